@@ -220,13 +220,20 @@ int local_rank_of(const rendezvous::JobIdentity& identity, const Terms& terms, c
   return choose_local_rank(identity.local_rank, local_rank_hint(), topology);
 }
 
-void identify(const State& state) {
+std::vector<std::string> names_of(const std::vector<rendezvous::Member>& members) {
+  std::vector<std::string> names;
+  for (const rendezvous::Member& member : members) names.push_back(fmt::format("{} {} {}", member.machine, member.host, member.pid));
+  return names;
+}
+
+void identify(const State& state, const std::vector<rendezvous::Member>& members) {
   state.recorder->set_identity({.rank = state.rank,
                                 .size = state.world_size,
                                 .local_rank = state.local_rank,
                                 .node = state.topology.node_rank,
                                 .host = base::host_name(),
-                                .job = state.facts.job_id});
+                                .job = state.facts.job_id,
+                                .members = names_of(members)});
 }
 
 }  // namespace
@@ -248,7 +255,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   }
   state->local_rank = local_rank_of(identity, terms, state->topology);
   const Topology& topology = state->topology;
-  if (identity.growth.generation == 1) identify(*state);  // a later one may be abandoned
+  if (identity.growth.generation == 1) identify(*state, identity.members);  // a later one may be abandoned
   base::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank, topology.nnodes,
                           base::host_name(), topology.nproc_per_node, identity.world_size));
   const Selection selection =
@@ -268,6 +275,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.timeout = timeout;
   parts.progress = state->progress;
   parts.recorder = state->recorder;
+  if (!terms.are_job) parts.recorded_ranks = state->recorder->ranks_of(names_of(identity.members));
   parts.on_failure = [raw = state.get()](const Failure& failure) {
     if (!raw->is_after_mismatch()) tell_failure(*raw, failure.culprit, failure.message);
   };
@@ -287,7 +295,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
 
 void begin(State& state) {
   base::set_log_rank("rank " + std::to_string(state.rank));
-  identify(state);
+  identify(state, {});  // of a process that came later
   log_group(*state.world);
   state.recorder->set_state(recorder::RankState::running);
   // Only a job of `initialize` owes its launcher a `finalize`.

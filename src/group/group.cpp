@@ -40,7 +40,7 @@ Group::Group(GroupParts parts)
       device_(parts_.core->device()),
       compares_shapes_(wants_shapes(base::Environment::process())),
       refused_values_(group::refused_values(base::Environment::process())),
-      number_(parts_.recorder->add_group(parts_.name, size(), {.generation = parts_.generation, .rank = in_world(rank())})),
+      number_(parts_.recorder->add_group(parts_.name, size(), {.generation = parts_.generation, .rank = in_record(rank())})),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);
 }
@@ -77,7 +77,7 @@ recorder::CallFacts Group::facts_of(const CollectiveCall& call, const CallOption
           .sequence = call.sequence,
           .bytes = call.in.numel() != 0 ? call.in.bytes() : call.out.bytes(),
           .dtype = call.in.dtype(),
-          .peer = in_world(call.root),
+          .peer = in_record(call.root),
           .where = options.where};
 }
 
@@ -88,13 +88,13 @@ recorder::CallFacts Group::facts_of(const MessageCall& call, Operation operation
           .sequence = call.sequence,
           .bytes = call.data.bytes(),
           .dtype = call.data.dtype(),
-          .peer = in_world(call.peer),
+          .peer = in_record(call.peer),
           .tag = call.tag,
           .where = options.where};
 }
 
 void Group::record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const {
-  parts_.recorder->wait(call, ranks.empty() ? -1 : in_world(ranks.front()), ranks.size());
+  parts_.recorder->wait(call, ranks.empty() ? -1 : in_record(ranks.front()), ranks.size());
 }
 
 Pending Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, const recorder::Recorder::Call& record,

@@ -26,8 +26,9 @@ struct GroupParts {
   std::string name;
   int rank = 0;
   std::vector<int> global_ranks;
-  int generation = 0;                   // of the job, in whose world these ranks are; 0: of no job that grows
-  std::vector<std::string> host_names;  // of the members
+  int generation = 0;                    // of the job, in whose world these ranks are; 0: of no job that grows
+  std::vector<int> recorded_ranks = {};  // by the former, the ranks of the job that the record is of, -1: of none; empty: they are the same
+  std::vector<std::string> host_names;   // of the members
   std::unique_ptr<GroupCore> core;
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;
@@ -121,7 +122,12 @@ class Group : public std::enable_shared_from_this<Group> {
                   std::size_t buffered = 0);
   recorder::CallFacts facts_of(const CollectiveCall& call, const CallOptions& options) const;
   recorder::CallFacts facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const;
-  int in_world(int rank) const { return rank < 0 ? -1 : parts_.global_ranks[static_cast<std::size_t>(rank)]; }
+  /// Returns the number by which the record knows a rank of the group.
+  int in_record(int rank) const {
+    if (rank < 0) return -1;
+    const int in_world = parts_.global_ranks[static_cast<std::size_t>(rank)];
+    return parts_.recorded_ranks.empty() ? in_world : parts_.recorded_ranks[static_cast<std::size_t>(in_world)];
+  }
   void end_pending();
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;

@@ -25,6 +25,17 @@ std::uint16_t Recorder::add_group(std::string_view name, int size, const World& 
 }
 
 std::uint16_t Recorder::find_place(const std::source_location& where) noexcept {
+std::vector<int> Recorder::ranks_of(std::span<const std::string> members) {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  if (members_.empty()) return ranks;
+  for (const std::string& member : members) {
+    const auto found = std::ranges::find(members_, member);
+    ranks.push_back(found == members_.end() ? -1 : static_cast<int>(found - members_.begin()));
+  }
+  return ranks;
+}
+
   const std::lock_guard lock(mutex_);
   for (std::uint16_t i = 1; i < place_count_; ++i) {
     if (places_[i].line == where.line() && places_[i].file == where.file_name()) return i;

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "rendezvous/own_address.h"
+#include "store/authentication.h"
 #include "store/token.h"
 
 namespace unisono::rendezvous {
@@ -13,6 +14,14 @@ namespace {
 
 /// The time that leaving may take where the store does not answer any more.
 constexpr std::chrono::milliseconds leave_time(1000);
+
+/// Returns a name for a job that nobody has named. Its members know each other, and no two jobs have the same processes.
+std::string name_of(const std::vector<Member>& members) {
+  constexpr std::size_t length = 16;
+  std::string all;
+  for (const Member& member : members) all += fmt::format("{}\n{}\n{}\n", member.machine, member.host, member.pid);
+  return store::digest(all).substr(0, length);
+}
 
 }  // namespace
 
@@ -25,6 +34,7 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   identity.world_size = plan.world_size;
   identity.members = std::move(joined.members);
   identity.generation = joined.generation;
+  if (identity.job_id.empty()) identity.job_id = name_of(identity.members);
   if (!identity.token) identity.token = store::said_token(plan.environment);
   base::set_log_rank(fmt::format("rank {}", identity.rank));
   base::debug(fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));

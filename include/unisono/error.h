@@ -82,13 +82,13 @@ class UNISONO_API Error : public std::runtime_error {
   const std::string& hint() const noexcept { return info_.hint; }
   /// Returns the call in the caller's source; `what()` shortens its file name.
   ///
-  /// std::nullopt stands for a call that does not come from C++, and for one whose options were
-  /// made without braces.
+  /// A call from Python has its line there. std::nullopt stands for a call whose place is not known,
+  /// as that of one whose options were made without braces.
   std::optional<std::source_location> where() const noexcept { return info_.where.line() == 0 ? std::nullopt : std::optional(info_.where); }
   /// Returns all facts together.
   const ErrorInfo& info() const noexcept { return info_; }
-  /// Returns what(), as if the call stood at this place ("train.py:12"), for bindings, whose callers are
-  /// not C++. Returns what() itself where the place is known already.
+  /// Returns what(), as if the call stood at this place ("train.py:12"), for bindings that learn it
+  /// later than the library. Returns what() itself where the place is known already.
   std::string what_at(std::string_view place) const;
 
  private:

@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "imports.h"
 #include "kept.h"
+#include "places.h"
 
 namespace unisono::python {
 namespace {
@@ -111,7 +112,7 @@ std::chrono::milliseconds timeout_or(nb::handle timeout, std::chrono::millisecon
 }
 
 CallOptions options_of(nb::handle timeout, int tag, const char* operation, bool deterministic) {
-  return CallOptions{timeout_of(timeout, operation), tag, std::source_location(), deterministic};
+  return CallOptions{timeout_of(timeout, operation), tag, place_of_program(), deterministic};
 }
 
 Rank rank_of(nb::handle rank, const char* operation) {

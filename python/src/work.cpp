@@ -68,7 +68,7 @@ std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
 }  // namespace
 
 PythonWork::PythonWork(Work work, Memory memory)
-    : work_(std::move(work)), memory_(std::make_shared<Memory>(std::move(memory))), place_(place_of_caller()), stream_(stream_of(memory_->buffers)) {
+    : work_(std::move(work)), memory_(std::make_shared<Memory>(std::move(memory))), stream_(stream_of(memory_->buffers)) {
   left_behind().clear();
 }
 
@@ -85,7 +85,7 @@ auto PythonWork::waiting(F&& f) {
     return unlocked(stream_, std::forward<F>(f));
   } catch (const Error&) {
     let_go();
-    const nb::object exception = as_python(std::current_exception(), place_);
+    const nb::object exception = as_python(std::current_exception());
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
     throw nb::python_error();
   }
@@ -111,7 +111,7 @@ bool PythonWork::is_completed() {
 
 nb::object PythonWork::exception() {
   const std::exception_ptr error = work_.exception();
-  return error ? as_python(error, place_) : nb::none();
+  return error ? as_python(error) : nb::none();
 }
 
 nb::object PythonWork::result() {

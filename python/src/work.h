@@ -38,14 +38,13 @@ class PythonWork {
   static std::size_t wait_any(nb::handle works);
 
  private:
-  /// Calls it without the interpreter lock; what it throws is said of the place where the operation was called.
+  /// Calls it without the interpreter lock. An error ends the use of the buffers.
   template <class F>
   auto waiting(F&& f);
   void let_go();
 
   Work work_;
   std::shared_ptr<Memory> memory_;
-  nb::object place_;
   std::optional<void*> stream_;
 };
 

@@ -112,28 +112,12 @@ class LaunchFailed(Error, ChildProcessError):
 
 # What the extension asks for.
 
-_here = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
 def make(name, text, fields):
     error = globals()[name](text)
     if "cause" in fields:
         fields["cause"] = PeerFailed.Cause(fields["cause"])
     error.__dict__.update(fields)
     return error
-
-
-def place(frame):
-    """The line that called into this package; None where no frame is outside of it."""
-    while frame is not None and (frame.f_code.co_filename.startswith(_here) or frame.f_code.co_filename.startswith("<frozen")):
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
-
-
-def place_of_text(text):
-    """The place that "train.py:12" says."""
-    file, _, line = text.rpartition(":")
-    return Place(file, int(line))
 
 
 def last_line(error):

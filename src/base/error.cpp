@@ -99,10 +99,12 @@ std::string_view to_string(PeerFailed::Cause cause) noexcept {
 namespace base {
 
 void set_place(Error& error, const std::source_location& where) {
-  if (error.info_.where.line() != 0 || where.line() == 0 || is_own(where.file_name())) return;
+  if (error.info_.where.line() != 0 || where.line() == 0 || is_own_place(where)) return;
   error.info_.where = where;
   error.std::runtime_error::operator=(std::runtime_error(sentence(error.message_, error.info_)));
 }
+
+bool is_own_place(const std::source_location& where) { return is_own(where.file_name()); }
 
 std::exception_ptr placed(std::exception_ptr error, const std::source_location& where) {
   if (!error) return error;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/error_place.h"
 #include "recorder/recorder.h"
 
 namespace unisono::recorder {
@@ -24,7 +25,6 @@ std::uint16_t Recorder::add_group(std::string_view name, int size, const World& 
   return groups_;
 }
 
-std::uint16_t Recorder::find_place(const std::source_location& where) noexcept {
 std::vector<int> Recorder::ranks_of(std::span<const std::string> members) {
   const std::lock_guard lock(mutex_);
   std::vector<int> ranks;
@@ -36,11 +36,12 @@ std::vector<int> Recorder::ranks_of(std::span<const std::string> members) {
   return ranks;
 }
 
+std::uint16_t Recorder::find_place(const std::source_location& where) noexcept {
   const std::lock_guard lock(mutex_);
   for (std::uint16_t i = 1; i < place_count_; ++i) {
     if (places_[i].line == where.line() && places_[i].file == where.file_name()) return i;
   }
-  if (place_count_ == places_.size()) return 0;
+  if (place_count_ == places_.size() || base::is_own_place(where)) return 0;
   const std::uint16_t id = place_count_++;
   places_[id] = {where.file_name(), where.line(), id};
   std::array<char, 16> line{};

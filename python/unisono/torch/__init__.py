@@ -22,6 +22,7 @@ def register() -> None:
     if "UNISONO" not in distributed.Backend._plugins:
         distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
         _teach_monitored_barrier(distributed)
+        _name_lines_of_program(os.path.dirname(distributed.__path__[0]))
         from .. import _ending  # noqa: F401  (imported early, so that it is among the first to register for the end of the program)
 
     if os.environ.get("UNISONO_STAND_IN"):
@@ -71,6 +72,15 @@ def _minor_version() -> str:
     import torch
 
     return ".".join(torch.__version__.split("+")[0].split(".")[:2])
+
+
+def _name_lines_of_program(torch: str) -> None:
+    # Errors and records name the line that has called PyTorch, not PyTorch's own.
+    try:
+        from .. import _core
+    except ImportError:  # a build for PyTorch alone: calls have no lines
+        return
+    _core._leave_out(torch + os.sep, is_ours=True)
 
 
 def _teach_monitored_barrier(distributed) -> None:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "unisono/detail/place.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -36,6 +37,7 @@ std::string in_python(const Error& error, const char* joining) {
   }
   ErrorInfo info = error.info();
   if (info.operation == "initialize") info.operation = joining;
+  if (info.where.line() == 0) info.where = detail::place_of_caller();
   for (const auto& [ours, theirs] : hints) {
     if (info.hint == ours) info.hint = theirs;
   }

@@ -1,0 +1,147 @@
+// The line of the program that calls. A call of a few bytes takes less than a microsecond, so each line is looked up once: its code and the
+// instruction there say which it is.
+
+#include "places.h"
+
+#include <nanobind/stl/string.h>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "imports.h"
+#include "module.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+/// Whose code it is.
+enum class Owner { ours, installed, program };
+
+struct Folder {
+  std::string path;
+  Owner owner;
+};
+/// The folders whose code is not the program's.
+std::vector<Folder>& folders() {
+  static auto& list = *new std::vector<Folder>;
+  return list;
+}
+
+Owner owner_of(std::string_view file) {
+  if (file.starts_with("<frozen")) return Owner::ours;
+  Owner owner = Owner::program;
+  for (const Folder& folder : folders()) {
+    if (file.starts_with(folder.path)) owner = std::min(owner, folder.owner);
+  }
+  return owner;
+}
+
+/// A line that has called before.
+struct Line {
+  nb::object code = {};  // kept, so that no other code lies where it lies
+  int instruction = -1;
+  Owner owner = Owner::ours;
+  std::source_location place = {};
+};
+constexpr std::size_t most_lines = 1024;
+using Lines = std::array<Line, most_lines>;
+Lines& lines() {
+  static auto& all = *new Lines;
+  return all;
+}
+
+// Not of the stable ABI: Python has the first since 3.11, the second since 3.9.
+using Instruction = int(PyFrameObject*);
+using Outer = PyFrameObject*(PyFrameObject*);
+template <class F>
+F* function_of_python(const char* name) {
+  return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+/// Returns a number that tells the calls of a code apart: the instruction, or else the line.
+int instruction_of(PyFrameObject* frame) {
+  static Instruction* const function = function_of_python<Instruction>("PyFrame_GetLasti");
+  return function != nullptr ? function(frame) : PyFrame_GetLineNumber(frame);
+}
+
+nb::object outer_of(PyFrameObject* frame) {
+  static Outer* const function = function_of_python<Outer>("PyFrame_GetBack");
+  return function != nullptr ? nb::steal(reinterpret_cast<PyObject*>(function(frame))) : nb::object();
+}
+
+const Line& line_of(PyFrameObject* frame) {
+  nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  const int instruction = instruction_of(frame);
+  constexpr unsigned alignment_bits = 4;
+  Line& line = lines()[((reinterpret_cast<std::uintptr_t>(code.ptr()) >> alignment_bits) + static_cast<std::uintptr_t>(instruction)) % most_lines];
+  if (line.code.ptr() == code.ptr() && line.instruction == instruction) [[likely]]
+    return line;
+  const nb::error_scope kept;
+  const auto file = nb::cast<std::string>(nb::str(code.attr("co_filename")));
+  const int number = PyFrame_GetLineNumber(frame);
+  const nb::object former = std::exchange(line.code, std::move(code));
+  line.instruction = instruction;
+  line.owner = owner_of(file);
+  line.place = line.owner == Owner::ours ? std::source_location() : detail::place_in(file, number > 0 ? static_cast<std::uint32_t>(number) : 0);
+  return line;
+}
+
+/// Asks from any thread. One that Python does not know runs nothing of the program.
+std::source_location find_place() noexcept {
+  if (PyGILState_GetThisThreadState() == nullptr) return {};
+  const nb::gil_scoped_acquire locked;
+  return locked.is_valid() ? place_of_program() : std::source_location();
+}
+
+void leave_out(std::string folder, bool is_ours) {
+  folders().push_back({std::move(folder), is_ours ? Owner::ours : Owner::installed});
+  lines() = {};
+}
+
+}  // namespace
+
+std::source_location place_of_program() noexcept {
+  constexpr int most_frames = 64;  // programs that are installed, too, have no other line
+  std::source_location nearest;
+  try {
+    nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+    for (int i = 0; i < most_frames && frame.is_valid(); ++i) {
+      auto* const own = reinterpret_cast<PyFrameObject*>(frame.ptr());
+      const Line& line = line_of(own);
+      if (line.owner == Owner::program) return line.place;
+      if (nearest.line() == 0) nearest = line.place;
+      frame = outer_of(own);
+    }
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): without a place the call goes on
+  }
+  return nearest;
+}
+
+nb::object as_place(const std::source_location& where) {
+  return where.line() == 0 ? nb::none() : imported("unisono._errors").attr("Place")(where.file_name(), where.line());
+}
+
+void bind_places(nb::module_& m) {
+  m.def(
+      "_line_of_program",
+      [] {
+        const std::source_location where = place_of_program();
+        std::string text;
+        if (where.line() != 0) text.append(where.file_name()).append(":").append(std::to_string(where.line()));
+        return text;
+      },
+      "The line of the program that calls: \"/home/me/train.py:12\".");
+  m.def("_leave_out", &leave_out, "folder"_a, "is_ours"_a);
+  detail::set_place_finder(&find_place);
+}
+
+}  // namespace unisono::python

@@ -33,6 +33,7 @@ struct RankEnd {
   bool is_well = false;                ///< in a job that goes on without lost ranks: a member that has ended well
   int order = 0;                       ///< 0 for the first rank seen to end
   int waited = -1;                     ///< thousandths of its time since it joined in which it has waited for others; -1: not known
+  std::uint64_t calls = 0;             ///< that it has made; 0: not known, as on other hosts
   std::string status = {};             ///< last value of unisono/status/<rank>, see above
 
   bool failed() const { return how == How::signaled || (how == How::exited && (code != 0 || left_without_finalize)); }

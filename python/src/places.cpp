@@ -30,21 +30,6 @@ struct Folder {
   std::string path;
   Owner owner;
 };
-/// The folders whose code is not the program's.
-std::vector<Folder>& folders() {
-  static auto& list = *new std::vector<Folder>;
-  return list;
-}
-
-Owner owner_of(std::string_view file) {
-  if (file.starts_with("<frozen")) return Owner::ours;
-  Owner owner = Owner::program;
-  for (const Folder& folder : folders()) {
-    if (file.starts_with(folder.path)) owner = std::min(owner, folder.owner);
-  }
-  return owner;
-}
-
 /// A line that has called before.
 struct Line {
   nb::object code = {};  // kept, so that no other code lies where it lies
@@ -52,12 +37,6 @@ struct Line {
   Owner owner = Owner::ours;
   std::source_location place = {};
 };
-constexpr std::size_t most_lines = 1024;
-using Lines = std::array<Line, most_lines>;
-Lines& lines() {
-  static auto& all = *new Lines;
-  return all;
-}
 
 // Not of the stable ABI: Python has the first since 3.11, the second since 3.9.
 using Instruction = int(PyFrameObject*);
@@ -67,31 +46,44 @@ F* function_of_python(const char* name) {
   return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
 }
 
-/// Returns a number that tells the calls of a code apart: the instruction, or else the line.
-int instruction_of(PyFrameObject* frame) {
-  static Instruction* const function = function_of_python<Instruction>("PyFrame_GetLasti");
-  return function != nullptr ? function(frame) : PyFrame_GetLineNumber(frame);
+/// All that is known of lines. It is used with the interpreter lock.
+struct Known {
+  std::array<Line, 1024> lines = {};
+  std::vector<Folder> folders = {};  // whose code is not the program's
+  Instruction* instruction = function_of_python<Instruction>("PyFrame_GetLasti");
+  Outer* outer = function_of_python<Outer>("PyFrame_GetBack");
+};
+Known* known = nullptr;  // made with the module, and never destroyed
+
+Owner owner_of(std::string_view file) {
+  if (file.starts_with("<frozen")) return Owner::ours;
+  Owner owner = Owner::program;
+  for (const Folder& folder : known->folders) {
+    if (file.starts_with(folder.path)) owner = std::min(owner, folder.owner);
+  }
+  return owner;
 }
 
-nb::object outer_of(PyFrameObject* frame) {
-  static Outer* const function = function_of_python<Outer>("PyFrame_GetBack");
-  return function != nullptr ? nb::steal(reinterpret_cast<PyObject*>(function(frame))) : nb::object();
-}
-
-const Line& line_of(PyFrameObject* frame) {
-  nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-  const int instruction = instruction_of(frame);
-  constexpr unsigned alignment_bits = 4;
-  Line& line = lines()[((reinterpret_cast<std::uintptr_t>(code.ptr()) >> alignment_bits) + static_cast<std::uintptr_t>(instruction)) % most_lines];
-  if (line.code.ptr() == code.ptr() && line.instruction == instruction) [[likely]]
-    return line;
+void look_up(Line& line, nb::handle code, int instruction, int number) {
   const nb::error_scope kept;
   const auto file = nb::cast<std::string>(nb::str(code.attr("co_filename")));
-  const int number = PyFrame_GetLineNumber(frame);
-  const nb::object former = std::exchange(line.code, std::move(code));
+  const nb::object former = std::exchange(line.code, nb::borrow(code));
   line.instruction = instruction;
   line.owner = owner_of(file);
   line.place = line.owner == Owner::ours ? std::source_location() : detail::place_in(file, number > 0 ? static_cast<std::uint32_t>(number) : 0);
+}
+
+/// Returns the line that the frame is in. It is known by its instruction, or else by its number.
+const Line& line_of(PyFrameObject* frame) {
+  PyCodeObject* const own = PyFrame_GetCode(frame);
+  Py_DECREF(own);  // the frame has it as well
+  auto* const code = reinterpret_cast<PyObject*>(own);
+  const int instruction = known->instruction != nullptr ? known->instruction(frame) : PyFrame_GetLineNumber(frame);
+  constexpr unsigned alignment_bits = 4;
+  const auto spread = (reinterpret_cast<std::uintptr_t>(code) >> alignment_bits) + static_cast<std::uintptr_t>(instruction);
+  Line& line = known->lines[spread % known->lines.size()];
+  if (line.code.ptr() != code || line.instruction != instruction) [[unlikely]]
+    look_up(line, code, instruction, PyFrame_GetLineNumber(frame));
   return line;
 }
 
@@ -103,8 +95,8 @@ std::source_location find_place() noexcept {
 }
 
 void leave_out(std::string folder, bool is_ours) {
-  folders().push_back({std::move(folder), is_ours ? Owner::ours : Owner::installed});
-  lines() = {};
+  known->folders.push_back({std::move(folder), is_ours ? Owner::ours : Owner::installed});
+  known->lines = {};
 }
 
 }  // namespace
@@ -113,13 +105,15 @@ std::source_location place_of_program() noexcept {
   constexpr int most_frames = 64;  // programs that are installed, too, have no other line
   std::source_location nearest;
   try {
-    nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-    for (int i = 0; i < most_frames && frame.is_valid(); ++i) {
-      auto* const own = reinterpret_cast<PyFrameObject*>(frame.ptr());
-      const Line& line = line_of(own);
-      if (line.owner == Owner::program) return line.place;
+    PyFrameObject* frame = PyEval_GetFrame();
+    nb::object held;  // the caller's own frame needs no reference
+    for (int i = 0; i < most_frames && frame != nullptr; ++i) {
+      const Line& line = line_of(frame);
+      if (line.owner == Owner::program) [[likely]]
+        return line.place;
       if (nearest.line() == 0) nearest = line.place;
-      frame = outer_of(own);
+      frame = known->outer != nullptr ? known->outer(frame) : nullptr;
+      held = nb::steal(reinterpret_cast<PyObject*>(frame));
     }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): without a place the call goes on
   }
@@ -131,6 +125,7 @@ nb::object as_place(const std::source_location& where) {
 }
 
 void bind_places(nb::module_& m) {
+  known = new Known;
   m.def(
       "_line_of_program",
       [] {

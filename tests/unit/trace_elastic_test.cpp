@@ -106,8 +106,7 @@ TEST(TraceOfElasticJob, TheSummaryHasBothProcessesOfARank) {
   EXPECT_EQ(totals.ranks[2].last, 1U);
   EXPECT_EQ(totals.ranks[2].span, (44 - 15) * ms);
   const std::string text = trace_text(trace, totals);
-  for (const char* part :
-       {"job job: ", "3 of 3 ranks on 1 host", "1 process came while the job ran: rank 1.1\n", "no rank stands out", "   1.1 "})
+  for (const char* part : {"job job: ", "3 of 3 ranks on 1 host", "1 process came while the job ran: rank 1.1\n", "no rank stands out", "   1.1 "})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 

@@ -271,8 +271,8 @@ void Group::assemble(std::chrono::milliseconds timeout) {
   CollectiveCall call;
   call.label = operation;
   try {
-    const recorder::Recording recording(*parts_.recorder, {.label = operation, .group = number_});
-    BlockingWaiter waiter(*this, operation, 0, timeout, recording.call());
+    const recorder::Recorder::Call none;  // the record is of the program's calls
+    BlockingWaiter waiter(*this, operation, 0, timeout, none);
     core().executor().run(call, waiter);
   } catch (const Mismatch&) {
     std::rethrow_exception(complete(std::current_exception(), operation, 0));

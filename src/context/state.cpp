@@ -22,6 +22,7 @@
 #include "group/shapes.h"
 #include "rendezvous/newcomer.h"
 #include "rendezvous/reach.h"
+#include "rendezvous/secret.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "rendezvous/rendezvous.h"
@@ -235,6 +236,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
                                   const base::Deadline& deadline) {
   const auto& environment = base::Environment::process();
   const auto timeout = timeout_of(options, environment);
+  rendezvous::check_secret(identity, environment);
   auto state = make_state(identity.rank, identity.world_size);
   state->options = options;
   state->terms = terms;

@@ -9,6 +9,7 @@
 #include "base/processors.h"
 #include "coordination/coordination.h"
 #include "store/assembly.h"
+#include "store/authentication.h"
 #include "transport/shm/handover.h"
 
 namespace unisono::coordination {
@@ -31,7 +32,10 @@ HostRanks join_host(const HostOptions& options) {
   }
   auto segment = std::make_shared<engines::shm::Segment>(shape, memory.address.get(), std::move(keep_alive), std::move(notifiers));
   segment->name_ranks(options.names);
-  if (options.rank == 0) segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
+  if (options.rank == 0) {
+    segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
+    std::ranges::copy(store::fresh_nonce(), segment->member(0).secret.begin());
+  }
   auto peers = std::make_unique<Peers>(segment, options.rank, options.launched, options.job_store);
   peers->arrive(::getpid());
   // Every rank has mapped the segment and recorded itself before any of them watches or waits.

@@ -53,14 +53,22 @@ std::shared_ptr<base::Notifier> notifier_of(const GroupTopology& topology, const
   return {parts.host.engine->shared_segment(), &parts.host.engine->segment().notifier(topology.local)};
 }
 
+/// Returns the secret by which ranks know each other beside what the store tells them: the job's. Without one, ranks of one host have that of their
+/// shared memory, since others may be able to read the store.
+std::string secret_of(const CoreOptions& options, const GroupTopology& topology, const coordination::HostRanks& host) {
+  if (!options.token.empty() || topology.host_count() > 1 || !host.engine) return options.token;
+  const auto& secret = host.engine->segment().member(0).secret;
+  return {secret.begin(), secret.end()};
+}
+
 /// Makes the connections of a world with the ranks of other hosts, or with all ranks.
-std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all,
+std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all, const std::string& secret,
                                          const std::shared_ptr<base::Notifier>& notifier) {
   return transport::Link::connect({.rank = options.rank,
                                    .hosts = topology.hosts,
                                    .address = options.address,
                                    .store = under(options, "link/"),
-                                   .token = options.token,
+                                   .token = secret,
                                    .tls = base::tls_options(base::Environment::process()),
                                    .timeout = options.timeout,
                                    .all = all,
@@ -147,7 +155,9 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   if (topology.host_count() > 1 || (maker.connects_all && topology.size() > 1)) {
     parts.owns_link = options.world == nullptr;
     parts.connects_all = maker.connects_all;
-    parts.link = options.world ? options.world->link() : connect(options, topology, maker.connects_all, notifier_of(topology, parts));
+    parts.link = options.world
+                     ? options.world->link()
+                     : connect(options, topology, maker.connects_all, secret_of(options, topology, parts.host), notifier_of(topology, parts));
   }
   GroupCore::Parts core;
   if (maker.is_shared_memory) {

@@ -279,7 +279,11 @@ JobIdentity meet_in_given_store(const JobRequest& request, const Environment& en
   Plan plan = explicit_plan(request, request.rank, request.world_size, environment);
   check_range(plan);
   plan.store_may_end = request.store_may_end;
-  if (plan.store_may_end) plan.identity.launcher_store = store_of_own_launcher(environment, *plan.rank, plan.world_size);
+  if (const auto launcher = store_of_own_launcher(environment)) {
+    const JoinTimeout bounded(*launcher, plan.timeout);
+    plan.identity.token = token_of_launcher(*launcher);
+    if (plan.store_may_end && is_launched_as(environment, *plan.rank, plan.world_size)) plan.identity.launcher_store = launcher;
+  }
   return meet_in_store(std::move(plan), request.store);
 }
 

@@ -152,9 +152,15 @@ std::shared_ptr<Store> launcher_store(int fd) {
   return store;
 }
 
-std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, int rank, int world_size) {
+bool is_launched_as(const base::Environment& environment, int rank, int world_size) {
+  return environment.get_int("RANK") == rank && environment.get_int("WORLD_SIZE") == world_size;
+}
+
+std::optional<std::string> token_of_launcher(Store& launcher_store) { return launcher_store.try_get("unisono/store/token"); }
+
+std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment) {
   const auto fd = environment.get_int("UNISONO_LAUNCHER_FD");
-  if (!fd || environment.get_int("RANK") != rank || environment.get_int("WORLD_SIZE") != world_size) return nullptr;
+  if (!fd) return nullptr;
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(*fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid != ::getppid()) return nullptr;

@@ -64,9 +64,13 @@ void tell_of_store(const std::function<void(std::string_view key, std::string_vi
 /// the same store.
 std::shared_ptr<Store> launcher_store(int fd);
 
-/// Returns that store for a world that met elsewhere but may be the job that the launcher has started. Null unless this very process was started by a
-/// launcher, as that rank of that many: a process further down has another parent, and the number may belong to anything there.
-std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, int rank, int world_size);
+/// Returns that store for a group that met elsewhere. Null unless this very process was started by a launcher: a process further down has another
+/// parent, and the number may belong to anything there.
+std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment);
+/// Returns true where the launcher has started this process as that rank of that many: then a world of these numbers may be its job.
+bool is_launched_as(const base::Environment& environment, int rank, int world_size);
+/// Returns the secret of a job of several hosts, or "none", as its launcher tells it.
+std::optional<std::string> token_of_launcher(Store& launcher_store);
 
 /// Throws PeerFailed if the launcher has seen a rank end, so that a wait for all ranks would be in vain.
 void throw_if_a_rank_ended(Store& launcher_store);

@@ -1,6 +1,7 @@
 #include "rendezvous/settle.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -13,6 +14,13 @@ namespace {
 
 /// The time that leaving may take where the store does not answer any more.
 constexpr std::chrono::milliseconds leave_time(1000);
+
+/// Warns once in a process, which may be in many groups. A store on TCP has asked for the token, and warned, itself.
+void warn_of_no_token() {
+  static std::atomic_flag has_warned;
+  if (has_warned.test_and_set()) return;
+  base::warn("the ranks of several hosts ask each other for no token: whoever reads or writes the store where they met can join or disturb the job");
+}
 
 }  // namespace
 
@@ -28,6 +36,7 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   if (!identity.token) identity.token = store::said_token(plan.environment);
   base::set_log_rank(fmt::format("rank {}", identity.rank));
   base::debug(fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
+  if (!route && !one_network && identity.rank == 0 && identity.token == "none") warn_of_no_token();
   identity.address = own_address(plan.environment, route, one_network);
   if (plan.store_may_end) {
     identity.store = std::move(view);

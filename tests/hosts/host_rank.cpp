@@ -100,6 +100,21 @@ void sum_in_groups() {
   say("all is right");
 }
 
+/// The whole way.
+void sum(const std::vector<std::string>& words) {
+  InitOptions options;
+  if (words.size() > 1) options.init_method = words[1];
+  const Context context(options);
+  say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
+}
+
+/// In a group that meets in a store of the program's own, and not in the launcher's.
+void sum_as_member(const std::string& file) {
+  const auto number = [](const char* name) { return base::Environment::process().get_int(name).value(); };
+  const Membership member({.store = std::make_shared<FileStore>(file), .rank = number("RANK"), .size = number("WORLD_SIZE")});
+  say(fmt::format("rank {}, sum {}", member.group().rank(), all_reduce(member.group().rank(), ReduceOp::sum, member.group())));
+}
+
 int run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
   if (const char* const limit = std::getenv("HOST_RANK_SILENCE_MS")) detail::set_silence_limit(std::chrono::milliseconds(std::atoi(limit)));
@@ -111,9 +126,10 @@ int run(const std::vector<std::string>& words) {
     say("holding");
     while (::access(words.at(1).c_str(), F_OK) != 0) ::poll(nullptr, 0, 20);
     part(identity);
-  } else if (mode == "sum") {  // the whole way
-    const Context context;
-    say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
+  } else if (mode == "sum") {  // sum [INIT_METHOD]
+    sum(words);
+  } else if (mode == "member") {  // member FILE
+    sum_as_member(words.at(1));
   } else if (mode == "move") {
     move_data(words.size() > 1 ? std::stoul(words[1]) : 300'000);
   } else if (mode == "groups") {

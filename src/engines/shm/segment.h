@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -138,6 +139,8 @@ enum class Reach : std::uint32_t { untried = 0, yes = 1, no = 2 };
 
 enum class Presence : std::uint32_t { absent = 0, present = 1, left = 2 };
 
+inline constexpr std::size_t secret_size = 32;
+
 struct alignas(2 * cache_line) Member {
   base::Notifier notifier;
   std::atomic<std::uint32_t> presence{0};
@@ -147,6 +150,7 @@ struct alignas(2 * cache_line) Member {
   PrivateCard private_memory;
   std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial
   std::uint32_t step_kib = 0;                                             // that was asked for; rank 0's holds. See step_bytes
+  std::array<char, secret_size> secret{};  // of rank 0, drawn at random: only processes of this user that map this memory know it
 };
 
 /// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.

@@ -188,7 +188,8 @@ class Places(unittest.TestCase):
     def test_slurm(self):
         slurm = dict(zip(_slurm.NEEDED, ("12345", "1", "1", "2", "c1", "1")))
         place = _meeting.from_environment(slurm)
-        self.assertEqual((place.rank, place.local_rank, place.world_size, place.host, place.port), (1, 1, 2, "c1", 17345))
+        self.assertEqual((place.rank, place.local_rank, place.world_size, place.host, place.port), (1, 1, 2, "127.0.0.1", 17345))
+        self.assertEqual(_meeting.from_environment(slurm | {"SLURM_JOB_NUM_NODES": "2"}).host, "c1")
         self.assertEqual(_meeting.from_environment(slurm | {"SLURM_JOB_ID": "12_3"}).port, 15012)
         self.assertEqual(_meeting.from_environment(slurm | {"SLURM_JOB_ID": "120000"}).port, 15000)
         five = {"RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "8", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "2233"}

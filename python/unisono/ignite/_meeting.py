@@ -32,7 +32,9 @@ def from_environment(environ=os.environ):
     """
     if "SLURM_JOB_ID" in environ:
         found = slurm_variables(environ)
-        return Meeting(found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"], None, found["MASTER_ADDR"], found["MASTER_PORT"])
+        # Tasks of one node need no address that others reach.
+        host = "127.0.0.1" if environ["SLURM_JOB_NUM_NODES"] == "1" and not environ.get("MASTER_ADDR") else found["MASTER_ADDR"]
+        return Meeting(found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"], None, host, found["MASTER_PORT"])
     given = [name for name in VARIABLES if environ.get(name)]
     if not given:
         return Meeting(0, 1, 0)

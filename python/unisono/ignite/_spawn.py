@@ -13,6 +13,7 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
+from .._job_store import tcp_store
 from . import _meeting
 
 GRACE = 15  # seconds that the others have after the first failure before they are ended
@@ -180,7 +181,7 @@ def _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_por
     port = master_port or os.environ.get("MASTER_PORT")
     if nnodes == 1 and port is None:
         # The processes meet here: a port that is free, whatever other jobs there are.
-        store = dist.TCPStore(host or DEFAULT_ADDRESS, 0, None, True, timedelta(minutes=5), wait_for_workers=False)
+        store = tcp_store(host or DEFAULT_ADDRESS, 0, True, timedelta(minutes=5))
         return replace(start, host=host or DEFAULT_ADDRESS, port=store.port, store_is_served=True), store
     return replace(start, host=host or DEFAULT_ADDRESS, port=int(port or DEFAULT_PORT)), None
 

@@ -22,6 +22,9 @@ def register() -> None:
     if "UNISONO" not in distributed.Backend._plugins:
         distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
         _teach_monitored_barrier(distributed)
+        from . import _launcher_store
+
+        _launcher_store.teach(distributed, _serves)
         from .. import _ending  # noqa: F401  (imported early, so that it is among the first to register for the end of the program)
 
     if os.environ.get("UNISONO_STAND_IN"):
@@ -44,6 +47,12 @@ def create(options, backend_options=None, *, name: str = "unisono"):
 
 
 BACKEND = "unisono"
+
+
+def _serves(backend) -> bool:
+    # Whether a default group of this backend, as init_process_group is given it, is ours.
+    name = "" if backend is None else str(backend).lower()
+    return BACKEND in name or (bool(os.environ.get("UNISONO_STAND_IN")) and (not name or "gloo" in name))
 
 
 def is_unisono(group=None) -> bool:

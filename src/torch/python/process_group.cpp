@@ -180,13 +180,10 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(const Call& call
 }
 
 static void erase_barrier(TorchStore& store, const std::string& prefix, int size) {
-  try {
-    store.erase(prefix + "verdict");
-    for (int rank = 1; rank < size; ++rank) {
-      store.erase(prefix + std::to_string(rank));
-      store.erase(prefix + "read/" + std::to_string(rank));
-    }
-  } catch (const c10::Error&) {  // NOLINT(bugprone-empty-catch): a store without erase keeps the keys
+  store.erase(prefix + "verdict");
+  for (int rank = 1; rank < size; ++rank) {
+    store.erase(prefix + std::to_string(rank));
+    store.erase(prefix + "read/" + std::to_string(rank));
   }
 }
 

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 import unisono.torch  # noqa: F401  (makes the backend known)
 
-from ..._job_store import init_process_group
+from ..._job_store import init_process_group, tcp_store
 from .. import _meeting, _nodes
 from .base import ComputationModel, is_list_of_ranks
 
@@ -58,8 +58,7 @@ def _form_default_group(backend, meeting, timeout, kwargs):
             if not meeting.host:
                 return dist.HashStore()
             # Not torch's own handler of tcp://, under which every rank is a client where torchrun serves a store.
-            serves = meeting.rank == 0 and not meeting.store_is_served
-            return dist.TCPStore(meeting.host, meeting.port, None, serves, patience, wait_for_workers=False, multi_tenant=True)
+            return tcp_store(meeting.host, meeting.port, meeting.rank == 0 and not meeting.store_is_served, patience)
 
     init_process_group(backend, url, meeting.rank, meeting.world_size, timeout, make, **kwargs)
 

@@ -6,15 +6,24 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+add_compile_options(-Wall -Wextra -Wpedantic -Wnon-virtual-dtor)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-Wshadow)  # Clang's warns of names in other sources that are compiled together
+endif()
 if(UNISONO_DEVELOPER)
   add_compile_options(-Werror)
 endif()
 
+# Some compilers link their standard library into what they make. Two libraries of a process that export one cannot live together.
+add_link_options(-Wl,--exclude-libs,ALL)
+
 if(UNISONO_SANITIZE)
-  # A finding ends the program, so that a test with one fails. GCC warns that TSan does not see fences, and the warning stays an error for developers.
+  # A finding ends the program, so that a test with one fails. GCC warns that TSan does not see fences, and that is an error here.
   add_compile_options(-fsanitize=${UNISONO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${UNISONO_SANITIZE})
+  if(UNISONO_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Werror=tsan)
+  endif()
 endif()
 
 if(UNISONO_FUZZ)

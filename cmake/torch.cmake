@@ -3,7 +3,10 @@
 set(UNISONO_TORCH AUTO CACHE STRING "Build the component torch: ON, OFF, or AUTO (where PyTorch 2.4 or newer is found)")
 set_property(CACHE UNISONO_TORCH PROPERTY STRINGS AUTO ON OFF)
 set(UNISONO_TORCH_FOUND FALSE)
-if(NOT UNISONO_TORCH)
+if(unisono_static AND NOT UNISONO_TORCH STREQUAL "AUTO" AND UNISONO_TORCH)
+  message(FATAL_ERROR "UNISONO_TORCH is ${UNISONO_TORCH}, and the component torch needs the shared library: leave out BUILD_SHARED_LIBS=OFF.")
+endif()
+if(NOT UNISONO_TORCH OR unisono_static)
   return()
 endif()
 

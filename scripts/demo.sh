@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds, and trains a classifier of handwritten digits on four ranks, starting from a fresh clone.
+#   --developer   with warnings as errors, as scripts/test.sh --developer
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-if (($# > 0)); then
-  echo "usage: $0" >&2
+preset=release
+if [[ "$*" == --developer ]]; then
+  preset=developer
+elif (($# > 0)); then
+  echo "usage: $0 [--developer]" >&2
   exit 2
 fi
 
@@ -15,7 +19,7 @@ configure() {
   if [[ -f build/release/build.ninja ]]; then
     cmake build/release
   else
-    cmake --preset release -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF
+    cmake --preset "$preset" -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF
   fi
 }
 log=$(mktemp)

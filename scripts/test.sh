@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds everything and runs the checks: style, the tests (release), the count of the rows of tests/features that the passed tests cover,
 # and that of the moments of the fault matrix.
+#   --developer       with warnings as errors (preset developer), as the continuous integration does
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
 #   --long            also the tests that take minutes each (label "long"), and scripts/test-sanitizers.sh --long
 set -euo pipefail
@@ -8,12 +9,14 @@ cd "$(dirname "$0")/.."
 
 with_torch=ON
 long=no
+preset=release
 for argument in "$@"; do
   case "$argument" in
+    --developer) preset=developer ;;
     --without-torch) with_torch=OFF ;;
     --long) long=yes ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    *) echo "usage: $0 [--without-torch] [--long]   (unknown argument: $argument)" >&2; exit 2 ;;
+    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    *) echo "usage: $0 [--developer] [--without-torch] [--long]   (unknown argument: $argument)" >&2; exit 2 ;;
   esac
 done
 without=()
@@ -40,7 +43,13 @@ if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-torch --newest; th
   without+=("NOT TESTED: the newest PyTorch, since it could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-frameworks; then
+with_originals=$with_torch
+if [[ $with_torch == ON ]] && ! ./scripts/get-frameworks; then
+  with_originals=OFF
+  without+=("NOT TESTED: unisono.ignite and unisono.mmengine beside the originals, since those could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
+if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-frameworks --all; then
   without+=("NOT TESTED: programs of other frameworks, since those could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
@@ -50,7 +59,7 @@ step "format" ./scripts/check-format
 step "lengths" ./scripts/check-lengths
 step "tidy" ./scripts/check-tidy --within 60
 # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
-step "build release" build release release -DUNISONO_TORCH=$with_torch
+step "build release" build release "$preset" -DUNISONO_TORCH=$with_torch
 step "layers by symbols" ./scripts/check-symbols
 rm -rf build/release/coverage  # records of tests that no longer exist
 step "test release" run_tests release
@@ -60,10 +69,10 @@ if [[ $long == yes ]]; then
   tested+=(long)
   step "sanitizers" ./scripts/test-sanitizers.sh --long
 fi
-if [[ $with_torch == ON ]]; then
+if [[ $with_originals == ON ]]; then
   step "feature coverage" scripts/feature-coverage
 else
-  without+=("NOT COUNTED: the rows of tests/features, many of which the component torch covers")
+  without+=("NOT COUNTED: the rows of tests/features, many of which tests with PyTorch, pytorch-ignite and mmengine cover")
 fi
 matrix=()
 [[ $long == no ]] || matrix+=(--long)

@@ -16,10 +16,12 @@ void add_simulate(CLI::App& app);
 void add_status(CLI::App& app);
 void add_trace(CLI::App& app);
 
-/// What a launcher is told by the process of its host that a conductor of several hosts has started: `unisono __launch REPORT SECRET NAME run …`.
+/// What a launcher is told by the process of its host that a conductor of several hosts has started:
+/// `unisono __launch REPORT SECRET PASSWORD NAME run …`.
 struct Conducted {
-  int report = -1;            ///< the descriptor for its messages; -1: nobody conducts it
-  std::string log_name = {};  ///< of the folder in --logs
+  int report = -1;                 ///< the descriptor for its messages; -1: nobody conducts it
+  std::string log_name = {};       ///< of the folder in --logs
+  std::string etcd_password = {};  ///< for the ranks, of which this launcher's own environment says nothing
 };
 Conducted& conducted();
 

@@ -23,6 +23,7 @@
 #include "base/version.h"
 #include "doctor/worker.h"
 #include "hosts/agent.h"
+#include "hosts/host_child.h"
 #include "unisono/error.h"
 #include "usage.h"
 
@@ -130,11 +131,12 @@ std::optional<int> was_asked_by_a_program(const CLI::App& app, const std::vector
 
 /// Takes off what `unisono __host` puts in front of the words. The ranks get none of the descriptors.
 void take_conductor_off(std::vector<std::string>& words) {
-  constexpr std::ptrdiff_t in_front = 4;  // __launch REPORT SECRET NAME
+  constexpr std::ptrdiff_t in_front = 5;  // __launch REPORT SECRET PASSWORD NAME
   if (std::ssize(words) <= in_front || words[0] != "__launch") return;
-  auto& [report, log_name] = unisono::tools::conducted();
+  auto& [report, log_name, etcd_password] = unisono::tools::conducted();
   report = std::stoi(words[1]);
-  log_name = words[3];
+  log_name = words[4];
+  if (const int fd = std::stoi(words[3]); fd >= 0) etcd_password = unisono::tools::take_secret(fd);
   for (const int fd : {report, std::stoi(words[2])})
     if (fd >= 0) unisono::base::set_close_on_exec(fd);
   words.erase(words.begin(), words.begin() + in_front);

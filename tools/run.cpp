@@ -19,6 +19,7 @@
 #include "hosts/allocation.h"
 #include "hosts/options.h"
 #include "hosts/start_words.h"
+#include "launch/environment_block.h"
 #include "launch/host.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
@@ -85,6 +86,7 @@ void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
   const bool one_per_node = task.nodes > 1 && task.world_size == task.nodes;
   if (!one_per_node || (is_given && job.nnodes != task.nodes)) return;
   job.nnodes = task.nodes;
+  job.node_rank_is_said = true;
   if (command.count("--node-rank") == 0) job.node_rank = environment.get_int("SLURM_NODEID").value_or(task.rank);
   if (job.master_addr.empty()) job.master_addr = environment.get("MASTER_ADDR").value_or(task.first_host);
   if (command.count("--master-port") == 0) job.master_port = environment.get_int("MASTER_PORT").value_or(task.port);
@@ -96,6 +98,7 @@ void take_node_from_kubernetes(const CLI::App& command, launcher::JobOptions& jo
   const auto pod = indexed_pod(job.environment);
   if (!pod) return;
   job.node_rank = pod->index;
+  job.node_rank_is_said = true;
   if (job.master_addr.empty()) job.master_addr = job.environment.get("MASTER_ADDR").value_or(pod->first_pod);
   if (command.count("--master-port") == 0) job.master_port = job.environment.get_int("MASTER_PORT").value_or(job.master_port);
   if (job.master_addr.empty()) {
@@ -143,6 +146,7 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   if (!flags.hosts.exported.empty() || !flags.hosts.folder.empty() || !flags.hosts.ssh.empty()) {
     throw InvalidArgument("-x, --wdir and --ssh are about other hosts, and none is named", {.hint = "--hosts or --hostfile names them"});
   }
+  job.node_rank_is_said = command.count("--node-rank") > 0;
   if (job.store.empty()) {
     take_nodes_from_slurm(command, job);
     take_node_from_kubernetes(command, job);
@@ -150,6 +154,11 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   job.any_node_rank = (!job.store.empty() || job.min_nnodes > 0) && job.node_rank == 0 && command.count("--node-rank") == 0;
   job.conductor = conducted().report;
   job.log_name = conducted().log_name;
+  if (!conducted().etcd_password.empty()) {
+    launcher::EnvironmentBlock environment(job.environment);
+    environment.set("UNISONO_ETCD_PASSWORD", conducted().etcd_password);
+    job.environment = environment.as_environment();
+  }
   return launcher::run_job(job).exit_code;
 }
 
@@ -224,6 +233,9 @@ void explain_run(const CLI::App* command) {
              "hosts each launcher replaces the ranks of its host; with --nnodes MIN:MAX hosts come and go as well, while MIN of them are there."),
             ("When a rank fails, that is said at once. The others have --grace seconds to end by themselves, get SIGTERM, and after as long again "
              "SIGKILL; two seconds where they are in no group with it. What failed first is named at the end."),
+            ("SIGTERM and Ctrl-C are handed on to the ranks, SIGTERM to each rank's own process and not to its helpers. Another signal, or the same "
+             "one more "
+             "than a second later, kills them."),
             ("On several hosts --hosts or --hostfile names them: they are reached by ssh without a password, run the ranks in the current folder, "
              "and get the variables that begin with `UNISONO_` and those of -x. -n is then the number of all ranks. In the shell or the script of "
              "a Slurm allocation, without -n, all of it is used. The output, the exit code and the end are as on one host. Or a launcher is "
@@ -260,6 +272,20 @@ void add_views(CLI::App& to, launcher::JobOptions& job) {
         {.kind = Values::Kind::folder});
 }
 
+/// Adds the options that say how long something may take.
+void add_times(CLI::App& to, RunFlags& flags) {
+  CLI::App* const command = &to;
+  command->add_option("--grace", flags.grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")->check(not_negative());
+  command
+      ->add_option(
+          "--timeout", flags.timeout_seconds,
+          "Seconds that each call of a rank, and the start, may wait, where the program leaves its timeout as it is: as UNISONO_TIMEOUT (1800 "
+          "a call, 120 the start)")
+      ->check(whole_number(1, longest_timeout_seconds));
+  command->add_option("--silence", flags.silence_seconds, "Of several hosts: seconds without a word after which another one is lost (30)")
+      ->check(number(0.1, 1e6));
+}
+
 }  // namespace
 
 void add_run(CLI::App& app) {
@@ -286,14 +312,8 @@ void add_run(CLI::App& app) {
         {.kind = Values::Kind::folder});
   offer(command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)"), {"all", "none", "0"});
   add_views(*command, job);
+  add_times(*command, *flags);
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
-  command->add_option("--grace", flags->grace_seconds, "Seconds the ranks have to end, before SIGTERM and before SIGKILL (15)")
-      ->check(not_negative());
-  command
-      ->add_option("--timeout", flags->timeout_seconds,
-                   "Seconds that each call of a rank, and the start, may wait, where the program leaves its timeout as it is: as UNISONO_TIMEOUT (1800 "
-                   "a call, 120 the start)")
-      ->check(whole_number(1, longest_timeout_seconds));
   only(command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)"), {"core", "none"});
   offer(command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
             ->delimiter(',')
@@ -321,8 +341,6 @@ void add_run(CLI::App& app) {
             "--token-file", job.token_file,
             "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)"),
         {.kind = Values::Kind::file});
-  command->add_option("--silence", flags->silence_seconds, "Of several hosts: seconds without a word after which another one is lost (30)")
-      ->check(number(0.1, 1e6));
   add_run_host_options(command, flags->hosts);
   explain_run(command);
   command->callback([flags, command] { run(*flags, *command); });

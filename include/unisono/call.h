@@ -25,6 +25,9 @@ struct DeviceCall {
   std::string terms = {};
   /// The events on the device after which the call's memory may be used.
   std::vector<std::shared_ptr<DeviceEvent>> after = {};
+  /// Of a blocking call, the stream that is the caller's current one, on the engine's device. The
+  /// engine may put the operation there, behind what is on it, in place of a stream of its own.
+  std::optional<void*> stream = {};
 };
 
 /// A collective as it reaches an engine: it has been validated, both views are contiguous, and

@@ -154,7 +154,8 @@ UNISONO_API std::string hostname();
 
 /// Returns the device that this process computes on: that of the world's backend, else the cpu.
 ///
-/// With nccl it is "cuda:" and the local rank, or the only device that the process is shown.
+/// With nccl it is "cuda:" and the local rank, or the only device that the process is shown. It is
+/// this device, too, if the ranks share one and its memory therefore goes through the host.
 UNISONO_API Device device();
 
 /// Returns the backend of the world, "native" for instance; std::nullopt in a process that is

@@ -58,6 +58,13 @@ class UNISONO_API DeviceRuntime {
   virtual std::shared_ptr<DeviceEvent> record(Device device, void* stream) = 0;
   /// Makes a stream on the device.
   virtual std::unique_ptr<DeviceStream> stream(Device device) = 0;
+  /// Keeps memory of the host in its place, so that devices copy to it and from it at full speed and
+  /// while the host does something else. It lasts as long as the result lives. Null: the runtime has
+  /// no such thing, or no more of it.
+  virtual std::shared_ptr<void> pin(void* memory, std::size_t bytes);
+  /// Tells whether all that was put on the stream is done, where the runtime knows that without
+  /// putting anything there. False: it may not be done. Throws what went wrong on the device.
+  virtual bool is_idle(Device device, void* stream);
   /// The memory of a device.
   struct Memory {
     /// Bytes in use by all processes, and bytes in all.

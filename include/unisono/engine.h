@@ -143,6 +143,17 @@ struct EngineOptions {
 /// what is missing, if the engine cannot be used.
 using EngineFactory = std::function<std::unique_ptr<Engine>(const EngineOptions&)>;
 
+/// The device of one process, as an engine of devices chooses it.
+struct OwnDevice {
+  /// The device, by the number that the process knows it by.
+  Device device = {};
+  /// A text that is the same for all processes of a host that are on the device, whatever number
+  /// they know it by: its address on the bus.
+  std::string address = {};
+  /// Whether the engine works if several ranks are on the device.
+  bool may_be_shared = false;
+};
+
 /// The facts about an engine that are known before there is one.
 struct EngineTraits {
   /// The kind of device whose memory it works on.
@@ -160,6 +171,10 @@ struct EngineTraits {
   /// Returns why `auto` should not take the engine between hosts in place of tcp, or "" if it should,
   /// for instance because this host has a device that the engine is for. Null: `auto` never takes it.
   std::function<std::string()> why_not_auto = {};
+  /// Describes the device of the process with that number on its host. It is called only if nothing
+  /// is missing. The ranks compare the devices before they take the engine. Null: each rank is on a
+  /// device of its own.
+  std::function<OwnDevice(int local_rank)> own_device = {};
 };
 
 /// Makes an engine known by name, for `initialize` and `UNISONO_BACKEND`.
@@ -183,7 +198,7 @@ UNISONO_API void combine(DType dtype, ReduceOp op, void* into, const void* with,
 
 /// The version of the interface between library and plug-ins. It is raised whenever anything in
 /// this header, or in a header that it includes, changes in a way that a plug-in can notice.
-inline constexpr std::uint32_t plugin_abi = 5;
+inline constexpr std::uint32_t plugin_abi = 6;
 
 /// A job that another launcher has started and whose ranks that launcher's library has already
 /// joined: enough to meet by.

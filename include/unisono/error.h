@@ -37,6 +37,9 @@ struct ErrorInfo {
   /// The call in the caller's source; line 0 if it is not known. Places within this library are
   /// left out.
   std::source_location where = {};
+  /// Caller and culprit by their ranks in the world; -1 if these are not known. The message shows them
+  /// where they differ from those in the group.
+  int world_rank = -1, world_culprit = -1;
 };
 
 /// The base of everything that unisono throws. `what()` is the whole sentence; the accessors give
@@ -76,19 +79,21 @@ class UNISONO_API Error : public std::runtime_error {
   int rank() const noexcept { return info_.rank; }
   /// Returns the rank in the group that caused the error, if there is one.
   std::optional<int> culprit() const noexcept { return info_.culprit; }
+  /// Returns the culprit's rank in the world, if there is a culprit and its place there is known.
+  std::optional<int> world_culprit() const noexcept { return info_.world_culprit < 0 ? std::nullopt : std::optional(info_.world_culprit); }
   /// Returns the culprit's host.
   const std::string& host() const noexcept { return info_.host; }
   /// Returns the remedy.
   const std::string& hint() const noexcept { return info_.hint; }
   /// Returns the call in the caller's source; `what()` shortens its file name.
   ///
-  /// std::nullopt stands for a call that does not come from C++, and for one whose options were
-  /// made without braces.
+  /// A call from Python has its line there. std::nullopt stands for a call whose place is not known,
+  /// as that of one whose options were made without braces.
   std::optional<std::source_location> where() const noexcept { return info_.where.line() == 0 ? std::nullopt : std::optional(info_.where); }
   /// Returns all facts together.
   const ErrorInfo& info() const noexcept { return info_; }
-  /// Returns what(), as if the call stood at this place ("train.py:12"), for bindings, whose callers are
-  /// not C++. Returns what() itself where the place is known already.
+  /// Returns what(), as if the call stood at this place ("train.py:12"), for bindings that learn it
+  /// later than the library. Returns what() itself where the place is known already.
   std::string what_at(std::string_view place) const;
 
  private:

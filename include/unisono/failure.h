@@ -22,6 +22,8 @@ struct Failure {
   std::vector<int> missing = {};
   /// The sentence that errors begin with.
   std::string message = {};
+  /// For a timeout: the rank in the group whose deadline passed; -1 if it is not known.
+  int reporter = -1;
 };
 
 /// Thrown by a task or an engine that finds that its group is over. The group turns it into Timeout

@@ -55,13 +55,22 @@ UNISONO_API SpawnOptions spawn_options(int num_machines, int num_gpus_per_machin
 /// process of a larger job.
 UNISONO_API InitOptions world_of_one();
 
-/// Calls f(local_rank, args...) if that is possible, else f(args...).
+/// Calls f(args...).
+template <class F, class... Args>
+decltype(auto) call_without_rank(F& f, Args&... args) {
+  return std::apply(f, std::tie(args...));
+}
+
+/// Calls f(local_rank, args...) or f(args...), whichever is possible.
 template <class F, class... Args>
 decltype(auto) call_with_rank(F& f, int local_rank, Args&... args) {
+  static_assert(!std::is_invocable_v<F&, int, Args&...> || !std::is_invocable_v<F&, Args&...>,
+                "unisono: this function can be called with the local rank before its arguments and without it; give a lambda that says which: "
+                "[](int local_rank, int epochs) { train(epochs); }");
   if constexpr (std::is_invocable_v<F&, int, Args&...>) {
     return std::apply(f, std::tuple<int, Args&...>(local_rank, args...));
   } else {
-    return std::apply(f, std::tie(args...));
+    return call_without_rank(f, args...);
   }
 }
 
@@ -84,8 +93,8 @@ constexpr void check_result() {
 /// until all have ended. Returns the results of this node's processes in rank order, if `f` returns
 /// an object.
 ///
-/// `f` is called as f(int local_rank, args...) if that is possible, else as f(args...). It is any
-/// callable, with everything that it has captured: the fork copies it, and nothing is pickled.
+/// `f` is called as f(int local_rank, args...) or as f(args...), whichever compiles; a function that
+/// can be called in both ways is refused. It is any callable, with everything that it has captured: the fork copies it, and nothing is pickled.
 ///
 /// ```cpp
 /// const std::vector<int> sums = spawn({.nproc_per_node = 4}, [] { return all_reduce(rank()); });
@@ -122,7 +131,8 @@ auto spawn(const SpawnOptions& options, F&& f, Args&&... args) {
 }
 
 /// Runs `job` in num_gpus_per_machine processes on each of several machines, as virtex's function
-/// of that name; no GPU is needed.
+/// of that name; no GPU is needed. It is called as job(args...), without the local rank, which
+/// local_rank() returns.
 ///
 /// Every machine calls it. Ranks are machine_rank * num_gpus_per_machine + local rank. They meet at
 /// `dist_url`: tcp://host:port of machine 0, or file:///path; one machine needs none. A single
@@ -130,16 +140,16 @@ auto spawn(const SpawnOptions& options, F&& f, Args&&... args) {
 /// thrown as they are. Otherwise it behaves like `spawn`.
 template <class F, class... Args>
 auto launch(F&& job, int num_machines = 1, int num_gpus_per_machine = 1, int machine_rank = 0, std::string dist_url = {}, Args&&... args) {
-  using Result = detail::rank_result_t<F, Args...>;
+  using Result = std::decay_t<decltype(detail::call_without_rank(job, args...))>;
   detail::check_result<Result>();
   const SpawnOptions options = detail::spawn_options(num_machines, num_gpus_per_machine, machine_rank, std::move(dist_url));
-  if (options.nnodes > 1 || options.nproc_per_node > 1) return spawn(options, job, args...);
+  if (options.nnodes > 1 || options.nproc_per_node > 1) return spawn(options, [&] { return detail::call_without_rank(job, args...); });
   const Context context(detail::world_of_one());
   if constexpr (std::is_void_v<Result>) {
-    detail::call_with_rank(job, 0, args...);
+    detail::call_without_rank(job, args...);
   } else {
     std::vector<Result> results;
-    results.push_back(detail::call_with_rank(job, 0, args...));
+    results.push_back(detail::call_without_rank(job, args...));
     return results;
   }
 }
@@ -181,7 +191,8 @@ class UNISONO_API Parallel {
   Parallel(const Parallel&) = delete;
   Parallel& operator=(const Parallel&) = delete;
 
-  /// Calls f(int local_rank, args...) if that is possible, else f(args...). Returns the results of
+  /// Calls f(int local_rank, args...) or f(args...), whichever compiles; a function that can be
+  /// called in both ways is refused. Returns the results of
   /// all processes that were spawned here, else the result of this one, in a vector; or nothing.
   template <class F, class... Args>
   auto run(F&& f, Args&&... args) {
@@ -213,7 +224,7 @@ class UNISONO_API Parallel {
 };
 
 /// Runs `f` once for each of `ranks` ranks that are threads of this process, for tests. Returns
-/// their results in rank order.
+/// their results in rank order. `f` is called as by `spawn`.
 ///
 /// Inside, world() is theirs, and everything works as among processes; the arguments are shared. An
 /// exception of a rank reaches the others as PeerFailed and the caller as it was thrown; among

@@ -53,13 +53,17 @@ class UNISONO_API Membership {
   /// Waits at most 10 s for operations under way, and tells the others. Later calls on the group
   /// throw NotInitialized. A second call does nothing.
   void leave();
+  /// The same for a program that ends without leaving: ranks that still wait for this one are told how
+  /// its process has ended.
+  void leave_at_exit();
   /// Leaves without waiting for anything. With `how`, as in "rank 2 ended with ValueError: bad
   /// data", the group ends for all members, whose calls throw PeerFailed with that text.
   void abandon(std::string_view how = {});
 
  private:
   struct State;
-  void end(bool wait, std::string_view how);
+  enum class How { leave, leave_at_exit, abandon };
+  void end(How how, std::string_view why);
   std::unique_ptr<State> state_;
   int exceptions_;
 };

@@ -137,7 +137,7 @@ template <detail::object O>
       return {};
     });
   });
-  const auto bytes = detail::scatter_parcels("scatter_object", detail::object_type<O>(), parts, none.error, src, group, options);
+  const auto bytes = detail::scatter_parcels("scatter_object", detail::object_type<O>(), std::move(parts), none.error, src, group, options);
   return detail::from_bytes<O>(bytes);
 }
 
@@ -147,7 +147,7 @@ template <detail::object_argument X>
 void send_object(const X& x, Rank dst, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   detail::Parcel parcel = detail::parcel_of(x);
   if (parcel.error) std::rethrow_exception(parcel.error);
-  detail::send_parcel(parcel.bytes, dst, group, options);
+  detail::send_parcel(std::move(parcel.bytes), dst, group, options);
 }
 
 /// Receives an object of rank `src` and returns it: `recv_object<Report>(1)`.

@@ -156,7 +156,8 @@ MessageInfo recv_resized(V& x, AnySource, const ProcessGroup& group = current_wo
 /// rank, which is `src`.
 ///
 /// ```cpp
-/// send_recv(mine, (rank() + 1) % size(), theirs, (rank() + size() - 1) % size());   // around a ring
+/// const int n = world_size();
+/// send_recv(mine, (rank() + 1) % n, theirs, (rank() + n - 1) % n);   // around a ring
 /// ```
 template <detail::sendable In, detail::receivable B>
 int send_recv(const In& out, Rank dst, B&& in, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {

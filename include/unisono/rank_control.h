@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <optional>
+#include <source_location>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -40,7 +41,8 @@ UNISONO_API int rank_within(Rank rank, const ProcessGroup& group, std::string_vi
 /// If no rank has met one, it returns once all have called. Otherwise the ranks with an error throw
 /// their own, and the others PeerFailed with the rank and the text of one of them; the group stays
 /// usable.
-UNISONO_API void agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error);
+UNISONO_API void agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error,
+                       const std::source_location& where = {});
 
 /// The callable that one_rank_only returns.
 template <class F>
@@ -118,6 +120,8 @@ struct OneRankFirstOptions {
   bool local = false;
   /// The group whose ranks make the object; the world unless it is set.
   std::optional<ProcessGroup> group = {};
+  /// The place of the call, which a function that calls on behalf of another passes on.
+  std::source_location where = {};
 };
 
 /// A scope that a single rank, or one of each host, passes first. The others wait in the
@@ -148,6 +152,7 @@ class UNISONO_API OneRankFirst {
 
  private:
   ProcessGroup group_;
+  std::source_location where_;
   bool is_first_;
   int exceptions_;
 };

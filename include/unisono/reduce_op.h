@@ -2,11 +2,14 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <source_location>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "unisono/detail/callable.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
@@ -51,13 +54,36 @@ constexpr PremulSum premul_sum(double factor) noexcept { return {factor}; }
 
 namespace detail {
 
-/// A user's callable, without its type: it combines n elements by accumulator[i] =
-/// f(accumulator[i], element[i]).
-struct CustomReduction {
-  std::function<void(void* accumulator, const void* elements, std::size_t n)> apply;
-  /// The name of the callable's type, which the ranks compare.
-  std::string_view type_name;
-};
+/// A text in which "F = " stands before the name of the type.
+template <class F>
+constexpr std::string_view name_of_type() {
+  return __PRETTY_FUNCTION__;
+}
+
+/// Returns the operation that a function object of the standard library is.
+template <class T, class F>
+constexpr std::optional<ReduceOp> standard_operation() {
+  const auto is_either = []<class A, class B>(std::type_identity<A>, std::type_identity<B>) { return std::same_as<F, A> || std::same_as<F, B>; };
+  using std::type_identity;
+  if (is_either(type_identity<std::plus<>>(), type_identity<std::plus<T>>())) return ReduceOp::sum;
+  if (is_either(type_identity<std::multiplies<>>(), type_identity<std::multiplies<T>>())) return ReduceOp::product;
+  if (is_either(type_identity<std::bit_and<>>(), type_identity<std::bit_and<T>>())) return ReduceOp::band;
+  if (is_either(type_identity<std::bit_or<>>(), type_identity<std::bit_or<T>>())) return ReduceOp::bor;
+  if (is_either(type_identity<std::bit_xor<>>(), type_identity<std::bit_xor<T>>())) return ReduceOp::bxor;
+  if (is_either(type_identity<std::logical_and<>>(), type_identity<std::logical_and<T>>())) return ReduceOp::land;
+  if (is_either(type_identity<std::logical_or<>>(), type_identity<std::logical_or<T>>())) return ReduceOp::lor;
+  // Their header takes as long to compile as ours, so they are known by their names: those of libstdc++ and of two versions of libc++.
+  const auto is_one_of = [](std::string_view first, std::string_view second, std::string_view third) {
+    constexpr std::string_view text = name_of_type<F>(), before = "F = std::ranges::";
+    const auto begin = text.find(before);
+    if (begin == std::string_view::npos) return false;
+    const std::string_view name = text.substr(begin + before.size(), text.find_first_of(";]", begin) - begin - before.size());
+    return name == first || name == second || name == third;
+  };
+  if (is_one_of("__min_fn", "__min", "__min::__fn")) return ReduceOp::min;
+  if (is_one_of("__max_fn", "__max", "__max::__fn")) return ReduceOp::max;
+  return std::nullopt;
+}
 
 }  // namespace detail
 
@@ -67,6 +93,15 @@ struct CustomReduction {
 /// A callable is associative, commutative, and the same on every rank. It may be called on any
 /// thread, at any time until the operation is done. On backend nccl it is carried out in the host's
 /// memory.
+///
+/// Ranks whose callables are the same code of the same file, and have captured the same, are known
+/// to agree. Otherwise each rank applies its callable to a few elements of all ranks' data before
+/// anything is moved, and a difference is a Mismatch. Of a callable that has captured something, the
+/// first call in a group is compared so, and later ones are taken to be alike.
+///
+/// The function objects of the standard library that are such an operation stand for it:
+/// `std::plus<>` for sum, `std::multiplies<>` for product, `std::ranges::min` and `max`,
+/// `std::bit_and<>`, `bit_or` and `bit_xor`, `std::logical_and<>` and `logical_or`.
 ///
 /// ```cpp
 /// all_reduce(x, [](float a, float b) { return std::hypot(a, b); });
@@ -82,14 +117,12 @@ class Reduction {
   /// Takes a callable, which is copied.
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, ReduceOp> && !std::same_as<std::remove_cvref_t<F>, Reduction> &&
-           std::is_invocable_r_v<T, const std::remove_cvref_t<F>&, T, T>) Reduction(F&& function)  // NOLINT(google-explicit-constructor)
-      : custom_(std::make_shared<const detail::CustomReduction>(
-            detail::CustomReduction{[f = std::forward<F>(function)](void* accumulator, const void* elements, std::size_t n) {
-                                      T* a = static_cast<T*>(accumulator);
-                                      const T* e = static_cast<const T*>(elements);
-                                      for (std::size_t i = 0; i < n; ++i) a[i] = f(a[i], e[i]);
-                                    },
-                                    __PRETTY_FUNCTION__})) {}
+           std::is_invocable_r_v<T, const std::remove_cvref_t<F>&, T, T>)
+      Reduction(F&& function, std::source_location where = std::source_location::current()) {  // NOLINT(google-explicit-constructor)
+    constexpr auto standard = detail::standard_operation<T, std::decay_t<F>>();
+    if constexpr (standard.has_value()) op_ = *standard;
+    else custom_ = detail::reduction_by<T, std::decay_t<F>>(std::forward<F>(function), where);
+  }
 
   /// Returns the operation; sum if a callable or a factor was given.
   ReduceOp op() const noexcept { return op_; }

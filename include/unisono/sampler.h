@@ -61,6 +61,9 @@ struct SamplerOptions {
   /// Whether samples that cannot be shared out evenly are left out. Otherwise samples from the
   /// beginning are repeated.
   bool drop_last = false;
+  /// Whether each sample is of exactly one rank, as an evaluation needs it: none is repeated or left
+  /// out, and the last ranks may have fewer, or none.
+  bool exact = false;
   /// The batch of every rank, if ranks have different ones (LoaderPlan::batch_sizes). The order is
   /// cut into steps of their sum, of which each rank takes its batch, so that all ranks make the
   /// same number of steps. Empty: rank r takes every num_replicas-th sample, from the r-th on.
@@ -75,6 +78,8 @@ struct ProxySamplerOptions {
   std::optional<int> rank = {};
   /// The seed, the same on all ranks.
   std::uint64_t seed = 0;
+  /// As in SamplerOptions.
+  bool exact = false;
 };
 
 namespace detail {
@@ -95,7 +100,7 @@ class UNISONO_API SampleShare {
  private:
   std::size_t steps(std::size_t samples) const;
   std::size_t step_, begin_, width_;
-  bool drop_last_;
+  bool drop_last_, exact_;
 };
 
 /// Returns 0 … n-1 in an order drawn from the generator, the same on every platform (Fisher and
@@ -142,7 +147,7 @@ concept draws = std::constructible_from<sampler_engine_t<S>, std::uint64_t> && r
 }  // namespace detail
 
 /// The samples of one rank, in the order 0 … size-1 or, shuffled, in an order drawn from seed +
-/// epoch. All ranks get equally many.
+/// epoch. All ranks get equally many, unless SamplerOptions::exact is set.
 ///
 /// Iterators are valid until set_epoch. torch's sampler of that name draws another order from the
 /// same seed.
@@ -202,7 +207,9 @@ class DistributedProxySampler : public detail::DistributedSamplerBase {
  public:
   /// Takes a sampler, which is moved into this one.
   explicit DistributedProxySampler(S sampler, const ProxySamplerOptions& options = {})
-      : sampler_(std::move(sampler)), share_({.num_replicas = options.num_replicas, .rank = options.rank}), seed_(options.seed) {}
+      : sampler_(std::move(sampler)),
+        share_({.num_replicas = options.num_replicas, .rank = options.rank, .exact = options.exact}),
+        seed_(options.seed) {}
 
   /// Begins an epoch, on all ranks with the same number.
   void set_epoch(std::uint64_t epoch) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "unisono/detail/standard.h"
@@ -56,6 +57,12 @@ class UNISONO_API Task {
   /// Copies what is left of a send, so that the caller's buffer is free. Returns false if that is
   /// not possible.
   virtual bool detach() { return false; }
+  /// Takes a receive back. Returns false if it has been given a message, and for anything else; then
+  /// nothing has happened. The task is over after true, and its memory is not written any more.
+  virtual bool cancel() { return false; }
+  /// Returns what errors and warnings say beside the ranks that are waited for, such as that a
+  /// message with another tag has come; most often nothing.
+  virtual std::string remark() const { return {}; }
 };
 
 /// Waits for a task on behalf of a blocking call: it spins, yields, sleeps, and looks for failures

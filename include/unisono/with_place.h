@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <source_location>
+#include <string_view>
 #include <type_traits>
 
 #include "unisono/detail/request.h"
@@ -101,6 +102,9 @@ TensorView view_of_places(const WithPlace<T>* pairs, std::size_t n) {
   return {const_cast<WithPlace<T>*>(pairs), DType::complex128, n};
 }
 
+/// Returns the name of that operation, which the ranks compare.
+UNISONO_API std::string_view name_of_choice(DType dtype, bool largest) noexcept;
+
 /// Returns the operation that keeps the chosen pair of each two.
 template <class T, bool Largest>
 std::shared_ptr<const CustomReduction> choice() {
@@ -111,7 +115,8 @@ std::shared_ptr<const CustomReduction> choice() {
       if (wins<T, Largest>(e[i], a[i])) a[i] = e[i];
     }
   };
-  static const auto shared = std::make_shared<const CustomReduction>(CustomReduction{apply, __PRETTY_FUNCTION__});
+  static const auto& shared =
+      *new auto(std::make_shared<const CustomReduction>(CustomReduction{.apply = apply, .name = name_of_choice(dtype_of<T>::value, Largest)}));
   return shared;
 }
 

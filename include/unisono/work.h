@@ -57,6 +57,22 @@ class [[nodiscard]] UNISONO_API Work {
   bool wait_for(std::chrono::milliseconds timeout);
   /// Tells whether the operation is done, well or not. Never blocks.
   bool is_completed() const;
+  /// Takes a receive back that nobody wants any more. Returns false if it was matched with a message
+  /// already, if it is done, and for anything but a receive: then nothing has happened.
+  ///
+  /// After true the operation is done: `wait` returns, `source_rank` is -1, and the buffer is the
+  /// caller's again, with its elements as they were. A message that comes later is taken by the next
+  /// receive that fits.
+  ///
+  /// ```cpp
+  /// Work next = irecv(command, any_source);
+  /// …
+  /// if (!next.cancel()) {                              // it had come after all
+  ///   next.wait();
+  ///   handle(command);
+  /// }
+  /// ```
+  bool cancel();
   /// Returns the operation's error; null while it is under way and if it went well.
   std::exception_ptr exception() const;
   /// Calls the function once, when `is_completed` has become true: at once in this thread if it

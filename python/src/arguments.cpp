@@ -1,5 +1,6 @@
 #include "arguments.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <cmath>
@@ -11,6 +12,7 @@
 #include "failure.h"
 #include "imports.h"
 #include "kept.h"
+#include "places.h"
 
 namespace unisono::python {
 namespace {
@@ -46,15 +48,18 @@ std::shared_ptr<const detail::CustomReduction> custom_of(nb::handle function, DT
   }
   auto own = std::make_shared<PythonReduction>();
   own->name = nb::cast<std::string>(imported("unisono._errors").attr("name_of_function")(function));
-  own->reduction = {[kept = Kept(nb::borrow(function)), dtype](void* accumulator, const void* elements, std::size_t n) {
-                      const nb::gil_scoped_acquire locked;
-                      try {
-                        combine(kept.object(), dtype, accumulator, elements, n);
-                      } catch (nb::python_error& error) {
-                        throw Raised(error);
-                      }
-                    },
-                    own->name};
+  const auto [key, has_more] = nb::cast<std::pair<std::string, bool>>(imported("unisono._errors").attr("key_of_function")(function));
+  own->reduction.apply = [kept = Kept(nb::borrow(function)), dtype](void* accumulator, const void* elements, std::size_t n) {
+    const nb::gil_scoped_acquire locked;
+    try {
+      combine(kept.object(), dtype, accumulator, elements, n);
+    } catch (nb::python_error& error) {
+      throw Raised(error);
+    }
+  };
+  if (!key.empty()) own->reduction.code = detail::number_of_bytes(key.data(), key.size());
+  if (has_more) own->reduction.captured = std::nullopt;
+  own->reduction.description = own->name;
   return {own, &own->reduction};
 }
 
@@ -111,7 +116,7 @@ std::chrono::milliseconds timeout_or(nb::handle timeout, std::chrono::millisecon
 }
 
 CallOptions options_of(nb::handle timeout, int tag, const char* operation, bool deterministic) {
-  return CallOptions{timeout_of(timeout, operation), tag, std::source_location(), deterministic};
+  return CallOptions{timeout_of(timeout, operation), tag, place_of_program(), deterministic};
 }
 
 Rank rank_of(nb::handle rank, const char* operation) {

@@ -23,7 +23,7 @@ const ProcessGroup& group_of(nb::handle group, const char* operation);
 /// Seconds (a number), a timedelta, or None for the group's own.
 std::optional<std::chrono::milliseconds> timeout_of(nb::handle timeout, const char* operation);
 std::chrono::milliseconds timeout_or(nb::handle timeout, std::chrono::milliseconds otherwise, const char* operation);
-/// Without a place in C++: an error's place is looked for in Python, where there is one.
+/// With the place of the program's line that calls.
 CallOptions options_of(nb::handle timeout, int tag, const char* operation, bool deterministic = false);
 /// An int, or a GlobalRank.
 Rank rank_of(nb::handle rank, const char* operation);

@@ -68,7 +68,7 @@ detail::Request gathering(const char* name, Operation operation, nb::handle x, n
   if (out.is_none() && has_result) to = empty_like(x, in, stacked(in, size_of_group(trailing.group)));
   detail::Request request = request_of(operation, in, detail::nothing(in.dtype()));
   if (!to.is_none()) {
-    memory.buffers.emplace_back(to, has_result ? Use::write : Use::read, name);
+    memory.buffers.emplace_back(to, !has_result ? Use::read : out.is_none() ? Use::fill : Use::write, name);
     request.out = memory.buffers.back().view();
   }
   request.root = dst;
@@ -81,7 +81,8 @@ nb::object finished(const detail::Request& request, const Trailing& trailing, co
   for (const Buffer& buffer : memory.buffers) {
     if (buffer.stream()) stream = buffer.stream();
   }
-  carry_out(request, trailing, stream);
+  if (memory.buffers.empty()) carry_out(request, trailing, stream);
+  else carry_out(request, trailing, memory.buffers.back(), stream);  // the output is the last one, where it is a new array
   return memory.result;
 }
 
@@ -154,7 +155,7 @@ detail::Request exchanging(Operation operation, const char* name, nb::handle x, 
     const bool keeps_shape = operation == Operation::all_to_all;
     memory.result = empty_like(x, in, keeps_shape ? shape_of(in) : shared_out(in, size_of_group(trailing.group), name));
   }
-  memory.buffers.emplace_back(memory.result, Use::write, name);
+  memory.buffers.emplace_back(memory.result, out.is_none() ? Use::fill : Use::write, name);
   const TensorView to = memory.buffers.back().view();
   return operation == Operation::all_to_all ? request_of(operation, in, to) : request_of(operation, in, to, combination_of(op, to.dtype(), name));
 }

@@ -17,6 +17,9 @@ namespace {
 
 [[noreturn]] void refuse(const char* operation, const std::string& what, const char* hint = "") { throw_invalid(operation, what, hint); }
 
+/// Of an element, as NumPy has it: that of a complex number is that of its parts.
+std::size_t alignment_of(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128 ? size_of(dtype) / 2 : size_of(dtype); }
+
 void check_writable(bool is_read_only, Use use, const char* operation) {
   if (is_read_only && use == Use::write)
     refuse(operation, "the buffer is read-only, and the result goes there", "give a copy that can be written to");
@@ -37,7 +40,7 @@ bool Buffer::take_buffer(Use use, const char* operation) {
     refuse(operation, std::string("no operation is on elements of the format \"") + (bytes_.format == nullptr ? "B" : bytes_.format) + "\"",
            "numbers and booleans in the machine's own byte order are; other objects travel by the object calls (all_gather_object, …)");
   }
-  if (reinterpret_cast<std::uintptr_t>(bytes_.buf) % static_cast<std::uintptr_t>(std::min<Py_ssize_t>(bytes_.itemsize, 8)) != 0) {
+  if (reinterpret_cast<std::uintptr_t>(bytes_.buf) % alignment_of(*dtype) != 0) {
     refuse(operation, "the elements of the buffer are not aligned in memory", "give a copy");
   }
   if (bytes_.ndim == 1 && (bytes_.strides == nullptr || bytes_.strides[0] == bytes_.itemsize || bytes_.shape[0] <= 1)) {
@@ -149,7 +152,10 @@ bool Buffer::take_dlpack(Use use, const char* operation) {
     check_writable(is_immutable(object_), use, operation);
     take(managed->array, operation);
   }
-  if (view_->device().type == Device::Type::cuda) stream_ = current_stream_of(object_, view_->device().index);
+  if (view_->device().type == Device::Type::cuda) {
+    stream_ = current_stream_of(object_, view_->device().index);
+    is_awaited_ = use == Use::fill && is_jax(object_);
+  }
   return true;
 }
 
@@ -191,7 +197,8 @@ Buffer::Buffer(Buffer&& other) noexcept
       bytes_(other.bytes_),
       has_bytes_(std::exchange(other.has_bytes_, false)),
       view_(std::move(other.view_)),
-      stream_(other.stream_) {}
+      stream_(other.stream_),
+      is_awaited_(other.is_awaited_) {}
 
 Buffer::~Buffer() {
   if (has_bytes_) PyBuffer_Release(&bytes_);

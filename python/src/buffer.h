@@ -12,8 +12,8 @@ namespace unisono::python {
 
 namespace nb = nanobind;
 
-/// What a call does with a buffer.
-enum class Use { read, write };
+/// What a call does with a buffer. `fill` writes to an array that the call has made, of a library whose arrays nobody else may write to.
+enum class Use { read, write, fill };
 
 /// The elements of a Python object, in place: of anything with the buffer protocol, DLPack or __cuda_array_interface__. It keeps them where they are
 /// as long as it lives. Made and destroyed with the interpreter lock.
@@ -29,6 +29,8 @@ class Buffer {
   nb::handle object() const { return object_; }
   /// The stream of the object's library, of memory of a device.
   const std::optional<void*>& stream() const { return stream_; }
+  /// Whether the host has to wait until the device has written to it: its library (JAX) does not say on which streams it will read it.
+  bool is_awaited() const { return is_awaited_; }
 
  private:
   bool take_buffer(Use use, const char* operation);
@@ -44,6 +46,7 @@ class Buffer {
   bool has_bytes_ = false;
   std::optional<TensorView> view_;
   std::optional<void*> stream_;
+  bool is_awaited_ = false;
 };
 
 /// Whether the object is a buffer: not a number (those of NumPy offer their bytes as well), bytes or text.
@@ -63,7 +66,8 @@ bool is_ndarray(nb::handle object);
 bool is_numpy_scalar(nb::handle object);
 bool is_torch_tensor(nb::handle object);
 
-/// A new array of the library of `like` (NumPy's, where that has none of its own), with elements that are not initialised.
+/// A new array of the library of `like` (NumPy's, where that has none of its own), on the same device, with elements that are not initialised. It is
+/// for Use::fill.
 nb::object empty_like(nb::handle like, const TensorView& view, const std::vector<std::int64_t>& shape);
 nb::object empty_array(DType dtype, const std::vector<std::int64_t>& shape);
 

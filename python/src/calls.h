@@ -39,6 +39,5 @@ inline std::size_t size_of_group(const ProcessGroup& group) { return static_cast
 
 /// Of an array that cannot be written to (JAX): the result is a new one, as that of a number is.
 bool is_returned(nb::handle x);
-nb::object returned(nb::handle like, nb::object array);
 
 }  // namespace unisono::python

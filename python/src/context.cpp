@@ -44,17 +44,20 @@ void join(const std::string& backend, const std::string& init_method, std::optio
   initialize(options);
 }
 
-/// Leaves the job because of this, which is what the other ranks are told.
-void leave_because(const std::string& why) {
+/// Leaves the job because of this, which is what the other ranks are told: "ended with ValueError: bad data". `blamed`: the rank in the world that
+/// the exception names, if it does.
+void leave_because(const std::string& how, std::optional<int> blamed) {
   const Unlocked unlocked;
   if (!is_initialized()) return;
-  detail::give_up(why);
+  detail::give_up(how, blamed);
   finalize();
 }
 
-void leave() {
+/// Leaves the job because the program ends, and with it what is known of that.
+void end_all(const std::string& how) {
+  if (!how.empty()) return leave_because(how, std::nullopt);
   const Unlocked unlocked;
-  finalize();
+  detail::leave_at_exit();
 }
 
 std::string configuration() {
@@ -118,9 +121,8 @@ Raises AlreadyInitialized, InvalidArgument, BackendUnavailable, and Timeout, whi
     unisono.finalize())");
   m.def("finalize", unlocked<&finalize>(),
         "Waits, at most 10 s, for what is under way, says goodbye and leaves. Idempotent. A program that ends without it does it then.");
-  m.def("_leave_because", &leave_because, "why"_a);
-  m.def(
-      "end_all", [](const std::string& how) { how.empty() ? leave() : leave_because(how); }, "how"_a, "What the end of the program calls.");
+  m.def("_leave_because", &leave_because, "how"_a, "blamed"_a = nb::none());
+  m.def("end_all", &end_all, "how"_a, "What the end of the program calls.");
   m.def("is_initialized", &is_initialized, "Whether this process has joined a job, and has not left it.");
   bind_place(m);
 }

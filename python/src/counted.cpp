@@ -51,12 +51,13 @@ Sized finish(detail::Request request, nb::handle like, const Counts& counts, boo
   std::optional<Buffer> to;
   if (has_output) {
     result.out = sized(like, request.in, counts.total(), trailing.group);
-    to.emplace(result.out, Use::write, "");
+    to.emplace(result.out, Use::fill, "");
     request.out = to->view();
   }
   Trailing rest = trailing;
   rest.options = options;
-  carry_out(request, rest, stream);
+  if (to) carry_out(request, rest, *to, stream);
+  else carry_out(request, rest, stream);
   return result;
 }
 
@@ -96,8 +97,10 @@ nb::object gather_v(nb::handle x, nb::handle out, nb::handle counts, nb::handle 
     nb::object to_object = nb::borrow(out);
     if (out.is_none() && has_output) to_object = empty_like(x, in.view(), {static_cast<std::int64_t>(request.counts.total())});
     std::optional<Buffer> to;
-    if (!to_object.is_none()) request.out = to.emplace(to_object, has_output ? Use::write : Use::read, "gather_v").view();
-    carry_out(request, trailing, in.stream());
+    const Use use = !has_output ? Use::read : out.is_none() ? Use::fill : Use::write;
+    if (!to_object.is_none()) request.out = to.emplace(to_object, use, "gather_v").view();
+    if (to) carry_out(request, trailing, *to, in.stream());
+    else carry_out(request, trailing, in.stream());
     return has_output ? to_object : nb::none();
   }
   if (!out.is_none()) throw_invalid("gather_v", "the output is given without the counts");

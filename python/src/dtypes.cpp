@@ -130,6 +130,10 @@ nb::object empty_like(nb::handle like, const TensorView& view, const std::vector
   nb::list extents;
   for (const std::int64_t extent : shape) extents.append(extent);
   if (is_torch_tensor(like)) return like.attr("new_empty")(nb::tuple(extents));
+  if (is_jax(like)) {
+    const nb::object made = imported("jax.numpy").attr("empty")(nb::tuple(extents), like.attr("dtype"), nb::arg("device") = like.attr("sharding"));
+    return made.attr("block_until_ready")();
+  }
   if (view.device().type == Device::Type::cuda) {
     return maker("cupy", "CuPy").attr("empty")(nb::tuple(extents), numpy_name(view.dtype()));
   }

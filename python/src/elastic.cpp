@@ -10,6 +10,7 @@
 #include "elastic_state.h"
 #include "failure.h"
 #include "module.h"
+#include "places.h"
 #include "signals.h"
 
 namespace unisono::python {
@@ -85,14 +86,16 @@ struct Released {
 int bring_together(PythonState& state, nb::handle group) {
   const ProcessGroup& ranks = group_of(group, "synchronize");
   const Released released{state};
+  const std::source_location where = place_of_program();
   const Unlocked unlocked;
-  return synchronize(state.state, ranks, std::source_location());
+  return synchronize(state.state, ranks, where);
 }
 
 bool are_newcomers_waiting(nb::handle group) {
   const ProcessGroup& ranks = group_of(group, "newcomers_waiting");
+  const std::source_location where = place_of_program();
   const Unlocked unlocked;
-  return newcomers_waiting(ranks, std::source_location());
+  return newcomers_waiting(ranks, where);
 }
 
 bool goes_on(nb::handle step, const ProcessGroup& group) {
@@ -108,9 +111,10 @@ ProcessGroup run(PythonState& state, nb::handle step) {
     throw_invalid("run_elastic", "the step is a function of the group", "it returns True to be called again, and False when all is done");
   }
   const Released released{state};
+  const std::source_location where = place_of_program();
   const Unlocked unlocked;
   return run_elastic(
-      state.state, [&](const ProcessGroup& group) { return locked([&] { return goes_on(step, group); }); }, std::source_location());
+      state.state, [&](const ProcessGroup& group) { return locked([&] { return goes_on(step, group); }); }, where);
 }
 
 nb::class_<PythonState> bind_state(nb::module_& m) {
@@ -203,8 +207,9 @@ False in a job that unisono run has not started. InvalidArgument for any other g
   m.def(
       "grow_group",
       [](const ProcessGroup& group) {
+        const std::source_location where = place_of_program();
         const Unlocked unlocked;
-        return grow_group(group, std::source_location());
+        return grow_group(group, where);
       },
       "group"_a,
       R"(Takes in the processes that wait, and returns the new world: the members in their order, the newcomers behind them. All members call.

@@ -69,17 +69,15 @@ nb::object object_of(std::span<const std::byte> bytes) {
     throw ProtocolError("the head of an object of a state is longer than its bytes");
   }
   const auto length = static_cast<std::size_t>(head);
-  const std::span<const std::byte> body = bytes.subspan(aligned(sizeof head + length));
-  const nb::object memory = new_bytearray(body.size());
-  if (!body.empty()) std::memcpy(data_of(memory), body.data(), body.size());
-  return unpickled(bytes.subspan(sizeof head, length), memory, 0, body.size());
+  const auto own = bytes.subspan(sizeof head, length);
+  return unpickled(own, segments_in(own, bytes.subspan(aligned(sizeof head + length))));
 }
 
 const detail::ObjectType& state_dict_type() {
-  static const detail::ObjectType type = [] {
+  static const detail::ObjectType& type = *new const detail::ObjectType([] {
     const std::string name = "the state_dict of " + python_object_type().name;
     return detail::ObjectType{name, detail::fingerprint_of(name)};
-  }();
+  }());
   return type;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "imports.h"
+#include "places.h"
 
 namespace unisono::python {
 
@@ -40,14 +41,16 @@ nb::dict fields_of(const Error& error) {
   return fields;
 }
 
-nb::object made(const char* type, const Error& error, nb::handle place, nb::dict fields) {
-  nb::object where = place.is_valid() ? nb::borrow(place) : place_of_caller();
+/// An error that has no place is told of the line that the program is in.
+nb::object made(const char* type, const Error& error, nb::dict fields) {
+  const auto known = error.where();
+  const nb::object where = as_place(known ? *known : place_of_program());
   fields["where"] = where;
-  const std::string text = where.is_none() ? error.what() : error.what_at(nb::cast<std::string>(nb::str(where)));
+  const std::string text = known || where.is_none() ? error.what() : error.what_at(nb::cast<std::string>(nb::str(where)));
   return errors().attr("make")(type, nb::str(text.c_str(), text.size()), fields);
 }
 
-nb::object made(const char* type, const Error& error, nb::handle place) { return made(type, error, place, fields_of(error)); }
+nb::object made(const char* type, const Error& error) { return made(type, error, fields_of(error)); }
 
 /// Returns an exception's message without operation and hint; of one that a program has made, all of its text.
 std::string message_of(nb::handle exception) {
@@ -76,7 +79,7 @@ std::exception_ptr as_cpp(nb::handle exception) {
   return std::make_exception_ptr(Raised(nb::borrow(exception)));
 }
 
-nb::object as_python(const std::exception_ptr& error, nb::handle place) {
+nb::object as_python(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Raised& raised) {
@@ -84,50 +87,40 @@ nb::object as_python(const std::exception_ptr& error, nb::handle place) {
   } catch (const RaisedPeerFailed& peer) {
     return peer.raised().exception();
   } catch (const InvalidArgument& e) {
-    return made("InvalidArgument", e, place);
+    return made("InvalidArgument", e);
   } catch (const NotInitialized& e) {
-    return made("NotInitialized", e, place);
+    return made("NotInitialized", e);
   } catch (const AlreadyInitialized& e) {
-    return made("AlreadyInitialized", e, place);
+    return made("AlreadyInitialized", e);
   } catch (const NotMember& e) {
-    return made("NotMember", e, place);
+    return made("NotMember", e);
   } catch (const Unsupported& e) {
-    return made("Unsupported", e, place);
+    return made("Unsupported", e);
   } catch (const BackendUnavailable& e) {
-    return made("BackendUnavailable", e, place);
+    return made("BackendUnavailable", e);
   } catch (const Mismatch& e) {
-    return made("Mismatch", e, place);
+    return made("Mismatch", e);
   } catch (const Timeout& e) {
     nb::dict fields = fields_of(e);
     fields["missing"] = list_of(e.missing());
-    return made("Timeout", e, place, fields);
+    return made("Timeout", e, fields);
   } catch (const PeerFailed& e) {
     nb::dict fields = fields_of(e);
     const std::string_view cause = to_string(e.cause());
     fields["cause"] = nb::str(cause.data(), cause.size());
-    return made("PeerFailed", e, place, fields);
+    return made("PeerFailed", e, fields);
   } catch (const ProtocolError& e) {
-    return made("ProtocolError", e, place);
+    return made("ProtocolError", e);
   } catch (const LaunchFailed& e) {
-    return made("LaunchFailed", e, place);
+    return made("LaunchFailed", e);
   } catch (const Error& e) {
-    return made("Error", e, place);
+    return made("Error", e);
   } catch (const std::bad_alloc&) {
     return nb::borrow(PyExc_MemoryError)();
   } catch (const std::exception& e) {
     return nb::borrow(PyExc_RuntimeError)(e.what());
   } catch (...) {
     return nb::borrow(PyExc_RuntimeError)("an exception of an unknown type");
-  }
-}
-
-nb::object place_of_caller() {
-  try {
-    nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-    if (!frame.is_valid()) return nb::none();
-    return errors().attr("place")(frame);
-  } catch (nb::python_error&) {
-    return nb::none();
   }
 }
 

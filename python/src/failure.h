@@ -44,10 +44,8 @@ class RaisedPeerFailed : public PeerFailed {
 
 /// The same as an exception_ptr, and with the type that the library knows it by where the exception is one of ours.
 std::exception_ptr as_cpp(nb::handle exception);
-/// The exception of Python that stands for what the pointer holds. `place`: where the call stands; none: in the frame that is running.
-nb::object as_python(const std::exception_ptr& error, nb::handle place = {});
-/// The file and line of the frame that called into this package, as Python's Place; none where no frame is.
-nb::object place_of_caller();
+/// The exception of Python that stands for what the pointer holds. Its place is the error's own, or else the line that the program is in.
+nb::object as_python(const std::exception_ptr& error);
 
 void register_failures();
 

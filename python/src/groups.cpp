@@ -10,6 +10,7 @@
 
 #include "arguments.h"
 #include "module.h"
+#include "places.h"
 #include "signals.h"
 #include "unisono/reduce_op.h"
 
@@ -19,7 +20,7 @@ namespace {
 using namespace nb::literals;
 
 GroupOptions group_options(const std::string& backend, nb::handle timeout, const char* operation) {
-  return {.backend = backend, .timeout = timeout_of(timeout, operation), .where = std::source_location()};
+  return {.backend = backend, .timeout = timeout_of(timeout, operation), .where = place_of_program()};
 }
 
 std::optional<ProcessGroup> form_group(nb::handle ranks, const std::string& backend, nb::handle timeout) {
@@ -139,15 +140,17 @@ Only the members need to call, each with the same list; it waits for them. backe
   m.def(
       "local_group",
       [] {
+        const std::source_location where = place_of_program();
         const Unlocked unlocked;
-        return local_group(std::source_location());
+        return local_group(where);
       },
       "The processes of this host. All of them call the first time.");
   m.def(
       "shrink_group",
       [](const ProcessGroup& group) {
+        const std::source_location where = place_of_program();
         const Unlocked unlocked;
-        return shrink_group(group, std::source_location());
+        return shrink_group(group, where);
       },
       "group"_a,
       R"(After a failure: a new group of those members that are left and call this, in the old order.

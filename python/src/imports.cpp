@@ -105,9 +105,12 @@ const dlpack::Exchange* exchange_of(nb::handle object) {
   return found.exchange;
 }
 
-bool is_immutable(nb::handle object) {
+bool is_jax(nb::handle object) {
   const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())));
-  return begins_with(type, "jax") || begins_with(type, "jaxlib") || begins_with(type, "pyarrow");
+  return begins_with(type, "jax") || begins_with(type, "jaxlib");
+}
+bool is_immutable(nb::handle object) {
+  return is_jax(object) || begins_with(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))), "pyarrow");
 }
 
 void* current_stream_of(nb::handle object, int device) {
@@ -116,7 +119,7 @@ void* current_stream_of(nb::handle object, int device) {
     number = imported("torch").attr("cuda").attr("current_stream")(device).attr("cuda_stream");
   } else if (begins_with(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))), "cupy")) {
     number = imported("cupy").attr("cuda").attr("get_current_stream")().attr("ptr");
-  } else {
+  } else if (!is_jax(object)) {  // which does not say; what it hands over is complete
     const nb::object interface = nb::getattr(object, "__cuda_array_interface__", nb::none());
     if (!interface.is_none()) number = interface.attr("get")("stream", nb::none());
   }

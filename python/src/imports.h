@@ -18,6 +18,7 @@ namespace nb = nanobind;
 const dlpack::Exchange* exchange_of(nb::handle object);
 /// Arrays that nobody may write to, though they do not say so by DLPack.
 bool is_immutable(nb::handle object);
+bool is_jax(nb::handle object);
 /// The stream that the object's library puts its work on just now; the device's default stream where it does not say.
 void* current_stream_of(nb::handle object, int device);
 /// Of the array interface: "<f4".

@@ -18,6 +18,19 @@ void unlocked(F&& f) {
   f();
 }
 
+/// The buffers of a call that writes to all of them, or to none, but for the first one.
+std::vector<Buffer> buffers_of(nb::handle list, Use first, Use others, const char* operation) {
+  std::vector<Buffer> buffers;
+  for (const nb::handle each : list) buffers.emplace_back(each, buffers.empty() ? first : others, operation);
+  return buffers;
+}
+std::vector<Buffer> broadcast_buffers(nb::handle tensors, Rank root, const Trailing& trailing) {
+  return buffers_of(tensors, is_here(root, trailing.group) ? Use::read : Use::write, Use::write, "broadcast_multigpu");
+}
+std::vector<Buffer> reduce_buffers(nb::handle tensors, Rank root, const Trailing& trailing) {
+  return buffers_of(tensors, is_here(root, trailing.group) ? Use::write : Use::read, Use::read, "reduce_multigpu");
+}
+
 struct Lists {
   std::vector<Buffer> first, second;
   Memory memory(nb::handle result) {
@@ -29,8 +42,8 @@ struct Lists {
 
 nb::object broadcast_multigpu(nb::handle tensors, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "broadcast_multigpu");
-  const auto buffers = buffers_of(tensors, Use::write, "broadcast_multigpu");
   const Rank root = rank_of(src, "broadcast_multigpu");
+  const auto buffers = broadcast_buffers(tensors, root, trailing);
   unlocked([&, views = views_of(buffers)] { unisono::broadcast_multigpu(views, root, trailing.group, trailing.options); });
   return nb::borrow(tensors);
 }
@@ -43,9 +56,9 @@ nb::object all_reduce_multigpu(nb::handle tensors, nb::handle op, nb::handle gro
 }
 nb::object reduce_multigpu(nb::handle tensors, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "reduce_multigpu");
-  const auto buffers = buffers_of(tensors, Use::write, "reduce_multigpu");
   const ReduceOp how = reduce_op_of(op, "reduce_multigpu");
   const Rank root = rank_of(dst, "reduce_multigpu");
+  const auto buffers = reduce_buffers(tensors, root, trailing);
   unlocked([&, views = views_of(buffers)] { unisono::reduce_multigpu(views, root, how, trailing.group, trailing.options); });
   return nb::borrow(tensors);
 }
@@ -75,7 +88,7 @@ using Views = std::vector<TensorView>;
 nb::object broadcast_multigpu_async(nb::handle tensors, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing t(group, timeout, tag, "broadcast_multigpu");
   const Rank root = rank_of(src, "broadcast_multigpu");
-  return started({buffers_of(tensors, Use::write, "broadcast_multigpu"), {}}, tensors,
+  return started({broadcast_buffers(tensors, root, t), {}}, tensors,
                  [&](const Views& views, const Views&) { return unisono::broadcast_multigpu_async(views, root, t.group, t.options); });
 }
 nb::object all_reduce_multigpu_async(nb::handle tensors, nb::handle op, nb::handle group, nb::handle timeout, int tag) {
@@ -88,7 +101,7 @@ nb::object reduce_multigpu_async(nb::handle tensors, nb::handle dst, nb::handle 
   const Trailing t(group, timeout, tag, "reduce_multigpu");
   const ReduceOp how = reduce_op_of(op, "reduce_multigpu");
   const Rank root = rank_of(dst, "reduce_multigpu");
-  return started({buffers_of(tensors, Use::write, "reduce_multigpu"), {}}, tensors,
+  return started({reduce_buffers(tensors, root, t), {}}, tensors,
                  [&](const Views& views, const Views&) { return unisono::reduce_multigpu_async(views, root, how, t.group, t.options); });
 }
 nb::object all_gather_multigpu_async(nb::handle outputs, nb::handle inputs, nb::handle group, nb::handle timeout, int tag) {

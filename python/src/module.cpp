@@ -9,6 +9,7 @@ NB_MODULE(_core, m) {
   m.doc() = "The library's functions. The package unisono has all of them.";
   nb::set_leak_warnings(false);  // what programs keep until they end is theirs
   register_failures();
+  bind_places(m);
   bind_types(m);
   bind_groups(m);
   bind_stores(m);

@@ -89,6 +89,7 @@ constexpr const char* is_gone = "raise the limit with set_object_limits; this ob
 void send_object(nb::handle x, nb::handle dst, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "send_object");
   const Rank peer = rank_of(dst, "send_object");
+  if (const auto refusal = detail::why_no_pickles(trailing.group)) std::rethrow_exception(refusal);
   const Pickled own(x);
   if (own.error()) std::rethrow_exception(own.error());
   const std::size_t body = aligned(lead_bytes + own.head().size());
@@ -100,14 +101,20 @@ void send_object(nb::handle x, nb::handle dst, nb::handle group, nb::handle time
   Lead{.type = python_object_type().fingerprint, .messages = apart ? own.segments().size() : 0, .head = own.head().size()}.write(first.data());
   std::memcpy(first.data() + lead_bytes, own.head().data(), own.head().size());
   if (!apart) own.pack(first.data() + body);
+  {
+    const Unlocked unlocked;
+    detail::ObjectSeal::of_message(trailing.group.rank(), peer, trailing.options.tag, trailing.group)
+        .append_trailer(first, apart ? detail::ObjectSeal::Pieces(own.segments()) : detail::ObjectSeal::Pieces());
+  }
   std::array<std::uint64_t, 1> size{first.size()};
   send_bytes(line(size), peer, trailing);
   send_bytes(line(first), peer, trailing);
   for (std::size_t i = 0; apart && i < own.segments().size(); ++i) send_bytes(line(own.segments()[i]), peer, trailing);
 }
 
-/// The segments that come as messages of their own.
-std::vector<nb::object> recv_segments(std::span<const std::byte> head, std::uint64_t messages, Rank peer, const Trailing& trailing) {
+/// The segments that come as messages of their own, each in memory of its own.
+std::vector<nb::object> recv_segments(std::span<const std::byte> head, std::uint64_t messages, Rank peer, const Trailing& trailing,
+                                      const detail::ObjectSeal& seal, const detail::ObjectCodes& codes) {
   const std::vector<std::size_t> sizes = segment_sizes(head);
   std::size_t total = head.size();
   for (const std::size_t size : sizes) total += std::min(size, object_limits().bytes + 1);  // no sum of these overflows
@@ -116,29 +123,39 @@ std::vector<nb::object> recv_segments(std::span<const std::byte> head, std::uint
     if (sizes.size() != messages) throw ProtocolError("the head of an object tells of other messages than come", {.operation = "recv_object"});
     throw_too_large("recv_object", total, is_gone);
   }
-  std::vector<nb::object> segments;
+  std::vector<nb::object> memory;
+  Segments segments;
   for (const std::size_t size : sizes) {
-    const nb::object memory = new_bytearray(size);
-    recv_bytes(line(data_of(memory), size), peer, trailing);
-    segments.push_back(nb::steal(PyMemoryView_FromObject(memory.ptr())));
+    const nb::object bytes = new_bytearray(size);
+    segments.emplace_back(data_of(bytes), size);
+    recv_bytes(line(segments.back()), peer, trailing);
+    memory.push_back(nb::steal(PyMemoryView_FromObject(bytes.ptr())));
   }
-  return segments;
+  const Unlocked unlocked;
+  seal.check(peer.value(), codes.number, detail::ObjectSeal::body, segments, codes.body);
+  return memory;
 }
 
 nb::object recv_object(nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   Trailing trailing(group, timeout, tag, "recv_object");
+  if (const auto refusal = detail::why_no_pickles(trailing.group)) std::rethrow_exception(refusal);
   std::array<std::uint64_t, 1> size{};
   const MessageInfo announced = recv_bytes(line(size), source_of(src, "recv_object"), trailing);
   const Rank peer(announced.source);
   trailing.options.tag = announced.tag;
   const auto n = static_cast<std::size_t>(size[0]);
-  if (n > object_limits().bytes) {
+  if (n > object_limits().bytes && n - object_limits().bytes > detail::ObjectSeal::trailer_bytes) {
     discard(1, peer, trailing);
     throw_too_large("recv_object", n, is_gone);
   }
   const nb::object memory = new_bytearray(n);
-  const std::span<const std::byte> bytes(data_of(memory), n);
-  if (n > 0) recv_bytes(line(bytes), peer, trailing);
+  const std::span<const std::byte> received(data_of(memory), n);
+  if (n > 0) recv_bytes(line(received), peer, trailing);
+  const auto seal = detail::ObjectSeal::of_message(announced.source, trailing.group.rank(), announced.tag, trailing.group);
+  const auto [bytes, codes] = [&] {
+    const Unlocked unlocked;
+    return seal.checked(announced.source, received);
+  }();
   const Lead lead = Lead::read(bytes);
   if (lead.type != python_object_type().fingerprint) {
     throw Mismatch(
@@ -150,10 +167,10 @@ nb::object recv_object(nb::handle src, nb::handle group, nb::handle timeout, int
          .hint = "C++ and Python exchange buffers and numbers; both sides of an object are of one language"});
   }
   const std::size_t body = aligned(lead_bytes + static_cast<std::size_t>(std::min<std::uint64_t>(lead.head, n)));
-  if (lead.head > n || body > n) throw ProtocolError("an object is longer than its message", {.operation = "recv_object"});
+  if (lead.head > bytes.size() || body > bytes.size()) throw ProtocolError("an object is longer than its message", {.operation = "recv_object"});
   const auto head = bytes.subspan(lead_bytes, static_cast<std::size_t>(lead.head));
-  if (lead.messages > 0) return unpickled(head, recv_segments(head, lead.messages, peer, trailing));
-  return unpickled(head, memory, body, n - body);
+  if (lead.messages > 0) return unpickled(head, recv_segments(head, lead.messages, peer, trailing, seal, codes));
+  return unpickled(head, segments_in(head, bytes.subspan(body)));
 }
 
 }  // namespace

@@ -27,21 +27,49 @@ namespace {
 
 using namespace nb::literals;
 
-/// One call on objects: its name, group, and what is left of its time.
+/// One call on objects: its name, group, seal, and what is left of its time.
 class Exchange {
  public:
-  Exchange(const char* label, const Trailing& trailing) : label_(label), group_(trailing.group), options_(trailing.options) {}
+  Exchange(const char* label, std::optional<Rank> root, const Trailing& trailing)
+      : label_(label),
+        root_(root),
+        group_(trailing.group),
+        options_(trailing.options),
+        seal_(label, root, group_),
+        refusal_(detail::why_no_pickles(group_)) {}
 
-  std::vector<detail::ObjectSize> compare(std::optional<Rank> root, detail::ObjectSize own, const std::exception_ptr& error) {
+  /// The object as it travels; of a rank that sends none: nothing. Or why there is none.
+  Pickled pickled(nb::handle object, bool sends) const { return refusal_ || !sends ? Pickled(refusal_) : Pickled(object); }
+  detail::ObjectSize size_of(const Pickled& object, int receiver = detail::ObjectSeal::everyone) {
     const Unlocked unlocked;
-    return detail::compare_objects(label_, python_object_type(), root, own, error, group_, options_);
+    detail::ObjectSize size{.bytes = object.head().size() + object.body_size(), .head = object.head().size()};
+    if (number_ == 0) number_ = seal_.take_number();
+    size.codes = {.number = number_, .head = seal_.code(number_, detail::ObjectSeal::head, object.head(), receiver), .body = {}};
+    if (!object.segments().empty()) size.codes.body = seal_.code(number_, detail::ObjectSeal::body, object.segments(), receiver);
+    return size;
+  }
+  std::vector<detail::ObjectSize> compare(const detail::ObjectSize& own, const std::exception_ptr& error) {
+    const Unlocked unlocked;
+    return detail::compare_objects(label_, python_object_type(), root_, own, error, group_, options_);
+  }
+  /// Both before what they are about is looked at.
+  void check_head(std::size_t sender, const detail::ObjectCodes& codes, std::span<const std::byte> head,
+                  int receiver = detail::ObjectSeal::everyone) {
+    const Unlocked unlocked;
+    seal_.check(static_cast<int>(sender), codes.number, detail::ObjectSeal::head, head, codes.head, receiver);
+    seal_.check_number(static_cast<int>(sender), codes.number);
+  }
+  void check_body(std::size_t sender, const detail::ObjectCodes& codes, const Segments& segments, int receiver = detail::ObjectSeal::everyone) {
+    if (segments.empty()) return;  // as the head says, which was checked
+    const Unlocked unlocked;
+    seal_.check(static_cast<int>(sender), codes.number, detail::ObjectSeal::body, segments, codes.body, receiver);
   }
   void run(detail::Request request) {
     request.label = label_;
     const Unlocked unlocked;
     detail::run(request, group_, options_);
   }
-  void broadcast(const TensorView& bytes, Rank root) { run({.operation = Operation::broadcast, .in = bytes, .out = bytes, .root = root}); }
+  void broadcast(const TensorView& bytes) { run({.operation = Operation::broadcast, .in = bytes, .out = bytes, .root = root_}); }
   const ProcessGroup& group() const { return group_; }
   /// Memory that this rank needs; where there is none, the others must not wait.
   nb::object allocate(std::size_t n) {
@@ -57,11 +85,13 @@ class Exchange {
 
  private:
   const char* label_;
+  std::optional<Rank> root_;
   const ProcessGroup& group_;
   CallOptions options_;
+  detail::ObjectSeal seal_;
+  std::exception_ptr refusal_;
+  std::uint64_t number_ = 0;
 };
-
-detail::ObjectSize size_of(const Pickled& object) { return {.bytes = object.head().size() + object.body_size(), .head = object.head().size()}; }
 
 /// Of all ranks: where each one's part lies among those of the others.
 struct Parts {
@@ -77,9 +107,10 @@ struct Parts {
 }  // namespace
 
 nb::object gather_all(const char* label, nb::handle x, std::optional<Rank> dst, const Trailing& trailing) {
-  Exchange exchange(label, trailing);
-  const Pickled own(x);
-  const Parts parts(exchange.compare(dst, size_of(own), own.error()));
+  Exchange exchange(label, dst, trailing);
+  const Pickled own = exchange.pickled(x, true);
+  const auto sizes = exchange.compare(exchange.size_of(own), own.error());
+  const Parts parts(sizes);
   const bool has_result = !dst || detail::rank_is(*dst, trailing.group);
   const auto rank = static_cast<std::size_t>(trailing.group.rank());
   const Counts heads(parts.heads), bodies(parts.bodies);
@@ -110,34 +141,41 @@ nb::object gather_all(const char* label, nb::handle x, std::optional<Rank> dst, 
   nb::list objects;
   for (std::size_t r = 0; r < heads.size(); ++r) {
     const std::span<const std::byte> head(all_heads.data() + heads.before(r), heads[r]);
-    objects.append(unpickled(head, memory, bodies.before(r), bodies[r]));
+    exchange.check_head(r, sizes[r].codes, head);
+    const Segments segments = segments_in(head, {data_of(memory) + bodies.before(r), bodies[r]});
+    exchange.check_body(r, sizes[r].codes, segments);
+    objects.append(unpickled(head, segments));
   }
   return objects;
 }
 
 nb::object broadcast_one(const char* label, nb::handle x, Rank src, const Trailing& trailing) {
-  Exchange exchange(label, trailing);
-  const bool is_root = (src.is_global() ? trailing.group.global_rank(trailing.group.rank()) : trailing.group.rank()) == src.value();
-  const Pickled own = is_root ? Pickled(x) : Pickled();
-  const auto sizes = exchange.compare(src, size_of(own), own.error());
+  Exchange exchange(label, src, trailing);
+  const bool is_root = detail::rank_is(src, trailing.group);
+  const Pickled own = exchange.pickled(x, is_root);
+  const auto sizes = exchange.compare(is_root ? exchange.size_of(own) : detail::ObjectSize(), own.error());
   const auto root = static_cast<std::size_t>(src.is_global() ? *trailing.group.rank_of(GlobalRank{src.value()}) : src.value());
   std::vector<std::byte> head(own.head().begin(), own.head().end());
   head.resize(sizes[root].head);
-  exchange.broadcast(line(head), src);
+  exchange.broadcast(line(head));
   if (is_root) {
-    for (const auto& segment : own.segments()) exchange.broadcast(line(segment), src);
+    for (const auto& segment : own.segments()) exchange.broadcast(line(segment));
     return nb::borrow(x);
   }
-  std::vector<nb::object> segments;
+  exchange.check_head(root, sizes[root].codes, head);
+  std::vector<nb::object> memory;
+  Segments segments;
   std::size_t left = sizes[root].bytes;
   for (const std::size_t size : segment_sizes(head)) {
     if (size > left) throw ProtocolError("an object is longer than was said", {.operation = label});
     left -= size;
-    const nb::object memory = exchange.allocate(size);
-    exchange.broadcast(line(data_of(memory), size), src);
-    segments.push_back(nb::steal(PyMemoryView_FromObject(memory.ptr())));
+    const nb::object bytes = exchange.allocate(size);
+    segments.emplace_back(data_of(bytes), size);
+    exchange.broadcast(line(segments.back()));
+    memory.push_back(nb::steal(PyMemoryView_FromObject(bytes.ptr())));
   }
-  return unpickled(head, segments);
+  exchange.check_body(root, sizes[root].codes, segments);
+  return unpickled(head, memory);
 }
 
 namespace {
@@ -160,16 +198,24 @@ nb::object broadcast_object_list(nb::list list, nb::handle src, nb::handle group
   return list;
 }
 
+/// What the root tells of each rank's object.
+struct Told {
+  std::uint64_t head = 0, body = 0;
+  detail::ObjectCodes codes = {};
+};
+static_assert(sizeof(Told) % sizeof(std::uint64_t) == 0);
+
 nb::object scatter_object(nb::handle list, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "scatter_object");
-  Exchange exchange("scatter_object", trailing);
   const Rank root = rank_of(src, "scatter_object");
+  Exchange exchange("scatter_object", root, trailing);
   const auto n = static_cast<std::size_t>(trailing.group.size());
-  const bool is_root = (root.is_global() ? trailing.group.global_rank(trailing.group.rank()) : trailing.group.rank()) == root.value();
+  const bool is_root = detail::rank_is(root, trailing.group);
   std::vector<Pickled> objects;
-  std::exception_ptr error;
+  std::exception_ptr error = exchange.pickled(nb::none(), false).error();
   detail::ObjectSize own;
-  if (is_root) {
+  std::vector<Told> told(n);
+  if (is_root && !error) {
     const std::size_t given = PySequence_Check(list.ptr()) != 0 ? nb::len(list) : 0;
     if (given != n) {
       error = std::make_exception_ptr(
@@ -178,21 +224,18 @@ nb::object scatter_object(nb::handle list, nb::handle src, nb::handle group, nb:
     for (std::size_t r = 0; r < n && !error; ++r) {
       objects.emplace_back(list[r]);
       error = objects.back().error();
-      own.bytes += size_of(objects.back()).bytes;
-      own.head += size_of(objects.back()).head;
+      const detail::ObjectSize size = exchange.size_of(objects.back(), static_cast<int>(r));
+      told[r] = {.head = size.head, .body = size.bytes - size.head, .codes = size.codes};
+      own.bytes += size.bytes;
+      own.head += size.head;
     }
   }
-  exchange.compare(root, own, error);
-  std::vector<std::uint64_t> table(2 * n);
-  for (std::size_t r = 0; r < objects.size(); ++r) {
-    table[2 * r] = objects[r].head().size();
-    table[2 * r + 1] = objects[r].body_size();
-  }
-  exchange.broadcast(line(table), root);
-  std::vector<std::size_t> heads(n), bodies(n);
-  for (std::size_t r = 0; r < n; ++r) {
-    heads[r] = static_cast<std::size_t>(table[2 * r]);
-    bodies[r] = static_cast<std::size_t>(table[2 * r + 1]);
+  exchange.compare(own, error);
+  exchange.broadcast(line({reinterpret_cast<std::uint64_t*>(told.data()), told.size() * sizeof(Told) / sizeof(std::uint64_t)}));
+  std::vector<std::size_t> heads, bodies;
+  for (const Told& of_rank : told) {
+    heads.push_back(static_cast<std::size_t>(of_rank.head));
+    bodies.push_back(static_cast<std::size_t>(of_rank.body));
   }
   const Counts head_counts(heads), body_counts(bodies);
   const auto rank = static_cast<std::size_t>(trailing.group.rank());
@@ -209,7 +252,11 @@ nb::object scatter_object(nb::handle list, nb::handle src, nb::handle group, nb:
                   .root = root,
                   .counts = body_counts});
   }
-  return unpickled(head, memory, 0, bodies[rank]);
+  const auto sender = static_cast<std::size_t>(root.is_global() ? *trailing.group.rank_of(GlobalRank{root.value()}) : root.value());
+  exchange.check_head(sender, told[rank].codes, head, trailing.group.rank());
+  const Segments segments = segments_in(head, {data_of(memory), bodies[rank]});
+  exchange.check_body(sender, told[rank].codes, segments, trailing.group.rank());
+  return unpickled(head, segments);
 }
 
 }  // namespace
@@ -224,7 +271,8 @@ void bind_objects(nb::module_& m) {
 
 Objects are whatever pickle takes; the memory of arrays in them is not copied into the stream (protocol 5). What is received is a copy, also one's own.
 Where one rank's object cannot be pickled, or is larger than object_limits(), that rank raises why, and the others InvalidArgument; the group stays usable.
-Pickles can run code: only ranks of the same job, which know its token, send them.
+Pickles can run code. Between hosts each carries a code under a key of the job's token, which is checked before anything of it is read; without a token
+they are refused there, and everywhere with UNISONO_PICKLE=off.
 
     everyone = unisono.all_gather_object({"rank": unisono.rank()}))");
   m.def("gather_object", &gather_object, "x"_a.none(), "dst"_a = 0, UNISONO_TRAILING,

@@ -38,6 +38,7 @@ void reduce_entries(const nb::dict& entries, std::string_view label, ReduceOp op
     if (!PyUnicode_Check(key.ptr())) throw_invalid(operation, "the keys of the dictionary are not all str");
     if (Value::is_value(entry)) {
       numbers.emplace_back(nb::borrow(key), std::make_unique<Value>(entry, operation));
+      numbers.back().second->check_result_fits(op, size_of_group(trailing.group), operation);
       tensors.push_back({nb::cast<std::string>(key), numbers.back().second->view()});
     } else {
       buffers.emplace_back(entry, Use::write, operation);
@@ -63,6 +64,7 @@ nb::object average_across_processes(nb::handle x, nb::handle group, nb::handle t
   };
   if (Value::is_value(x)) {
     Value value(x, "average_across_processes");
+    value.check_result_fits(ReduceOp::avg, size_of_group(trailing.group), "average_across_processes");
     carry_out(request_on(value.view()), trailing);
     return value.object();
   }
@@ -103,7 +105,8 @@ std::uint32_t random_seed(nb::handle group, nb::handle timeout, int tag) {
 /// The parts of all ranks at rank 0, through files.
 nb::object collect_by_files(nb::handle part, const std::string& tmpdir, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "collect_results");
-  Pickled own(part);
+  const std::exception_ptr refusal = detail::why_no_pickles(trailing.group);
+  const Pickled own = refusal ? Pickled(refusal) : Pickled(part);
   detail::Parcel parcel{.bytes = {}, .error = own.error()};
   const std::size_t head = aligned(sizeof(std::uint64_t) + own.head().size());
   if (!own.error()) {
@@ -128,9 +131,8 @@ nb::object collect_by_files(nb::handle part, const std::string& tmpdir, nb::hand
     std::memcpy(&size, bytes.data(), sizeof size);
     const std::size_t body = aligned(sizeof size + static_cast<std::size_t>(size));
     if (size > bytes.size() || body > bytes.size()) throw ProtocolError("the file of a rank is too short", {.operation = "collect_results"});
-    const nb::object memory = new_bytearray(bytes.size() - body);
-    std::memcpy(data_of(memory), bytes.data() + body, bytes.size() - body);
-    parts.append(unpickled(bytes.subspan(sizeof size, static_cast<std::size_t>(size)), memory, 0, bytes.size() - body));
+    const auto own_head = bytes.subspan(sizeof size, static_cast<std::size_t>(size));
+    parts.append(unpickled(own_head, segments_in(own_head, bytes.subspan(body))));
   }
   return parts;
 }

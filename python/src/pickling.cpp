@@ -80,10 +80,10 @@ nb::object view_of(std::span<const std::byte> bytes) {
 }  // namespace
 
 const detail::ObjectType& python_object_type() {
-  static const detail::ObjectType type = [] {
+  static const auto& type = *new const detail::ObjectType([] {
     const std::string name(detail::python_object);
     return detail::ObjectType{name, detail::fingerprint_of(name)};
-  }();
+  }());
   return type;
 }
 
@@ -160,6 +160,17 @@ std::vector<std::size_t> segment_sizes(std::span<const std::byte> head) {
   return sizes;
 }
 
+Segments segments_in(std::span<const std::byte> head, std::span<const std::byte> body) {
+  Segments segments;
+  std::size_t at = 0;
+  for (const std::size_t size : segment_sizes(head)) {
+    if (size > body.size() || at > body.size() - size) throw ProtocolError("an object is longer than its bytes");
+    segments.push_back(body.subspan(at, size));
+    at += aligned(size);
+  }
+  return segments;
+}
+
 nb::object unpickled(std::span<const std::byte> head, const std::vector<nb::object>& segments) {
   const Table table = table_of(head);
   nb::list buffers;
@@ -168,16 +179,19 @@ nb::object unpickled(std::span<const std::byte> head, const std::vector<nb::obje
   return loaded(stream, buffers);
 }
 
-nb::object unpickled(std::span<const std::byte> head, nb::handle memory, std::size_t offset, std::size_t body_size) {
-  std::vector<nb::object> segments;
-  std::size_t at = 0;
-  const nb::object whole = nb::steal(PyMemoryView_FromObject(memory.ptr()));
-  for (const std::size_t size : segment_sizes(head)) {
-    if (size > body_size || at > body_size - size) throw ProtocolError("an object is longer than its bytes");
-    segments.push_back(whole[nb::slice(static_cast<Py_ssize_t>(offset + at), static_cast<Py_ssize_t>(offset + at + size))]);
-    at += aligned(size);
+nb::object unpickled(std::span<const std::byte> head, const Segments& segments) {
+  const Table table = table_of(head);
+  std::vector<nb::object> own;
+  for (const auto& segment : segments) {
+    if (table.has_stream && own.empty()) {  // which is read, and not kept
+      own.push_back(view_of(segment));
+      continue;
+    }
+    const nb::object memory = new_bytearray(segment.size());
+    std::memcpy(data_of(memory), segment.data(), segment.size());
+    own.push_back(nb::steal(PyMemoryView_FromObject(memory.ptr())));
   }
-  return unpickled(head, segments);
+  return unpickled(head, own);
 }
 
 nb::object new_bytearray(std::size_t n) {

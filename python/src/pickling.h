@@ -19,6 +19,8 @@ namespace unisono::python {
 
 namespace nb = nanobind;
 
+using Segments = std::vector<std::span<const std::byte>>;
+
 /// What ranks compare before anything is moved. The number goes up with the format.
 const detail::ObjectType& python_object_type();
 
@@ -36,7 +38,7 @@ class Pickled {
 
   const std::exception_ptr& error() const { return error_; }
   std::span<const std::byte> head() const { return head_; }
-  const std::vector<std::span<const std::byte>>& segments() const { return segments_; }
+  const Segments& segments() const { return segments_; }
   /// Of all segments, with what lies between them; a multiple of 64.
   std::size_t body_size() const { return body_size_; }
   /// Copies the segments to where the body lies. Any thread.
@@ -53,12 +55,16 @@ class Pickled {
 
 constexpr std::size_t aligned(std::size_t n) { return (n + 63) / 64 * 64; }
 
+// Nothing below may see a head or a segment that has come from another host before its code was checked (detail::ObjectSeal).
+
 /// The lengths of the segments, from a head that has come. ProtocolError for one that is none.
 std::vector<std::size_t> segment_sizes(std::span<const std::byte> head);
+/// The segments where they lie in a body. ProtocolError where it is too short for them.
+Segments segments_in(std::span<const std::byte> head, std::span<const std::byte> body);
 /// The object of a head and its segments, which it may keep: each is a memoryview of memory that nobody else has.
 nb::object unpickled(std::span<const std::byte> head, const std::vector<nb::object>& segments);
-/// The same where the segments lie in a body, which begins at `offset` of `memory` (a bytearray).
-nb::object unpickled(std::span<const std::byte> head, nb::handle memory, std::size_t offset, std::size_t body_size);
+/// The same of segments of which it gets a copy each, so that an array that is kept keeps no memory but its own.
+nb::object unpickled(std::span<const std::byte> head, const Segments& segments);
 
 /// Memory for what comes, not initialised.
 nb::object new_bytearray(std::size_t n);

@@ -8,6 +8,7 @@
 #include "calls.h"
 #include "failure.h"
 #include "module.h"
+#include "places.h"
 #include "signals.h"
 #include "unisono/collectives.h"
 
@@ -29,6 +30,7 @@ class FirstScope {
   void enter() {
     OneRankFirstOptions options;
     options.rank = rank_of(rank_, "OneRankFirst");
+    options.where = place_of_program();
     options.local = local_;
     options.group = group_of(group_, "OneRankFirst");
     const Unlocked unlocked;
@@ -70,8 +72,9 @@ int rank_within(nb::handle rank, nb::handle group) {
 void agree(nb::handle group, nb::handle exception) {
   const ProcessGroup& ranks = group_of(group, "one_rank_only");
   const std::exception_ptr error = exception.is_none() ? nullptr : std::make_exception_ptr(Raised(nb::borrow(exception)));
+  const std::source_location where = place_of_program();
   const Unlocked unlocked;
-  detail::agree(ranks, "one_rank_only", error);
+  detail::agree(ranks, "one_rank_only", error, where);
 }
 
 void wait_for_all(nb::handle group, nb::handle timeout, int tag) {
@@ -91,8 +94,9 @@ nb::object start_barrier(nb::handle group, nb::handle timeout, int tag) {
 void wait_watched(nb::handle timeout, nb::handle group) {
   const auto at_most = timeout_or(timeout, std::chrono::minutes(30), "monitored_barrier");
   const ProcessGroup& ranks = group_of(group, "monitored_barrier");
+  const std::source_location where = place_of_program();
   const Unlocked unlocked;
-  monitored_barrier(at_most, ranks, std::source_location());
+  monitored_barrier(at_most, ranks, where);
 }
 
 }  // namespace
@@ -111,8 +115,9 @@ void bind_rank_control(nb::module_& m) {
       "synchronize",
       [](nb::handle group) {
         const ProcessGroup& ranks = group_of(group, "synchronize");
+        const std::source_location where = place_of_program();
         const Unlocked unlocked;
-        synchronize(ranks, std::source_location());
+        synchronize(ranks, where);
       },
       "group"_a = nb::none(), nb::sig("def synchronize(group: ProcessGroup | None = None) -> None"), "A barrier.");
   m.def(

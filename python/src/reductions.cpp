@@ -16,12 +16,6 @@ namespace unisono::python {
 
 bool is_returned(nb::handle x) { return !is_ndarray(x) && !is_torch_tensor(x) && is_immutable(x); }
 
-nb::object returned(nb::handle like, nb::object array) {
-  const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(like.ptr())));
-  const auto module = nb::cast<std::string>(nb::str(type.attr("__module__")));
-  return module.starts_with("jax") ? imported("jax.numpy").attr("asarray")(array) : array;
-}
-
 namespace {
 
 using namespace nb::literals;
@@ -48,31 +42,46 @@ bool gets_result(const Kind& kind, std::optional<Rank> root, const ProcessGroup&
   return kind.operation != Operation::reduce || is_here(*root, group);
 }
 
+/// The root of a broadcast and the ranks of a reduce that get no result read their buffers alone.
+Use use_of(const Kind& kind, std::optional<Rank> root, const ProcessGroup& group) {
+  const bool is_read_only = (kind.operation == Operation::broadcast && is_here(*root, group)) || !gets_result(kind, root, group);
+  return is_read_only ? Use::read : Use::write;
+}
+
 nb::object on_value(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   Value value(x, kind.name);
-  carry_out(request_on(kind, value.view(), value.view(), op, root), trailing);
+  const detail::Request request = request_on(kind, value.view(), value.view(), op, root);
+  if (kind.reduces && !request.custom && !request.factor) value.check_result_fits(request.op, size_of_group(trailing.group), kind.name);
+  carry_out(request, trailing);
   return gets_result(kind, root, trailing.group) ? value.object() : nb::none();
+}
+
+/// Returns a copy for the result, of the same library and on the same device: nobody else has it yet.
+nb::object copy_of(nb::handle x, const char* name) {
+  if (is_jax(x)) return imported("jax.numpy").attr("array")(x, "copy"_a = true).attr("block_until_ready")();
+  const Buffer in(x, Use::read, name);
+  nb::object out = empty_like(x, in.view(), {in.view().shape().begin(), in.view().shape().end()});
+  imported("numpy").attr("copyto")(out, imported("numpy").attr("asarray")(x));
+  return out;
 }
 
 nb::object run_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   if (!is_ndarray(x)) {
     if (Value::is_value(x)) return on_value(kind, x, op, root, trailing);
     if (is_returned(x)) {
-      const Buffer in(x, Use::read, kind.name);
-      nb::object out = empty_like(x, in.view(), {in.view().shape().begin(), in.view().shape().end()});
-      imported("numpy").attr("copyto")(out, imported("numpy").attr("asarray")(x));
-      const Buffer to(out, Use::write, kind.name);
-      carry_out(request_on(kind, to.view(), to.view(), op, root), trailing);
-      return gets_result(kind, root, trailing.group) ? returned(x, out) : nb::none();
+      const nb::object out = copy_of(x, kind.name);
+      const Buffer to(out, Use::fill, kind.name);
+      carry_out(request_on(kind, to.view(), to.view(), op, root), trailing, to);
+      return gets_result(kind, root, trailing.group) ? out : nb::none();
     }
   }
-  const Buffer buffer(x, Use::write, kind.name);
+  const Buffer buffer(x, use_of(kind, root, trailing.group), kind.name);
   carry_out(request_on(kind, buffer.view(), buffer.view(), op, root), trailing, buffer.stream());
   return gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none();
 }
 
 nb::object start_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
-  Buffer buffer(x, Use::write, kind.name);
+  Buffer buffer(x, use_of(kind, root, trailing.group), kind.name);
   const detail::Request request = request_on(kind, buffer.view(), buffer.view(), op, root);
   return start(request, trailing, memory_of(std::move(buffer), gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none()));
 }
@@ -138,7 +147,8 @@ double mean(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
 constexpr const char* all_reduce_text =
     R"(Every rank's `x` becomes the combination of all ranks' `x`, bit for bit the same everywhere.
 
-x: a buffer of the same length and dtype on every rank, worked on in place and returned; or a number, whose result is returned.
+x: a buffer of the same length and dtype on every rank, worked on in place and returned; or a number, whose result is returned. An int whose sum (or
+    product) could need more than 64 bits, were every rank's as large, is InvalidArgument: no result of ints is ever wrapped.
 op: a ReduceOp or its name ("sum", "product", "min", "max", "avg", "band", "bor", "bxor", "land", "lor"), premul_sum(factor), or a function of two
     arrays of NumPy that returns one, associative, commutative and the same on all ranks.
 out: a buffer of the same length, which gets the result in place of `x`, and is returned.
@@ -197,12 +207,12 @@ void bind_reductions(nb::module_& m) {
         nb::sig("def all_reduce_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, "
                 "timeout: Seconds = None, tag: int = 0, deterministic: bool = False) -> Work"),
         "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
-  m.def(
-      "reduce", &reduce, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-      "deterministic"_a = false,
-      nb::sig("def reduce(x: X, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
-              "tag: int = 0, deterministic: bool = False) -> X | None"),
-      R"(`x` of rank `dst` becomes the combination of all ranks' `x`, and is returned there; the other ranks' buffers stay as they are, and they get None.
+  m.def("reduce", &reduce, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
+        "deterministic"_a = false,
+        nb::sig("def reduce(x: X, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
+                "tag: int = 0, deterministic: bool = False) -> X | None"),
+        R"(`x` of rank `dst` becomes the combination of all ranks' `x`, and is returned there; the other ranks' buffers stay as they are, so they
+may be read-only, and they get None.
 
     total = unisono.reduce(x, 0)
     if total is not None: print(total))");
@@ -215,8 +225,8 @@ void bind_reductions(nb::module_& m) {
         nb::sig("def broadcast(x: X, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
         R"(`x` of every rank becomes that of rank `src`.
 
-x: a buffer of the same length and dtype on every rank, worked on in place and returned; or a number, of the same type on every rank; or, on every
-   rank, any other object that pickle takes: what `src` has is returned. broadcast_object takes anything, whatever the others give.
+x: a buffer of the same length and dtype on every rank, worked on in place (that of `src` may be read-only) and returned; or a number, of the same
+   type on every rank; or, on every rank, any other object that pickle takes: what `src` has is returned. broadcast_object takes anything, whatever the others give.
 
     unisono.broadcast(weights)
     name = unisono.broadcast(name if unisono.rank() == 0 else ""))");

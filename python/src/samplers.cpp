@@ -27,10 +27,14 @@ std::size_t length_of(nb::handle data) {
 }
 
 void make_sampler(DistributedSampler* place, nb::handle data, std::optional<int> num_replicas, std::optional<int> rank, bool shuffle,
-                  std::uint64_t seed, bool drop_last, std::vector<std::size_t> batch_sizes) {
-  new (place) DistributedSampler(
-      length_of(data),
-      {.num_replicas = num_replicas, .rank = rank, .shuffle = shuffle, .seed = seed, .drop_last = drop_last, .batch_sizes = std::move(batch_sizes)});
+                  std::uint64_t seed, bool drop_last, std::vector<std::size_t> batch_sizes, bool exact) {
+  new (place) DistributedSampler(length_of(data), {.num_replicas = num_replicas,
+                                                   .rank = rank,
+                                                   .shuffle = shuffle,
+                                                   .seed = seed,
+                                                   .drop_last = drop_last,
+                                                   .exact = exact,
+                                                   .batch_sizes = std::move(batch_sizes)});
 }
 
 nb::object iterator_over(const std::vector<std::size_t>& indices) {
@@ -67,7 +71,8 @@ void bind_samplers(nb::module_& m) {
   nb::class_<DistributedSampler>(m, "DistributedSampler",
                                  R"(The samples of one rank: of 0 … size - 1 or, shuffled, in an order drawn from seed + epoch.
 
-dataset: its length, or the data set itself. All ranks get equally many: samples are repeated from the beginning, or with drop_last left out.
+dataset: its length, or the data set itself. All ranks get equally many: samples are repeated from the beginning, or with drop_last left out. With
+exact=True each sample is of exactly one rank, as an evaluation needs it, and the last ranks may have fewer.
 num_replicas, rank: the world's where not given. batch_sizes: of every rank, where they are not alike.
 No communication: every rank computes the same order, on every platform, in C++ and in Python.
 
@@ -76,9 +81,10 @@ No communication: every rank computes the same order, on every platform, in C++ 
         sampler.set_epoch(epoch)
         for i in sampler: train(images[i]))")
       .def("__init__", &make_sampler, "dataset"_a, nb::kw_only(), "num_replicas"_a = nb::none(), "rank"_a = nb::none(), "shuffle"_a = true,
-           "seed"_a = 0, "drop_last"_a = false, "batch_sizes"_a = std::vector<std::size_t>(),
+           "seed"_a = 0, "drop_last"_a = false, "batch_sizes"_a = std::vector<std::size_t>(), "exact"_a = false,
            nb::sig("def __init__(self, dataset: int | collections.abc.Sized, *, num_replicas: int | None = None, rank: int | None = None, "
-                   "shuffle: bool = True, seed: int = 0, drop_last: bool = False, batch_sizes: collections.abc.Sequence[int] = ()) -> None"))
+                   "shuffle: bool = True, seed: int = 0, drop_last: bool = False, batch_sizes: collections.abc.Sequence[int] = (), exact: bool = "
+                   "False) -> None"))
       .def("set_epoch", &DistributedSampler::set_epoch, "epoch"_a, "To be called before every epoch, on all ranks with the same number.")
       .def("epoch", &DistributedSampler::epoch)
       .def("__len__", &DistributedSampler::size, "Samples of this rank in an epoch.")

@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "buffer.h"
@@ -19,6 +20,19 @@ T read(const void* element) {
   T x;
   std::memcpy(&x, element, sizeof x);
   return x;
+}
+
+/// Whether so many numbers of this size have a sum or product within the 63 bits.
+bool fits(std::uint64_t size, ReduceOp op, std::size_t ranks) {
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (op == ReduceOp::sum || op == ReduceOp::avg) return size <= largest / ranks;
+  if (op != ReduceOp::product || size <= 1) return true;
+  std::uint64_t product = 1;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (size > largest / product) return false;
+    product *= size;
+  }
+  return true;
 }
 
 }  // namespace
@@ -58,6 +72,17 @@ Value::Value(nb::handle object, const char* operation) {
                       nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(x))).attr("__name__")),
                   "other objects travel by the object calls (all_gather_object, …)");
   }
+}
+
+void Value::check_result_fits(ReduceOp op, std::size_t ranks, const char* operation) const {
+  if (is_numpy_ || dtype_ != DType::int64 || ranks == 1) return;
+  const auto number = read<std::int64_t>(bytes_.data());
+  const std::uint64_t size = number < 0 ? 0 - static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number);
+  if (fits(size, op, ranks)) return;
+  throw_invalid(operation,
+                "an int travels in 64 bits, and the " + std::string(op == ReduceOp::product ? "product" : "sum") + " of " + std::to_string(ranks) +
+                    " ints as large as " + std::to_string(number) + " needs more",
+                "all_gather_object takes ints of any size, mean averages them exactly, and a number of NumPy wraps");
 }
 
 nb::object Value::object_from(const void* element) const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
 
 namespace unisono::python {
@@ -26,6 +27,9 @@ class Value {
   nb::object object() const { return object_from(bytes_.data()); }
   /// The same of elements of this dtype elsewhere.
   nb::object object_from(const void* element) const;
+  /// InvalidArgument for an int of Python of which so many, combined, may need more than the 64 bits in which they travel. Numbers of NumPy wrap, as
+  /// they do there.
+  void check_result_fits(ReduceOp op, std::size_t ranks, const char* operation) const;
 
  private:
   alignas(16) std::array<std::byte, 16> bytes_{};

@@ -1,5 +1,6 @@
 #include "work.h"
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <string>
@@ -46,6 +47,8 @@ std::optional<void*> stream_of(const std::vector<Buffer>& buffers) {
   return std::nullopt;
 }
 
+bool is_awaited(const std::vector<Buffer>& buffers) { return std::ranges::any_of(buffers, &Buffer::is_awaited); }
+
 /// Without the interpreter lock, with the device's stream as the current one.
 template <class F>
 auto unlocked(const std::optional<void*>& stream, F&& f) {
@@ -68,7 +71,10 @@ std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
 }  // namespace
 
 PythonWork::PythonWork(Work work, Memory memory)
-    : work_(std::move(work)), memory_(std::make_shared<Memory>(std::move(memory))), place_(place_of_caller()), stream_(stream_of(memory_->buffers)) {
+    : work_(std::move(work)),
+      memory_(std::make_shared<Memory>(std::move(memory))),
+      stream_(stream_of(memory_->buffers)),
+      is_awaited_(is_awaited(memory_->buffers)) {
   left_behind().clear();
 }
 
@@ -85,14 +91,17 @@ auto PythonWork::waiting(F&& f) {
     return unlocked(stream_, std::forward<F>(f));
   } catch (const Error&) {
     let_go();
-    const nb::object exception = as_python(std::current_exception(), place_);
+    const nb::object exception = as_python(std::current_exception());
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
     throw nb::python_error();
   }
 }
 
 void PythonWork::wait() {
-  waiting([&] { work_.wait(); });
+  waiting([&] {
+    work_.wait();
+    if (is_awaited_) synchronize_stream();
+  });
   let_go();
 }
 
@@ -109,9 +118,15 @@ bool PythonWork::is_completed() {
   return done;
 }
 
+bool PythonWork::cancel() {
+  const bool is_cancelled = unlocked(stream_, [&] { return work_.cancel(); });
+  if (is_cancelled) let_go();
+  return is_cancelled;
+}
+
 nb::object PythonWork::exception() {
   const std::exception_ptr error = work_.exception();
-  return error ? as_python(error, place_) : nb::none();
+  return error ? as_python(error) : nb::none();
 }
 
 nb::object PythonWork::result() {
@@ -155,6 +170,13 @@ void carry_out(const detail::Request& request, const Trailing& trailing, const s
   unlocked(stream, [&] { detail::run(request, trailing.group, trailing.options); });
 }
 
+void carry_out(const detail::Request& request, const Trailing& trailing, const Buffer& out, const std::optional<void*>& stream) {
+  unlocked(stream ? stream : out.stream(), [&] {
+    detail::run(request, trailing.group, trailing.options);
+    if (out.is_awaited()) synchronize_stream();
+  });
+}
+
 nb::object as_object(Work work, Memory memory) { return nb::cast(new PythonWork(std::move(work), std::move(memory)), nb::rv_policy::take_ownership); }
 
 nb::object start(const detail::Request& request, const Trailing& trailing, Memory memory) {
@@ -180,6 +202,9 @@ for it, is raised by the group's next call.
       .def("wait_for", &PythonWork::wait_for, "timeout"_a, nb::sig("def wait_for(self, timeout: float | datetime.timedelta) -> bool"),
            "The same for `timeout` seconds at most. False if it was not done in time: it goes on.")
       .def("is_completed", &PythonWork::is_completed, "Done, well or not. Never blocks.")
+      .def("cancel", &PythonWork::cancel,
+           R"(Takes back a receive that nobody wants any more. False if a message was matched with it already, if it is done, and for anything but a
+receive: then nothing has happened. After True `wait` returns, `source_rank` is -1, and the buffer is as it was.)")
       .def("exception", &PythonWork::exception, nb::sig("def exception(self) -> BaseException | None"),
            "Its error; None while it goes on and if it went well.")
       .def("result", &PythonWork::result, nb::sig("def result(self) -> typing.Any"),

@@ -29,6 +29,7 @@ class PythonWork {
   void wait();
   bool wait_for(nb::handle timeout);
   bool is_completed();
+  bool cancel();
   nb::object exception();
   nb::object result();
   int source_rank() const { return work_.source_rank(); }
@@ -38,19 +39,21 @@ class PythonWork {
   static std::size_t wait_any(nb::handle works);
 
  private:
-  /// Calls it without the interpreter lock; what it throws is said of the place where the operation was called.
+  /// Calls it without the interpreter lock. An error ends the use of the buffers.
   template <class F>
   auto waiting(F&& f);
   void let_go();
 
   Work work_;
   std::shared_ptr<Memory> memory_;
-  nb::object place_;
   std::optional<void*> stream_;
+  bool is_awaited_;  // see Buffer::is_awaited
 };
 
 /// Carries out a request without the interpreter lock. `stream`: that of memory of a device.
 void carry_out(const detail::Request& request, const Trailing& trailing, const std::optional<void*>& stream = {});
+/// The same for a call that writes to `out`, whose library may have to find it complete.
+void carry_out(const detail::Request& request, const Trailing& trailing, const Buffer& out, const std::optional<void*>& stream = {});
 nb::object start(const detail::Request& request, const Trailing& trailing, Memory memory);
 nb::object start(const detail::MessageRequest& request, const Trailing& trailing, Memory memory);
 /// A Work for each of several, as `batch` returns them.

@@ -36,11 +36,9 @@ bool is_interruption(const std::exception_ptr& error) {
 }
 
 nb::object error_of(const std::string& text) {
-  const std::optional<KeptError> found = kept_error(text);
+  const std::exception_ptr found = kept_error(text);
   if (!found) return nb::none();
-  if (is_interruption(found->error)) return nb::borrow(PyExc_KeyboardInterrupt)();
-  const nb::object place = found->place.empty() ? nb::none() : nb::object(imported("unisono._errors").attr("place_of_text")(found->place));
-  return as_python(found->error, place);
+  return is_interruption(found) ? nb::borrow(PyExc_KeyboardInterrupt)() : as_python(found);
 }
 
 }  // namespace
@@ -51,14 +49,11 @@ Error* handle(CallFrame* frame) noexcept {
     answer(*frame, *reinterpret_cast<MetadataExtension*>(each)->metadata);
     return nullptr;
   }
-  std::string place;
   try {
-    const Call call(*frame);
-    place = call.place();
-    carry_out(call);
+    carry_out(Call(*frame));
     return nullptr;
   } catch (...) {
-    return error_for(*frame->api, std::current_exception(), place);
+    return error_for(*frame->api, std::current_exception());
   }
 }
 

@@ -3,6 +3,7 @@
 #include "xla_call.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -11,6 +12,7 @@
 
 #include "signals.h"
 #include "unisono/collectives/barrier.h"
+#include "unisono/detail/place.h"
 #include "unisono/detail/request.h"
 #include "unisono/error.h"
 #include "unisono/reduce_op.h"
@@ -72,11 +74,11 @@ Groups& groups() {
 }
 
 [[noreturn]] void wrong(const Call& call, const std::string& what, const char* hint) {
-  throw InvalidArgument(what, {.operation = std::string(call.text("operation")), .hint = hint});
+  throw InvalidArgument(what, {.operation = std::string(call.text("operation")), .hint = hint, .where = call.place()});
 }
 
 CallOptions options_of(const Call& call) {
-  CallOptions options{.tag = static_cast<int>(call.number("tag")), .where = std::source_location()};
+  CallOptions options{.tag = static_cast<int>(call.number("tag")), .where = call.place()};
   if (const std::int64_t timeout = call.number("timeout"); timeout >= 0) options.timeout = std::chrono::milliseconds(timeout);
   return options;
 }
@@ -169,6 +171,14 @@ std::string_view Call::text(std::string_view name) const {
   return {text.data, text.size};
 }
 
+std::source_location Call::place() const {
+  const std::string_view where = text("where");
+  const auto colon = where.rfind(':');
+  std::uint32_t line = 0;
+  if (colon != std::string_view::npos) std::from_chars(where.data() + colon + 1, where.data() + where.size(), line);
+  return detail::place_in(where.substr(0, colon), line);
+}
+
 TensorView Call::only(const Buffers& buffers) {
   for (std::int64_t i = 0; i < buffers.size; ++i) {
     if (buffers.buffers[i]->dtype != DataType::token) return view_of(*buffers.buffers[i]);
@@ -178,11 +188,11 @@ TensorView Call::only(const Buffers& buffers) {
 
 std::int64_t number_of(const ProcessGroup& group) { return groups().number_of(group); }
 
-ProcessGroup group_of(const Call& call) {
+ProcessGroup group_of(const Call& call, const std::source_location& where) {
   if (is_rank_thread()) wrong(call, "the ranks of run_threads share one JAX, which cannot tell them apart", "start processes: unisono run, or spawn");
   const std::int64_t number = call.number("group"), ranks = call.number("ranks");
   if (number == 0) {
-    ProcessGroup group = current_world(std::source_location());
+    ProcessGroup group = current_world(where);
     if (group.size() == ranks) return group;
     wrong(call, "the function was traced in a world of " + std::to_string(ranks) + ", and this one has " + std::to_string(group.size()),
           "jax.clear_caches() makes JAX trace it anew");
@@ -196,9 +206,9 @@ ProcessGroup group_of(const Call& call) {
 
 void carry_out(const Call& call) {
   const Interruptible interruptible;
-  ProcessGroup group = group_of(call);
   const std::string_view name = call.text("operation");
   const CallOptions options = options_of(call);
+  ProcessGroup group = group_of(call, options.where);
   if (name == "send_recv") return exchange(call, group, options);
   constexpr Operation operations[] = {Operation::barrier,    Operation::all_reduce,     Operation::reduce,    Operation::broadcast,
                                       Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all};

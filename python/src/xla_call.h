@@ -2,8 +2,7 @@
 
 #include <cstdint>
 #include <exception>
-#include <optional>
-#include <string>
+#include <source_location>
 #include <string_view>
 
 #include "unisono/process_group.h"
@@ -22,8 +21,8 @@ class Call {
   /// The array that goes in, the one that comes out. Tokens are passed over.
   TensorView in() const { return only(frame_.arguments); }
   TensorView out() const { return only(frame_.results); }
-  /// The line that made it, "/home/me/train.py:12"; empty where it is not known.
-  std::string_view place() const { return text("where"); }
+  /// The line that made it, "/home/me/train.py:12"; line 0 where it is not known.
+  std::source_location place() const;
 
  private:
   const void* value(std::string_view name, AttributeType type) const;
@@ -34,18 +33,14 @@ class Call {
 /// The groups that compiled programs name by number, which a program may outlive. 0 is the world, whichever it is at the time.
 std::int64_t number_of(const ProcessGroup& group);
 /// InvalidArgument where it is not the one that the program was traced for.
-ProcessGroup group_of(const Call& call);
+ProcessGroup group_of(const Call& call, const std::source_location& where);
 
 /// Carries out the operation on the thread of XLA that calls, without the interpreter lock.
 void carry_out(const Call& call);
 
 /// The error as XLA's, whose text begins with the name of its class. It is kept for a while: see kept_error.
-Error* error_for(const Api& api, const std::exception_ptr& error, const std::string& place);
-struct KeptError {
-  std::exception_ptr error;
-  std::string place;
-};
-/// The error whose text this text has in it, among the last ones.
-std::optional<KeptError> kept_error(std::string_view text);
+Error* error_for(const Api& api, const std::exception_ptr& error);
+/// The error whose text this text has in it, among the last ones; null where there is none.
+std::exception_ptr kept_error(std::string_view text);
 
 }  // namespace unisono::python::xla

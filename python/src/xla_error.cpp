@@ -45,11 +45,9 @@ Named named(const std::exception_ptr& error) {
   }
 }
 
-std::string text_of(const std::exception_ptr& error, const std::string& place) {
+std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
-  } catch (const unisono::Error& e) {
-    return place.empty() ? e.what() : e.what_at(std::string_view(place).substr(place.rfind('/') + 1));
   } catch (const std::exception& e) {
     return e.what();
   } catch (...) {
@@ -60,23 +58,23 @@ std::string text_of(const std::exception_ptr& error, const std::string& place) {
 /// The last errors, with the texts that XLA has of them.
 class Kept {
  public:
-  void add(std::string text, KeptError error) {
+  void add(std::string text, std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     errors_.emplace_front(std::move(text), std::move(error));
     if (errors_.size() > longest) errors_.pop_back();
   }
-  std::optional<KeptError> in(std::string_view text) {
+  std::exception_ptr in(std::string_view text) {
     const std::lock_guard lock(mutex_);
     for (const auto& [own, error] : errors_) {
       if (text.find(own) != std::string_view::npos) return error;
     }
-    return std::nullopt;
+    return nullptr;
   }
 
  private:
   static constexpr std::size_t longest = 16;
   std::mutex mutex_;
-  std::deque<std::pair<std::string, KeptError>> errors_;
+  std::deque<std::pair<std::string, std::exception_ptr>> errors_;
 };
 Kept& kept() {
   static auto& instance = *new Kept;
@@ -85,14 +83,14 @@ Kept& kept() {
 
 }  // namespace
 
-Error* error_for(const Api& api, const std::exception_ptr& error, const std::string& place) {
+Error* error_for(const Api& api, const std::exception_ptr& error) {
   const Named known = named(error);
-  const std::string text = std::string(known.name) + ": " + text_of(error, place);
-  kept().add(text, {error, place});
+  const std::string text = std::string(known.name) + ": " + text_of(error);
+  kept().add(text, error);
   ErrorArguments arguments{sizeof(ErrorArguments), nullptr, text.c_str(), known.code};
   return api.create_error(&arguments);
 }
 
-std::optional<KeptError> kept_error(std::string_view text) { return kept().in(text); }
+std::exception_ptr kept_error(std::string_view text) { return kept().in(text); }
 
 }  // namespace unisono::python::xla

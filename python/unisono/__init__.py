@@ -43,6 +43,7 @@ except ImportError as error:
 
     __all__ = [name for name, value in vars(_errors).items() if isinstance(value, type) and issubclass(value, Error)]
 else:
+    from . import _places
     from ._core import *
     from ._context import Context, initialize, show_config
     from ._launch import Parallel, launch, run_threads, spawn

@@ -8,6 +8,7 @@ import atexit
 import functools
 import multiprocessing.util
 import os
+import re
 import sys
 import threading
 
@@ -38,6 +39,7 @@ def watch(extension: str) -> None:
             pass
     if first:
         _listen_to_exit()
+        _print_once()
 
 
 def _listen_to_exit() -> None:
@@ -54,6 +56,29 @@ def _listen_to_exit() -> None:
         original(status)
 
     sys.exit = exit
+
+
+def _print_once():
+    """Under `unisono run` a Mismatch that nobody catches is printed by the culprit and by the lowest other rank: it is raised on all ranks alike, and the
+    launcher shows its text and the ranks in groups. A program's own excepthook is left alone."""
+    if "UNISONO_LAUNCHER_FD" not in os.environ or sys.excepthook is not sys.__excepthook__:
+        return
+
+    @functools.wraps(sys.__excepthook__)
+    def excepthook(type, error, traceback, /):
+        if not is_printed_by_others(str(error)):
+            sys.__excepthook__(type, error, traceback)
+
+    sys.excepthook = excepthook
+
+
+def is_printed_by_others(text):
+    """Whether this is the text of a Mismatch, on a rank that need not print it."""
+    if "every rank must make the same calls in the same order" not in text:
+        return False
+    own, culprit = re.search(r", rank (\d+)", text), re.search(r"\[culprit: rank (\d+)", text)
+    first = 1 if culprit and culprit[1] == "0" else 0
+    return own is not None and int(own[1]) != first and not (culprit and own[1] == culprit[1])
 
 
 def describe(error, handled=None):

@@ -112,28 +112,12 @@ class LaunchFailed(Error, ChildProcessError):
 
 # What the extension asks for.
 
-_here = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
 def make(name, text, fields):
     error = globals()[name](text)
     if "cause" in fields:
         fields["cause"] = PeerFailed.Cause(fields["cause"])
     error.__dict__.update(fields)
     return error
-
-
-def place(frame):
-    """The line that called into this package; None where no frame is outside of it."""
-    while frame is not None and (frame.f_code.co_filename.startswith(_here) or frame.f_code.co_filename.startswith("<frozen")):
-        frame = frame.f_back
-    return Place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
-
-
-def place_of_text(text):
-    """The place that "train.py:12" says."""
-    file, _, line = text.rpartition(":")
-    return Place(file, int(line))
 
 
 def last_line(error):
@@ -147,11 +131,26 @@ def last_line(error):
 
 
 def name_of_function(function):
-    """What the ranks compare: the same function has the same name on all of them."""
+    """How errors name a function that combines arrays."""
     module = getattr(function, "__module__", None) or ""
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or type(function).__qualname__
     code = getattr(function, "__code__", None)
     return f"{module}.{name}" + (f", line {code.co_firstlineno}" if code else "")
+
+
+def key_of_function(function):
+    """What the ranks compare of a function: its name and its code; "" where neither says what it does. And whether it has more: values from around it."""
+    code = getattr(function, "__code__", None)
+
+    def text(code):
+        constants = [text(each) if hasattr(each, "co_code") else repr(each) for each in code.co_consts]
+        return f"{code.co_code.hex()} {code.co_names} {constants}"
+
+    if code is None:
+        is_known = type(function).__name__ in ("ufunc", "builtin_function_or_method", "type")
+        return (name_of_function(function), False) if is_known else ("", True)
+    has_more = any(getattr(function, name, None) for name in ("__closure__", "__defaults__", "__kwdefaults__", "__self__"))
+    return f"{name_of_function(function)} {text(code)}", has_more
 
 
 def exact_mean(numbers):

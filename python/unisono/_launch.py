@@ -5,7 +5,6 @@ import sys
 from . import _core, _ending, _processes
 from ._context import initialize
 from ._errors import AlreadyInitialized, InvalidArgument, NotInitialized
-from ._processes import call_with_rank
 
 
 def _refuse(operation, what, hint=None):
@@ -41,15 +40,15 @@ def spawn(
 ):
     """Runs `function` in processes of its own, each in an initialized context, and returns what those of this node returned, in rank order.
 
-    function: of a module, since it is pickled; called as function(local_rank, *args) if it can be, else function(*args). The processes are new
-    interpreters that import the main module under another name, as those of multiprocessing do: a program keeps what starts it behind
-    `if __name__ == "__main__":`. With several nodes each calls spawn, and master_addr with master_port, or init_method, says where they meet.
+    function: called as function(local_rank, *args). It and args are pickled, so that functions and classes come from a module or from the program's file.
+    The processes are new interpreters that import the main module under another name, as those of multiprocessing do: a program keeps what starts it
+    behind `if __name__ == "__main__":`. With several nodes each calls spawn, and master_addr with master_port, or init_method, says where they meet.
     timeout: seconds of every call.
 
     Raises LaunchFailed if one of them raised, exited or was killed: culprit is the rank that failed first, ends says how all did, and its exception is the
     cause. The others, whose calls raise PeerFailed, have 15 s before they are ended. AlreadyInitialized and InvalidArgument within a job.
 
-        def work(scale): return unisono.all_reduce(scale * unisono.rank())
+        def work(local_rank, scale): return unisono.all_reduce(scale * unisono.rank())
 
         if __name__ == "__main__":
             print(unisono.spawn(work, 10, nproc_per_node=4))       # [60, 60, 60, 60]
@@ -72,9 +71,20 @@ def spawn(
     return _processes.run(function, args, nproc_per_node, nnodes * nproc_per_node, node_rank * nproc_per_node, options)
 
 
-def launch(job, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url="", args=()):
-    """Runs `job` on every GPU, or as many processes, of several machines: spawn, with rank machine_rank * num_gpus_per_machine + local rank.
+class _WithoutRank:
+    """A job of launch, as a function of spawn."""
 
+    def __init__(self, job):
+        self.job = job
+
+    def __call__(self, local_rank, *args):
+        return self.job(*args)
+
+
+def launch(job, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url="", args=()):
+    """Runs job(*args) on every GPU, or as many processes, of several machines: spawn, with rank machine_rank * num_gpus_per_machine + local rank.
+
+    job: called with args and nothing else; local_rank() tells it which process it is.
     dist_url: where they meet, tcp://host:port of machine 0 or file:///path; one machine needs none ("auto" is none). A single process is not started:
     `job` runs in this one, in a context of its own. Returns the list of what the processes of this machine returned.
     """
@@ -87,10 +97,12 @@ def launch(job, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url
         _refuse("launch", f"{num_machines} machines need a dist_url at which they meet")
     _check_not_within_a_job("launch")
     if num_machines * num_gpus_per_machine > 1:
-        return spawn(job, *args, nproc_per_node=num_gpus_per_machine, nnodes=num_machines, node_rank=machine_rank, init_method=dist_url)
+        return spawn(
+            _WithoutRank(job), *args, nproc_per_node=num_gpus_per_machine, nnodes=num_machines, node_rank=machine_rank, init_method=dist_url
+        )
     initialize(rank=0, world_size=1, store=_core.MemoryStore())
     try:
-        result = call_with_rank(job, 0, args)
+        result = job(*args)
     except BaseException as error:
         _core._leave_because(_ending.describe(error) or "left its scope")
         raise
@@ -116,7 +128,8 @@ class Parallel:
         self._backend, self._given, self._joined = backend, given, False
         self._init_method, self._timeout = init_method or "", timeout
         if backend is None:
-            for name, value in given.items():
+            of_a_job = {"init_method": init_method, "timeout": timeout}
+            for name, value in (given | {name: value for name, value in of_a_job.items() if value is not None}).items():
                 _refuse("Parallel", f"{name} is {value}, and without a backend nothing is started")
             _core.rank()  # NotInitialized where this process was launched and has not joined
         elif nproc_per_node is None:
@@ -154,7 +167,7 @@ class Parallel:
             sys.stderr.write(f"[unisono] Finalized the process group with backend: '{self._backend}'\n")
 
     def run(self, function, *args):
-        """What every process that was spawned here returned, or this one did, as a list. function(local_rank, *args) if it can be, else (*args)."""
+        """What every process that was spawned here returned, or this one did, of function(local_rank, *args), as a list."""
         if self._backend is not None and not self._spawns() and not self._joined:
             with self:
                 return self.run(function, *args)
@@ -163,17 +176,17 @@ class Parallel:
         if self._spawns():
             results = spawn(function, *args, backend=self._backend, init_method=self._init_method, timeout=self._timeout, **self._given)
         else:
-            results = [call_with_rank(function, _core.local_rank(), args)]
+            results = [function(_core.local_rank(), *args)]
         self._say("End of run")
         return results
 
 
 def run_threads(ranks, function, *args):
-    """Runs `function` once for each of `ranks` ranks that are threads of this process, and returns what each returned, in rank order.
+    """Calls function(rank, *args) in each of `ranks` ranks that are threads of this process, and returns what each returned, in rank order.
 
-    Inside, world() is theirs, and everything works as among processes; the interpreter runs one of them at a time. For tests. Called as
-    function(rank, *args) if it can be, else function(*args). What a rank raises reaches the others as PeerFailed, and the caller as it was raised.
+    Inside, world() is theirs, and everything works as among processes; the interpreter runs one of them at a time. For tests. What a rank raises reaches
+    the others as PeerFailed, and the caller as it was raised.
 
-        assert unisono.run_threads(3, lambda: unisono.all_reduce(1)) == [3, 3, 3]
+        assert unisono.run_threads(3, lambda rank: unisono.all_reduce(rank)) == [3, 3, 3]
     """
-    return _core._run_threads(ranks, lambda rank: call_with_rank(function, rank, args))
+    return _core._run_threads(ranks, lambda rank: function(rank, *args))

@@ -1,7 +1,6 @@
 """Processes that are ranks of a job: started, watched, and asked for their results."""
 
 import ctypes
-import inspect
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -12,19 +11,10 @@ import tempfile
 import time
 import traceback
 
-from . import _core, _ending
+from . import _core, _ending, _new_process
 from ._errors import InvalidArgument, LaunchFailed, PeerFailed, ProcessEnd
 
 GRACE = 15  # seconds that the others have after the first failure, and before SIGKILL
-
-
-def call_with_rank(function, rank, args):
-    """function(rank, *args) if it can be called so, else function(*args)."""
-    try:
-        inspect.signature(function).bind(rank, *args)
-    except (TypeError, ValueError):
-        return function(*args)
-    return function(rank, *args)
 
 
 class RemoteTraceback(Exception):
@@ -50,10 +40,10 @@ def _main(connection, parent, init, local_rank, function, args):
     from . import initialize
 
     try:
-        function = pickle.loads(function)
+        function = _new_process.loads("spawn", function)
         initialize(**init)
         try:
-            result = call_with_rank(function, local_rank, args)
+            result = function(local_rank, *args)
         except BaseException as error:
             _core._leave_because(_ending.describe(error) or "left its scope")
             raise
@@ -144,6 +134,7 @@ def _watch(ranks):
 
 
 def run(function, args, here, world_size, first, options):
+    _new_process.check("spawn", function, args)
     try:
         pickled = pickle.dumps(function, protocol=5)
     except Exception as error:

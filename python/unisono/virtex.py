@@ -6,8 +6,6 @@
 Needs PyTorch and unisono-torch. docs/coming-from-virtex.md lists what differs from the original.
 """
 
-import inspect
-
 import torch
 import torch.distributed as dist
 
@@ -29,18 +27,11 @@ MIB = 1 << 20
 
 
 def _call(local_rank, job_fn, args):
-    # job_fn(*args) as in the original; a function that needs one argument more has the local rank first.
-    try:
-        inspect.signature(job_fn).bind(*args)
-    except TypeError:
-        return job_fn(local_rank, *args)
-    except ValueError:
-        pass  # a function of C, whose arguments nobody knows
     return job_fn(*args)
 
 
 def launch(job_fn, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url="auto", args=(), *, backend="unisono", timeout=None):
-    """Runs job_fn(*args), or job_fn(local_rank, *args) where it needs one more, in `num_gpus_per_machine` processes of each machine, with or without GPUs.
+    """Runs job_fn(*args) in `num_gpus_per_machine` processes of each machine, with or without GPUs; get_local_rank() tells it which process it is.
 
     Returns what they returned on this machine, in rank order; the rank is machine_rank * num_gpus_per_machine + local rank. Where there are GPUs, the one of
     the local rank is current before anything is sent. A single process is not started: job_fn runs in this one. dist_url: tcp://host:port of machine 0, or
@@ -64,7 +55,7 @@ def launch(job_fn, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_
 
     _initialize(backend, Meeting(0, 1, 0), how)
     try:
-        result = _call(0, job_fn, args)
+        result = job_fn(*args)
     except BaseException as error:
         _idist.utils._abandon(error)
         raise
@@ -99,11 +90,12 @@ def is_master_process():
 
 def _leaves(values, path=()):
     # (path, tensor), in the order of the paths, whatever order the keys were inserted in.
-    if isinstance(values, torch.Tensor):
+    if isinstance(values, torch.Tensor) and values.dtype != torch.bool:
         return [(path, values)]
     if isinstance(values, dict):
         return [leaf for key in sorted(values, key=lambda key: (type(key).__name__, repr(key))) for leaf in _leaves(values[key], (*path, key))]
-    raise TypeError(f"average_across_processes takes a tensor, or a dict of them, not {type(values).__name__}" + (f" at {path}" if path else ""))
+    what = "a tensor of bool" if isinstance(values, torch.Tensor) else type(values).__name__
+    raise TypeError(f"average_across_processes takes a tensor of numbers, or a dict of them, not {what}" + (f" at {path}" if path else ""))
 
 
 def _check_same(paths):

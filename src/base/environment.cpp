@@ -1,5 +1,6 @@
 #include "base/environment.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/variables.h"
 #include "unisono/error.h"
 
 namespace unisono::base {
@@ -21,16 +23,21 @@ void Environment::become(Environment environment) { of_this_rank.store(new Envir
 
 const Environment& Environment::process() {
   if (const Environment* own = of_this_rank.load(std::memory_order_acquire)) return *own;
-  static const Environment snapshot = [] {
-    std::map<std::string, std::string, std::less<>> variables;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-      std::string_view text(*entry);
-      const auto equals = text.find('=');
-      if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-    return Environment(std::move(variables));
-  }();
+  // Never destroyed, like all that static objects of a program may still need.
+  static const Environment& snapshot = *new const Environment(environ, ::getauxval(AT_SECURE) != 0);
   return snapshot;
+}
+
+Environment::Environment(char* const* variables, bool has_more_rights) {
+  for (; variables != nullptr && *variables != nullptr; ++variables) {
+    const std::string_view text(*variables);
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    const Variable* const ours = has_more_rights ? find_variable(name) : nullptr;
+    if (ours != nullptr && is_for_own_rights(*ours)) ignored_.emplace_back(name);
+    else variables_.emplace(name, text.substr(equals + 1));
+  }
 }
 
 std::optional<std::string> Environment::get(std::string_view name) const {

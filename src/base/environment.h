@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace unisono::base {
 
@@ -13,6 +14,9 @@ class Environment {
  public:
   Environment() = default;
   explicit Environment(std::map<std::string, std::string, std::less<>> variables) : variables_(std::move(variables)) {}
+  /// Takes variables as a program gets them. `has_more_rights`: it may do more than whoever has started it (set-user-ID), and then ignores those of
+  /// ours that name files, folders, commands or secrets.
+  Environment(char* const* variables, bool has_more_rights);
 
   /// Returns the snapshot taken at the first call; in a forked rank, what become() was given.
   static const Environment& process();
@@ -25,9 +29,12 @@ class Environment {
   /// Throws InvalidArgument, which names the variable and its text, where it is set and is no whole number.
   std::optional<int> get_int(std::string_view name) const;
   const std::map<std::string, std::string, std::less<>>& all() const { return variables_; }
+  /// Returns the names of those that are set and ignored.
+  const std::vector<std::string>& ignored() const { return ignored_; }
 
  private:
   std::map<std::string, std::string, std::less<>> variables_;
+  std::vector<std::string> ignored_;
 };
 
 }  // namespace unisono::base

@@ -5,6 +5,7 @@
 
 #include "base/error_place.h"
 #include "base/error_text.h"
+#include "base/rank_list.h"
 
 namespace unisono {
 namespace {
@@ -30,24 +31,19 @@ ErrorInfo without_own_place(ErrorInfo info) {
   return info;
 }
 
-std::string place(const std::source_location& where) {
-  const std::string_view file = where.file_name();
-  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
-}
-
 std::string sentence(std::string_view message, const ErrorInfo& info, std::string_view at) {
   std::string text;
   if (!info.operation.empty()) {
     text += info.operation;
     if (info.sequence != 0) text += " #" + std::to_string(info.sequence);
     if (!info.group.empty()) text += " on group " + info.group;
-    if (info.rank >= 0) text += ", rank " + std::to_string(info.rank);
+    if (info.rank >= 0) text += ", " + base::name_rank(info.rank, info.world_rank);
   }
   if (!at.empty()) text += (text.empty() ? "at " : ", at ") + std::string(at);
   if (!text.empty()) text += ": ";
   text += message;
   if (info.culprit) {
-    text += " [culprit: rank " + std::to_string(*info.culprit);
+    text += " [culprit: " + base::name_rank(*info.culprit, info.world_culprit);
     if (!info.host.empty()) text += " on " + info.host;
     text += ']';
   }
@@ -56,7 +52,7 @@ std::string sentence(std::string_view message, const ErrorInfo& info, std::strin
 }
 
 std::string sentence(std::string_view message, const ErrorInfo& info) {
-  return sentence(message, info, info.where.line() != 0 ? place(info.where) : std::string());
+  return sentence(message, info, info.where.line() != 0 ? base::place_text(info.where) : std::string());
 }
 
 }  // namespace
@@ -99,9 +95,17 @@ std::string_view to_string(PeerFailed::Cause cause) noexcept {
 namespace base {
 
 void set_place(Error& error, const std::source_location& where) {
-  if (error.info_.where.line() != 0 || where.line() == 0 || is_own(where.file_name())) return;
+  if (error.info_.where.line() != 0 || where.line() == 0 || is_own_place(where)) return;
   error.info_.where = where;
   error.std::runtime_error::operator=(std::runtime_error(sentence(error.message_, error.info_)));
+}
+
+bool is_own_place(const std::source_location& where) { return is_own(where.file_name()); }
+
+std::string place_text(const std::source_location& where) {
+  if (where.line() == 0 || is_own(where.file_name())) return {};
+  const std::string_view file = where.file_name();
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
 
 std::exception_ptr placed(std::exception_ptr error, const std::source_location& where) {

@@ -61,7 +61,8 @@ struct EssentialCall {
 };
 
 constexpr std::array essential = {
-    EssentialCall{"memfd_create", "makes the memory that the ranks of a host share", [] { return error_of(::memfd_create("unisono-trial", MFD_CLOEXEC)); }},
+    EssentialCall{"memfd_create", "makes the memory that the ranks of a host share",
+                  [] { return error_of(::memfd_create("unisono-trial", MFD_CLOEXEC)); }},
     EssentialCall{"pidfd_open", "sees that a process has ended", [] { return error_of(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))); }},
     EssentialCall{"waitid", "learns how a rank has ended", try_waitid},
     EssentialCall{"pidfd_send_signal", "ends a rank, and no other process that has got its number", try_signal},

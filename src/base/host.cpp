@@ -15,13 +15,15 @@ std::string host_name() {
 
 std::string_view kernel_of(std::string_view machine) { return machine.substr(0, machine.find('/')); }
 
+std::string_view network_of(std::string_view machine) { return machine.substr(0, machine.rfind('/')); }
+
 std::uint64_t namespace_number(const std::string& kind) {
   struct stat status {};
   return ::stat(("/proc/self/ns/" + kind).c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 const std::string& machine_id() {
-  static const std::string id = [] {
+  static const std::string& id = *new const std::string([] {
     std::string text;
     std::ifstream file("/proc/sys/kernel/random/boot_id");
     if (!(file >> text)) text = host_name();
@@ -30,7 +32,7 @@ const std::string& machine_id() {
       text.append("/").append(number == 0 ? "?" : std::to_string(number));
     }
     return text;
-  }();
+  }());
   return id;
 }
 

@@ -13,6 +13,8 @@ std::string host_name();
 const std::string& machine_id();
 /// Returns the part of a machine_id() that all processes under one running kernel have: they share its processors.
 std::string_view kernel_of(std::string_view machine);
+/// Returns the part that all processes in one network namespace have: they share its loopback.
+std::string_view network_of(std::string_view machine);
 /// Returns the number of this process's namespace of a kind ("net", "pid"); 0 where /proc does not say.
 std::uint64_t namespace_number(const std::string& kind);
 

@@ -39,6 +39,8 @@ class InterfaceRule {
   /// Returns the addresses that the rule admits, the preferred one first. Throws InvalidArgument, which names the variable and the addresses there
   /// are, where it admits none.
   std::vector<InterfaceAddress> choose(const std::vector<InterfaceAddress>& addresses) const;
+  /// Returns the variable with its text: "UNISONO_INTERFACE=eth0".
+  std::string said() const { return variable_ + "=" + text_; }
 
  private:
   struct Item {

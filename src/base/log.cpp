@@ -9,7 +9,13 @@
 namespace unisono::base {
 namespace {
 
-thread_local std::string rank_text;  // NOLINT(cert-err58-cpp)
+// Static objects of the program may log after what a thread has of its own is destroyed, so it has no destructor.
+struct RankText {
+  char text[120];
+  std::size_t size;
+  std::string_view view() const { return {text, size}; }
+};
+thread_local RankText rank_text{};
 
 constexpr std::string_view names[] = {"debug", "info", "warning", "error", "off"};
 
@@ -30,7 +36,7 @@ void log(LogLevel level, std::string_view message) {
   if (level < log_level() || level == LogLevel::off) return;
   try {
     std::string line = "[unisono";
-    if (!rank_text.empty()) line += " " + rank_text;
+    if (rank_text.size != 0) line.append(" ").append(rank_text.view());
     line += "] ";
     line += names[static_cast<int>(level)];
     line += ": ";
@@ -42,6 +48,6 @@ void log(LogLevel level, std::string_view message) {
   }
 }
 
-void set_log_rank(std::string_view text) { rank_text = text; }
+void set_log_rank(std::string_view text) { rank_text.size = text.copy(rank_text.text, sizeof rank_text.text); }
 
 }  // namespace unisono::base

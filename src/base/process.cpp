@@ -20,15 +20,21 @@ namespace {
 
 constexpr std::uint64_t low_half = 0xffffffffU;
 
-/// Returns the start time of a process in ticks since the system started; 0: the process is gone, or /proc does not say.
-std::uint64_t started_at(const std::string& stat) {
+/// Returns a field of the line, as proc(5) counts them, from the state, which is the third, on; 0: it is not there.
+std::uint64_t field_of(const std::string& stat, int number) {
   std::istringstream fields(stat);
   std::string field;
-  constexpr int state_field = 3, start_time_field = 22;  // as proc(5) counts them
-  for (int i = state_field; i <= start_time_field; ++i) {
+  constexpr int state_field = 3;
+  for (int i = state_field; i <= number; ++i) {
     if (!(fields >> field)) return 0;
   }
-  return std::stoull(field) & low_half;
+  return std::stoull(field);
+}
+
+/// Returns the start time of a process in ticks since the system started; 0: the process is gone, or /proc does not say.
+std::uint64_t started_at(const std::string& stat) {
+  constexpr int start_time = 22;
+  return field_of(stat, start_time) & low_half;
 }
 
 std::uint64_t pid_namespace() { return namespace_number("pid") & (low_half >> 1); }
@@ -86,6 +92,12 @@ std::string name_of(pid_t pid) {
   std::string name;
   std::getline(file, name);
   return name;
+}
+
+std::uint64_t program_of(const std::string& stat) {
+  constexpr int start_of_code = 26, start_of_stack = 28;
+  const std::uint64_t stack = field_of(stat, start_of_stack);
+  return stack == 0 ? 0 : field_of(stat, start_of_code) ^ stack;
 }
 
 std::int64_t own_life() {

@@ -13,6 +13,10 @@ namespace unisono::base {
 /// Returns the fields after the name in /proc/<pid>/stat: the state, then numbers. Empty if the process is gone.
 std::string stat_after_name(pid_t pid);
 
+/// Returns a number that stands for the program that a process runs: another one comes with every exec, also of the same program, since the kernel
+/// places its memory anew. `stat`: what stat_after_name() returns. 0: the kernel does not say, as of a process of another user's.
+std::uint64_t program_of(const std::string& stat);
+
 /// Returns a number that tells this process from every other one that this kernel has run lately under the same process number. It consists of the
 /// PID namespace and the start time. 0 where /proc does not say.
 std::int64_t own_life();

@@ -15,4 +15,10 @@ std::string name_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
+std::string name_rank(int rank, int world_rank) {
+  std::string text = "rank " + std::to_string(rank);
+  if (world_rank >= 0 && world_rank != rank) text += " (" + std::to_string(world_rank) + " in the world)";
+  return text;
+}
+
 }  // namespace unisono::base

@@ -194,7 +194,7 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, 
   using namespace std::chrono_literals;
   constexpr Reminder::Pace pace{3s, 30s};
   const std::string waiting = fmt::format("no address is known for the host \"{}\" yet; it is asked for again, for at most {} s", host,
-                                          std::chrono::ceil<std::chrono::seconds>(deadline.left()).count());
+                                          std::chrono::duration_cast<std::chrono::seconds>(deadline.left()).count());
   std::optional<Reminder> reminder;
   constexpr std::chrono::milliseconds first_pause = 50ms, longest_pause = 1s;
   for (auto pause = first_pause;; pause = std::min(2 * pause, longest_pause)) {
@@ -202,7 +202,9 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, 
     if (found.code == 0) return std::move(found.addresses);
     if (!found.may_be_known_later()) throw InvalidArgument(found.why_not(host));
     if (deadline.passed()) throw InvalidArgument(fmt::format("{} (asked for {} ms)", found.why_not(host), deadline.timeout().count()));
-    if (!reminder) reminder.emplace(pace, [&] { return waiting; }, [](const std::string& text) { warn(text); });
+    if (!reminder)
+      reminder.emplace(
+          pace, [&] { return waiting; }, [](const std::string& text) { warn(text); });
     if (pause == first_pause) info(found.why_not(host) + "; it is asked for again");
     check_interruption();
     // The system does not announce that a name has become known, so it is asked again, at growing intervals.

@@ -35,7 +35,7 @@ class SocketAddress {
   bool is_link_local() const;  ///< of IPv6
   /// Returns true for a link-local address that names no interface, which leads nowhere.
   bool lacks_interface() const;
-  bool is_loopback() const;    ///< also true of AF_UNIX
+  bool is_loopback() const;  ///< also true of AF_UNIX
   bool is_multicast() const;
   bool is_any() const;  ///< 0.0.0.0 or ::, which mean every interface
 

@@ -47,23 +47,22 @@ TensorView::TensorView(void* data, DType dtype, std::span<const std::int64_t> sh
   if (!strides.empty() && strides.size() != shape.size()) {
     throw InvalidArgument("a TensorView of " + std::to_string(shape.size()) + " dimensions was given " + std::to_string(strides.size()) + " strides");
   }
-  line_ = false;
-  dims_.assign(shape.begin(), shape.end());
-  dims_.resize(2 * shape.size());
+  line_ = shape.size() == 1 && (strides.empty() || strides[0] == 1);
+  if (!line_) {
+    dims_.reserve(2 * shape.size());
+    dims_.assign(shape.begin(), shape.end());
+    dims_.resize(2 * shape.size());
+  }
   const auto limit = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(dtype));
   for (std::size_t d = shape.size(); d-- > 0;) {
     if (shape[d] < 0) throw InvalidArgument("a Tensor's extent is negative: " + std::to_string(shape[d]) + " in dimension " + std::to_string(d));
-    if (strides.empty()) {
-      dims_[shape.size() + d] = numel_;
-    } else {
-      dims_[shape.size() + d] = strides[d];
-    }
+    if (!line_) dims_[shape.size() + d] = strides.empty() ? numel_ : strides[d];
     if (shape[d] != 0 && numel_ > limit / shape[d]) throw InvalidArgument("a TensorView has more bytes than 64 bits can count");
     numel_ *= shape[d];
   }
   if (data == nullptr && numel_ > 0) throw InvalidArgument("a TensorView of " + std::to_string(numel_) + " elements has no memory");
   std::int64_t expected = 1;
-  for (std::size_t d = shape.size(); d-- > 0 && numel_ > 1;) {
+  for (std::size_t d = shape.size(); d-- > 0 && numel_ > 1 && !line_;) {
     if (shape[d] != 1 && dims_[shape.size() + d] != expected) contiguous_ = false;
     expected *= shape[d];
   }

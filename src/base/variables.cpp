@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/likeness.h"
+#include "base/printable.h"
 
 namespace unisono::base {
 namespace {
@@ -26,31 +27,40 @@ constexpr std::array table = {
         "for the other ranks (120 s where it is unset)",
         Value::seconds},
     Variable{"UNISONO_TOKEN",
-             "the job's secret between hosts: the same random text on every rank, or `none` to go without. A loopback address needs none",
+             "the job's secret between hosts: the same random text on every rank, or `none` to go without. Ranks of one host need none, unless they "
+             "meet at an address that is not loopback",
              Value::secret},
     Variable{"UNISONO_TOKEN_FILE",
-             "a file that holds the secret, where `UNISONO_TOKEN` is unset; it must be yours and open to nobody else (`chmod 600`)"},
-    Variable{"UNISONO_SSH", "the command by which `unisono run --hosts` and `unisono doctor --hosts` reach other hosts, where `--ssh` names none"},
+             "a file that holds the secret, where `UNISONO_TOKEN` is unset; it must be yours and open to nobody else (`chmod 600`)", Value::path},
+    Variable{"UNISONO_SSH", "the command by which `unisono run --hosts` and `unisono doctor --hosts` reach other hosts, where `--ssh` names none",
+             Value::path},
     Variable{
         "UNISONO_TLS",
         "`on`, `required` or `off` (the default): whether TCP connections of stores, launchers and ranks are encrypted (TLS 1.3), the same on all "
         "ranks. `required` also refuses what libraries of others would send unencrypted between hosts",
         Value::word,
         {"on", "required", "off"}},
+    Variable{"UNISONO_PICKLE",
+             "`on` (the default) or `off`: whether objects of Python travel, which pickle writes and reads. With `off` their calls are an "
+             "`InvalidArgument` on all ranks, and only data travels: buffers, numbers, `broadcast_any`, and objects of C++",
+             Value::word,
+             {"on", "off"}},
     Variable{"UNISONO_TLS_CERT",
              "a file with this process's certificate (PEM), and those between it and the authority. Without certificates the key of TLS is derived "
-             "from the job's secret"},
-    Variable{"UNISONO_TLS_KEY", "the file of its key, without a password; it must be yours and open to nobody else (`chmod 600`)"},
+             "from the job's secret",
+             Value::path},
+    Variable{"UNISONO_TLS_KEY", "the file of its key, without a password; it must be yours and open to nobody else (`chmod 600`)", Value::path},
     Variable{"UNISONO_TLS_CA",
-             "a file with the certificates of the authorities by which the other ranks' certificates are signed; no others are trusted"},
+             "a file with the certificates of the authorities by which the other ranks' certificates are signed; no others are trusted", Value::path},
     Variable{"UNISONO_ETCD_USER", "the user of etcd, where a URL `etcd://` or `etcds://` names none"},
     Variable{"UNISONO_ETCD_PASSWORD", "its password, which needs `etcds://` or a loopback address", Value::secret},
     Variable{"UNISONO_ETCD_PASSWORD_FILE",
-             "a file that holds the password, where `UNISONO_ETCD_PASSWORD` is unset; it must be yours and open to nobody else (`chmod 600`)"},
+             "a file that holds the password, where `UNISONO_ETCD_PASSWORD` is unset; it must be yours and open to nobody else (`chmod 600`)",
+             Value::path},
     Variable{"UNISONO_ETCD_CACERT",
-             "for `etcds://`: a file with the certificates of the authorities by which etcd's is signed (PEM), instead of the system's"},
-    Variable{"UNISONO_ETCD_CERT", "for `etcds://`: a file with the certificate that this process shows etcd, where etcd asks for one"},
-    Variable{"UNISONO_ETCD_KEY", "the file of its key, without a password; it must be yours and open to nobody else (`chmod 600`)"},
+             "for `etcds://`: a file with the certificates of the authorities by which etcd's is signed (PEM), instead of the system's", Value::path},
+    Variable{"UNISONO_ETCD_CERT", "for `etcds://`: a file with the certificate that this process shows etcd, where etcd asks for one", Value::path},
+    Variable{"UNISONO_ETCD_KEY", "the file of its key, without a password; it must be yours and open to nobody else (`chmod 600`)", Value::path},
     Variable{"UNISONO_ETCD_TTL", "2 to 3600 seconds (10): so long after its last sign of life in etcd, a process counts as gone"},
     Variable{"UNISONO_INTERFACE",
              "which network the ranks of several hosts use: names of interfaces, addresses or networks, separated by commas; `^` in front means all "
@@ -128,10 +138,12 @@ constexpr std::array table = {
     Variable{
         "UNISONO_RECORD_DIR",
         "a folder, made where it is missing, into which a rank writes the record of its last calls when its group fails, at a `Mismatch`, and at "
-        "SIGUSR2; `unisono run` writes those of ranks that were killed. `unisono status --from` shows them"},
+        "SIGUSR2; `unisono run` writes those of ranks that were killed. `unisono status --from` shows them",
+        Value::path},
     Variable{"UNISONO_TRACE_DIR",
              "a folder, made where it is missing, into which each rank writes all its calls, as `unisono run --trace` sets it; `unisono trace` shows "
-             "them"},
+             "them",
+             Value::path},
     Variable{"UNISONO_TRACE_CALLS",
              "a whole number (1048576): how many calls a trace keeps of the thread that called `initialize`, and of all others, the last ones. Each "
              "takes 64 "
@@ -144,11 +156,11 @@ constexpr std::array table = {
         {"debug", "info", "warning", "error", "off"}},
     // The launcher sets these for its ranks.
     Variable{"UNISONO_LAUNCHER_FD"},
-    Variable{"UNISONO_RECORD_FD"},
+    Variable{"UNISONO_RECORD_FD", {}, Value::path},
     Variable{"UNISONO_JOB_ID"},
     Variable{"UNISONO_ATTEMPT"},
     Variable{"UNISONO_NEWCOMER"},
-    Variable{"UNISONO_OUTPUT_PIPE"},
+    Variable{"UNISONO_OUTPUT_PIPE", {}, Value::path},
     Variable{"UNISONO_TERMINAL", {}, Value::word, {"0", "1"}},
 };
 
@@ -185,10 +197,7 @@ std::vector<std::string_view> words_of(const Variable& variable) {
 /// Returns a foreign text for display: short, and without control characters.
 std::string shown(std::string_view text) {
   constexpr std::size_t most = 40;  // characters: enough to recognise the value, and the message stays on a line
-  std::string result(text.substr(0, most));
-  for (char& c : result)
-    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
-  return text.size() > most ? result + "…" : result;
+  return printable(text.substr(0, most)) + (text.size() > most ? "…" : "");
 }
 
 std::string unknown_name(const std::string& name) {
@@ -231,6 +240,11 @@ const Variable* find_variable(std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
+bool is_for_own_rights(const Variable& variable) {
+  constexpr std::array kinds = {Value::path, Value::file, Value::folders, Value::secret};
+  return std::ranges::find(kinds, variable.value) != kinds.end();
+}
+
 std::vector<std::string> folders_of(std::string_view text) {
   std::vector<std::string> folders;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -256,6 +270,7 @@ std::vector<std::string> odd_variables(const Environment& environment) {
     std::string sentence = variable == nullptr ? unknown_name(name) : odd_value(*variable, text);
     if (!sentence.empty()) odd.push_back(std::move(sentence));
   }
+  for (const std::string& name : environment.ignored()) odd.push_back(fmt::format("{} is ignored in a program that runs with others' rights", name));
   return odd;
 }
 

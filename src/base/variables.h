@@ -18,6 +18,7 @@ struct Variable {
     seconds,  ///< a positive whole number
     backend,  ///< a name or a map of names, which the registry of engines checks
     secret,   ///< text that is never printed
+    path,     ///< of a file, a folder or a command, or a descriptor
     file,     ///< the absolute path of a file
     folders,  ///< absolute paths of folders, separated by colons
   };
@@ -38,8 +39,11 @@ std::span<const RankVariables> variables_of_ranks();
 /// Returns null for a name that is not in the table.
 const Variable* find_variable(std::string_view name);
 
-/// Returns a sentence for each name that begins with UNISONO_ and that nothing reads, and for each value without meaning. Names of backends are not
-/// checked.
+/// Returns true for one that names a file, a folder, a command or a secret: a program with more rights than its caller must not use them for it.
+bool is_for_own_rights(const Variable& variable);
+
+/// Returns a sentence for each name that begins with UNISONO_ and that nothing reads, and for each value without meaning, and for those that
+/// are ignored. Names of backends are not checked.
 std::vector<std::string> odd_variables(const Environment& environment);
 
 /// Splits a list of folders at its colons and leaves out empty items.

@@ -46,9 +46,12 @@ State& lone_state() {
   return instance;
 }
 
-void end(State* state, bool wait) {
-  if (wait) leave(*state);
-  else abandon(*state);
+enum class End { finalize, at_exit, by_exception };
+
+void end(State* state, End how) {
+  using coordination::Leaving;
+  if (how == End::by_exception) abandon(*state, Leaving::by_exception);
+  else leave(*state, how == End::at_exit ? Leaving::at_exit : Leaving::in_order);
   group::guard_against_fork(false);
   delete state;
 }
@@ -56,14 +59,6 @@ void end(State* state, bool wait) {
 }  // namespace
 
 static State* adopt();
-
-/// The exception may be the error of a smaller group that has lost a member. Then that member has ended the job, and not this rank. After
-/// shrink_group the world is over, and those that are left of it wait in another group.
-static void give_up(const State& state, std::string_view why) {
-  for (group::Group* const group : {state.world->implementation().get(), state.whole.get()}) {
-    if (!group->has_lost_a_member()) group->abort(why);
-  }
-}
 
 State*& of_thread() { return thread_state; }
 
@@ -124,14 +119,23 @@ static State* adopt() {
 
 void initialize(const InitOptions& options) { context::install(options, context::Found::asked_for); }
 
-void finalize() {
-  const std::lock_guard lock(context::mutex());
-  if (group::in_forked_child() || context::thread_state != nullptr) return;  // the ranks of run_threads end with their function
-  if (auto* state = context::of_process.exchange(nullptr)) context::end(state, true);
+namespace context {
+namespace {
+
+void end_own(End how) {
+  const std::lock_guard lock(mutex());
+  if (group::in_forked_child() || thread_state != nullptr) return;  // the ranks of run_threads end with their function
+  if (auto* state = of_process.exchange(nullptr)) end(state, how);
 }
 
-void detail::give_up(std::string_view why) {
-  if (const context::State* state = context::initialized()) context::give_up(*state, why);
+}  // namespace
+}  // namespace context
+
+void finalize() { context::end_own(context::End::finalize); }
+void detail::leave_at_exit() { context::end_own(context::End::at_exit); }
+
+void detail::give_up(std::string_view how, std::optional<int> blamed) {
+  if (context::State* state = context::initialized()) context::give_up(*state, how, blamed);
 }
 
 Context::Context() : Context(InitOptions{}) {}
@@ -140,9 +144,8 @@ Context::~Context() {
   if (group::in_forked_child()) return;
   try {
     if (std::uncaught_exceptions() > exceptions_) {
-      detail::give_up("an exception left the scope of its Context");
-      const std::lock_guard lock(context::mutex());
-      if (auto* state = context::of_process.exchange(nullptr)) context::end(state, false);
+      detail::give_up("gave up: an exception left the scope of its Context");
+      context::end_own(context::End::by_exception);
     } else {
       finalize();
     }
@@ -172,7 +175,7 @@ DistInfo dist_info() {
   return {state.rank, state.world_size};
 }
 std::string hostname() { return base::host_name(); }
-Device device() { return context::current().world->implementation()->device().value_or(Device{}); }
+Device device() { return context::current().device().value_or(Device{}); }
 
 std::optional<std::string> backend() {
   const context::State& state = context::current();
@@ -197,7 +200,7 @@ void sync(bool temporary) {
     auto* state = context::of_process.load();
     if (state != nullptr && state->temporary) {
       context::of_process.store(nullptr);
-      context::end(state, true);
+      context::end(state, context::End::finalize);
     }
   }
   if (is_initialized()) return;

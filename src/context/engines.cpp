@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,24 +62,61 @@ std::string overrides() {
 std::string asked_key(int rank) { return fmt::format("engines/{}", rank); }
 constexpr std::string_view verdict_key = "engines/verdict";
 
-/// Rank 0 calls this with what all ranks have written. It returns "take NAME", or "differ RANK NAME NAME" where a rank asks for another backend than
-/// rank 0 (its name, then rank 0's), or "settings RANK" where a rank has others of the settings that must be the same.
-std::string compare(const Joining& joining, std::string_view asked) {
-  std::vector<std::string> usable;
+/// The request of a rank, which is a line of the store for each member.
+struct Asked {
+  std::string backend;
+  std::string usable;    // the engines that `auto` could take between hosts
+  std::string device;    // empty: the rank has none; else its address, behind a mark that says whether it may be shared
+  std::string settings;  // those that must be the same on all ranks
+  std::string text() const { return fmt::format("{}\n{}\n{}\n{}", backend, usable, device, settings); }
+  static Asked of_text(const std::string& text) {
+    std::istringstream lines(text);
+    Asked asked;
+    for (std::string* const line : {&asked.backend, &asked.usable, &asked.device, &asked.settings}) std::getline(lines, *line);
+    return asked;
+  }
+};
+
+constexpr char alone_mark = '1', shared_mark = '*';
+
+std::string text_of(const OwnDevice& device) { return (device.may_be_shared ? shared_mark : alone_mark) + device.address; }
+
+/// Compares the devices of the ranks. Returns "" where no rank has one, or each has one that it may use with NCCL or its like; "none RANK" where a
+/// rank has none; "shared RANK RANK ADDRESS" where two have the same and may not share it.
+std::string compare_devices(const std::vector<Asked>& ranks, const std::vector<int>& hosts) {
+  if (std::ranges::all_of(ranks, [](const Asked& rank) { return rank.device.empty(); })) return {};
+  std::map<std::pair<int, std::string>, std::size_t> first;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::string& device = ranks[r].device;
+    if (device.empty()) return fmt::format("none {}", r);
+    const std::string address = device.substr(1);
+    if (address.empty()) continue;
+    const auto [found, is_new] = first.emplace(std::pair(hosts[r], address), r);
+    const bool may_share = device.front() == shared_mark && ranks[found->second].device.front() == shared_mark;
+    if (!is_new && !may_share) return fmt::format("shared {} {} {}", found->second, r, address);
+  }
+  return {};
+}
+
+/// Rank 0 calls this with what all ranks have written. It returns "take NAME", and behind that what compare_devices says; or "differ RANK NAME NAME"
+/// where a rank asks for another backend than rank 0 (its name, then rank 0's), or "settings RANK" where a rank has others of the settings that must
+/// be the same.
+std::string compare(const Joining& joining, const Asked& own, const std::vector<int>& hosts) {
+  std::vector<Asked> ranks;
   for (int r = 0; r < joining.world_size; ++r) {
-    const std::string text = joining.store.get(asked_key(r), joining.deadline.left());
-    const auto line = std::min(text.find('\n'), text.size());
-    if (text.substr(0, line) != asked) return fmt::format("differ {} {} {}", r, text.substr(0, line), asked);
-    const auto begin = std::min(line + 1, text.size());
-    const auto end = std::min(text.find('\n', begin), text.size());
-    usable.push_back(text.substr(begin, end - begin));
-    if (text.substr(std::min(end + 1, text.size())) != overrides()) return fmt::format("settings {}", r);
+    ranks.push_back(Asked::of_text(joining.store.get(asked_key(r), joining.deadline.left())));
+    if (ranks.back().backend != own.backend) return fmt::format("differ {} {} {}", r, ranks.back().backend, own.backend);
+    if (ranks.back().settings != own.settings) return fmt::format("settings {}", r);
   }
-  std::istringstream names(usable.front());
+  std::string taken = "tcp";
+  std::istringstream names(ranks.front().usable);
   for (std::string name; names >> name;) {
-    if (std::ranges::all_of(usable, [&](const std::string& list) { return list.find(name + " ") != std::string::npos; })) return "take " + name;
+    if (std::ranges::any_of(ranks, [&](const Asked& rank) { return rank.usable.find(name + " ") == std::string::npos; })) continue;
+    taken = name;
+    break;
   }
-  return "take tcp";
+  const std::string devices = compare_devices(ranks, hosts);
+  return fmt::format("take {}{}{}", taken, devices.empty() ? "" : " ", devices);
 }
 
 /// Waits for rank 0's decision. A Timeout names the ranks that have not written their request.
@@ -95,16 +134,32 @@ std::string verdict_of(const Joining& joining) {
   }
 }
 
-/// Agrees on the engine between hosts: every rank writes what it asks for and what it could take, and the first of rank 0's list that all ranks have
-/// is taken. Throws InvalidArgument where ranks ask for different backends. Each rank makes four requests to the store.
-std::string agree(const Joining& joining, const std::string& asked, const std::string& usable) {
-  joining.store.set(asked_key(joining.rank), fmt::format("{}\n{}\n{}", asked, usable, overrides()));
-  if (joining.rank == 0) joining.store.set(verdict_key, compare(joining, asked));
+/// The result of the agreement.
+struct Agreed {
+  std::string host;                         // the engine between hosts
+  std::optional<int> without_device;        // a rank that has none
+  std::optional<std::pair<int, int>> pair;  // two ranks that share a device, and may not
+  std::string address;                      // of that device
+};
+
+/// Agrees on the engine between hosts and on whether the devices can be used: every rank writes what it asks for and what it could take, and the
+/// first of rank 0's list that all ranks have is taken. Throws InvalidArgument where ranks ask for different backends. Each rank makes four requests
+/// to the store.
+Agreed agree(const Joining& joining, const Asked& asked, const std::vector<int>& hosts) {
+  joining.store.set(asked_key(joining.rank), asked.text());
+  if (joining.rank == 0) joining.store.set(verdict_key, compare(joining, asked, hosts));
   std::istringstream verdict(verdict_of(joining));
   std::string kind, name, of_rank_0;
   int culprit = 0;
   verdict >> kind;
-  if (kind == "take" && verdict >> name) return name;
+  if (kind == "take" && verdict >> name) {
+    Agreed agreed{.host = name, .without_device = {}, .pair = {}, .address = {}};
+    int other = 0;
+    verdict >> kind >> culprit;
+    if (kind == "none") agreed.without_device = culprit;
+    if (kind == "shared" && verdict >> other >> agreed.address) agreed.pair = {culprit, other};
+    return agreed;
+  }
   if (kind == "settings" && verdict >> culprit) {
     throw InvalidArgument(fmt::format("rank {} has another UNISONO_SCHEDULE, UNISONO_NETWORK or UNISONO_MAX_EAGER_CONNECTIONS than rank 0", culprit),
                           {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same"});
@@ -122,6 +177,29 @@ std::string describe_request(const InitOptions& options, const base::Environment
                                                                 : fmt::format("as UNISONO_BACKEND={} asks", *environment.get("UNISONO_BACKEND"));
 }
 
+/// Drops an engine of devices that `auto` has chosen where the ranks cannot use it, and refuses one that was asked for.
+void judge_devices(Selection& selection, const Agreed& agreed, const Joining& joining) {
+  if (selection.device.empty()) return;
+  const std::string engine = selection.device;
+  if (agreed.pair) {
+    const auto [a, b] = *agreed.pair;
+    const std::string shared = fmt::format("ranks {} and {} share a device ({})", a, b, agreed.address);
+    const std::string remedy = "with NCCL 2.30 or newer, NCCL_MULTI_RANK_GPU_ENABLE=1 on all ranks lets them share it";
+    if (!selection.device_at_need) {
+      throw BackendUnavailable(fmt::format("backend {} cannot be used: {}", engine, shared),
+                               {.operation = "initialize",
+                                .rank = joining.rank,
+                                .culprit = b,
+                                .hint = fmt::format("auto carries device memory through the host's; {}", remedy)});
+    }
+    if (joining.rank == 0) base::warn(fmt::format("{}: device memory goes through the host's memory, not through {}; {}", shared, engine, remedy));
+    selection.device.clear();
+  } else if (agreed.without_device && selection.device_at_need) {
+    base::debug(fmt::format("rank {} has no device, so {} is not taken", *agreed.without_device, engine));
+    selection.device.clear();
+  }
+}
+
 }  // namespace
 
 Selection select_engines(const InitOptions& options, const base::Environment& environment, const Topology& topology, Launcher launcher,
@@ -133,19 +211,28 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
   }
   Selection selection{.asked = request.host, .host = request.host, .device = request.device};
   const bool between_hosts = topology.machines > 1;
+  if (selection.device.empty() && request.host == "auto" && engines::availability("nccl", engines::Look::as_a_rank).available) {
+    selection.device = "nccl";
+    selection.device_at_need = true;
+  }
+  Asked asked{.backend = request.host, .usable = {}, .device = {}, .settings = overrides()};
+  if (between_hosts && request.host == "auto") asked.usable = usable_between_hosts(launcher, wants_encryption(environment));
+  if (!selection.device.empty()) {
+    const OwnDevice own = engines::own_device(selection.device, joining.local_rank);
+    selection.own_device = own.device;
+    asked.device = text_of(own);
+  }
   std::string common;
-  if (world_size > 1)
-    common = agree(joining, request.host,
-                   between_hosts && request.host == "auto" ? usable_between_hosts(launcher, wants_encryption(environment)) : std::string());
+  if (world_size > 1) {
+    const Agreed agreed = agree(joining, asked, topology.hosts);
+    common = agreed.host;
+    judge_devices(selection, agreed, joining);
+  }
   if (selection.host == "auto") {
     selection.host = world_size == 1 ? "serial" : between_hosts ? common : "native";
     if (between_hosts && rank == 0) {
-      base::warn(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
+      base::info(fmt::format("{} ranks on {} hosts: backend {} between hosts, native inside them", world_size, topology.machines, selection.host));
     }
-  }
-  if (selection.device.empty() && request.host == "auto" && world_size > 1 && engines::availability("nccl", engines::Look::as_a_rank).available) {
-    selection.device = "nccl";
-    selection.device_at_need = true;
   }
   if (between_hosts && must_encrypt(environment)) {
     if (selection.device_at_need) selection.device.clear();

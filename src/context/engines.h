@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,11 @@ namespace unisono::context {
 
 /// The engines of a job's groups.
 struct Selection {
-  std::string asked;            // the name asked for between host memories, or "auto"
-  std::string host;             // the engine chosen between the ranks of the world
-  std::string device;           // the engine of device memory; empty if there is none
-  bool device_at_need = false;  // true if nobody asked for the device engine by name
+  std::string asked;                      // the name asked for between host memories, or "auto"
+  std::string host;                       // the engine chosen between the ranks of the world
+  std::string device;                     // the engine of device memory; empty if there is none
+  bool device_at_need = false;            // true if nobody asked for the device engine by name
+  std::optional<Device> own_device = {};  // the device of this process, where it has one, with and without an engine of its memory
 };
 
 /// The parts with which the ranks agree on an engine before the world exists. A world of one does not use them.
@@ -24,11 +26,13 @@ struct Joining {
   int rank = 0, world_size = 1;
   Store& store;
   const base::Deadline& deadline;
+  int local_rank = 0;
 };
 
 /// Chooses from what the program asked for, then UNISONO_BACKEND, then where the ranks are. `auto` is the native engine on one host. Between hosts it
 /// is mpi in a job that an MPI started, ucx where all hosts have RDMA devices, else tcp, and a warning says so once. nccl serves device memory
-/// wherever it can be used. Throws what `engines::maker` throws, and BackendUnavailable for native between hosts.
+/// where all ranks can use it and no two of them share a device, unless it allows that. Throws what `engines::maker` throws, and BackendUnavailable
+/// for native between hosts and for an engine of devices that was asked for by name and cannot serve ranks which share a device.
 Selection select_engines(const InitOptions& options, const base::Environment& environment, const Topology& topology, Launcher launcher,
                          const Joining& joining);
 

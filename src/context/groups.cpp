@@ -177,10 +177,9 @@ ProcessGroup form(State& state, const Plan& plan) {
     parts.core = make_core(state, plan, parts.rank, parts.host_names);
     const auto in_world = [ranks = parts.global_ranks](int r) { return r < 0 ? r : ranks[static_cast<std::size_t>(r)]; };
     parts.on_failure = [&state, in_world](const Failure& failure) { context::tell_failure(state, in_world(failure.culprit), failure.message); };
-    parts.on_mismatch = [&state, in_world](const Mismatch& mismatch, int compared) {
+    parts.on_error_of_all = [&state, in_world](const std::string& text, int culprit, int compared) {
       state.mismatch_at = static_cast<std::int64_t>(state.world->implementation()->last_call());
-      const int culprit = state.place_of(in_world(mismatch.culprit().value_or(-1)));
-      context::tell_launcher(state, context::mismatch_status(culprit, compared, mismatch.message()));
+      context::tell_launcher(state, context::mismatch_status(state.place_of(in_world(culprit)), compared, text));
     };
   }
   auto group = std::make_shared<group::Group>(std::move(parts));

@@ -106,7 +106,7 @@ Attempted form_generation(const InitOptions& options, const Terms& terms, const 
     attempted.error = nullptr;
     return attempted;
   }
-  if (attempted.state) abandon(*attempted.state);
+  if (attempted.state) abandon(*attempted.state, coordination::Leaving::in_order);
   attempted.state.reset();
   if (attempted.decision.culprit != rank) attempted.error = nullptr;
   base::debug(fmt::format("generation {} of the job was given up: {}", generation.number, attempted.decision.text));

@@ -13,6 +13,7 @@
 namespace unisono::context {
 namespace {
 
+using coordination::Leaving;
 using namespace std::chrono_literals;
 
 constexpr auto finalize_deadline = 10s;
@@ -45,72 +46,91 @@ void say_goodbye(State& state, const base::Deadline& deadline) {
   }
 }
 
-/// After shrink_group the world has failed for good, and the last status tells whether what was left of it has failed as well. Tells the launcher
-/// that this process has finalized where it has not.
-void finalize_shrunk(const State& state) noexcept {
+/// Tells the launcher that this process has finalized, though its world has failed. The last status tells where this rank itself has met a failure:
+/// that stays. Else another rank has ended the world while this one did not need it any more, or shrink_group has left a sound part of it.
+void finalize_failed(const State& state) noexcept {
   if (!state.launcher_store) return;
   try {
     const std::string status = fmt::format("unisono/status/{}", state.place_of(state.rank));
-    const std::string left = state.launcher_store->compare_set(status, "shrunk", "finalized");
-    if (left == "finalized") state.recorder->set_state(recorder::RankState::left);
+    for (const char* const sound : {"shrunk", "initialized"}) {
+      const std::string left = state.launcher_store->compare_set(status, sound, "finalized");
+      if (left == "finalized") return state.recorder->set_state(recorder::RankState::left);
+    }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the launcher is gone and has nothing to learn
   }
 }
 
 /// Ends the groups other than the world. Returns true where one of them, or the world, was sound until then: its last data matters to others.
-bool end_groups(State& state, const base::Deadline& deadline) {
+bool end_groups(State& state, const base::Deadline& deadline, Leaving how) {
   bool any_is_sound = false;
   for (const auto& member : state.groups) {
     const auto group = member.lock();
     if (!group) continue;
     any_is_sound = any_is_sound || !group->coordination().failure();
-    group->close(deadline.left());
+    group->close(deadline.left(), how);
   }
   return any_is_sound || !state.world->implementation()->coordination().failure();
 }
 
 /// Ends the world, and with it the connections of all groups.
-void end_world(State& state, bool any_is_sound, std::chrono::milliseconds at_most) {
+void end_world(State& state, bool any_is_sound, std::chrono::milliseconds at_most, Leaving how) {
   group::Group& world = *state.world->implementation();
-  if (any_is_sound) world.close(at_most);
-  else world.drop();
+  if (any_is_sound) world.close(at_most, how);
+  else world.drop(how);
   state.progress->stop();
 }
 
 }  // namespace
 
-void leave(State& state) {
+void leave(State& state, Leaving how) {
   const base::Deadline deadline(finalize_deadline);
-  const bool any_is_sound = end_groups(state, deadline);
+  const bool any_is_sound = end_groups(state, deadline, how);
   const group::Group& world = *state.world->implementation();
   const bool sound = !state.world->implementation()->coordination().failure();
   const bool after_mismatch = world.is_after_mismatch() || state.is_after_mismatch();
-  end_world(state, any_is_sound, finalize_deadline);
+  end_world(state, any_is_sound, finalize_deadline, how);
   if (sound) {
     if (state.is_job) state.recorder->set_state(recorder::RankState::left);
     // A rank that gives up because of a Mismatch has told the launcher so. That report stays the reason if the rank fails now.
     if (state.is_job && !after_mismatch) tell_launcher(state, "finalized");
     say_goodbye(state, deadline);
   } else if (state.is_job) {
-    finalize_shrunk(state);
+    finalize_failed(state);
   }
   state.leave_job(sound ? leave_time : leave_time_after_failure);
 }
 
 void retire(State& state) {
   const base::Deadline deadline(finalize_deadline);
-  const bool any_is_sound = end_groups(state, deadline);
-  end_world(state, any_is_sound, deadline.left());
+  const bool any_is_sound = end_groups(state, deadline, Leaving::in_order);
+  end_world(state, any_is_sound, deadline.left(), Leaving::in_order);
   state.leave_job(leave_time);
 }
 
-void abandon(State& state) {
+void abandon(State& state, Leaving how) {
   for (const auto& member : state.groups) {
-    if (const auto group = member.lock()) group->drop();
+    if (const auto group = member.lock()) group->drop(how);
   }
-  state.world->implementation()->drop();
+  state.world->implementation()->drop(how);
   state.progress->stop();
   state.leave_job(leave_time_after_failure);
+}
+
+/// The exception may be the error of a group that has lost a member. Then that member has ended the job, and not this rank. After shrink_group the
+/// world is over, and those that are left of it wait in another group.
+void give_up(State& state, std::string_view how, std::optional<int> blamed) {
+  std::vector<std::shared_ptr<group::Group>> groups{state.world->implementation(), state.whole};
+  for (const auto& member : state.groups) groups.push_back(member.lock());
+  const bool after_mismatch = state.world->implementation()->is_after_mismatch() || state.is_after_mismatch();
+  bool is_first = true;  // no group of this rank has lost anybody
+  for (const auto& group : groups) {
+    if (!group || !group->is_open()) continue;
+    if (group->has_lost_a_member()) is_first = is_first && group->coordination().failure()->culprit == group->rank();
+    else group->end(how);
+  }
+  if (is_first && blamed && !after_mismatch) {
+    tell_launcher(state, fmt::format("poisoned {} rank {} {}", state.place_of(*blamed), state.place_of(state.rank), how));
+  }
 }
 
 }  // namespace unisono::context

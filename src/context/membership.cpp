@@ -28,7 +28,7 @@ Membership::Membership(const MembershipOptions& options) : state_(std::make_uniq
 
 Membership::~Membership() {
   try {
-    end(std::uncaught_exceptions() <= exceptions_, {});
+    end(std::uncaught_exceptions() > exceptions_ ? How::abandon : How::leave, {});
   } catch (...) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell; the peers notice a rank that left without a goodbye
   }
 }
@@ -39,10 +39,11 @@ const ProcessGroup& Membership::group() const {
   return *state_->joined->world;
 }
 
-void Membership::leave() { end(true, {}); }
-void Membership::abandon(std::string_view how) { end(false, how); }
+void Membership::leave() { end(How::leave, {}); }
+void Membership::leave_at_exit() { end(How::leave_at_exit, {}); }
+void Membership::abandon(std::string_view how) { end(How::abandon, how); }
 
-void Membership::end(bool wait, std::string_view how) {
+void Membership::end(How how, std::string_view why) {
   std::unique_ptr<context::State> joined;
   {
     const std::lock_guard lock(state_->mutex);
@@ -54,9 +55,10 @@ void Membership::end(bool wait, std::string_view how) {
     static_cast<void>(joined.release());
     return;
   }
-  if (!how.empty()) joined->world->implementation()->end(how);
-  if (wait) context::leave(*joined);
-  else context::abandon(*joined);
+  if (!why.empty()) joined->world->implementation()->end(why);
+  using enum coordination::Leaving;
+  if (how == How::abandon) context::abandon(*joined, std::uncaught_exceptions() > exceptions_ ? by_exception : in_order);
+  else context::leave(*joined, how == How::leave ? in_order : at_exit);
 }
 
 }  // namespace unisono

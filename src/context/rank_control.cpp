@@ -101,17 +101,17 @@ int detail::rank_within(Rank rank, const ProcessGroup& group, std::string_view o
                         {.operation = std::string(operation), .group = group.name(), .rank = group.rank()});
 }
 
-void detail::agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error) {
+void detail::agree(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& error, const std::source_location& where) {
   std::string text = error ? base::what_of(error).substr(0, longest_text) : std::string();
   try {
     std::uint64_t word = error ? Outcome{group.rank(), text.size()}.pack() : 0;
-    run(compare(word, operation), group, {});
+    run(compare(word, operation), group, {.where = where});
     const Outcome outcome = Outcome::unpack(word);
     if (outcome.culprit < 0) return;
     if (outcome.culprit != group.rank()) text.assign(outcome.text, '\0');
     if (outcome.text > 0) {
       const TensorView view(text.data(), DType::uint8, text.size());
-      run({.operation = Operation::broadcast, .in = view, .out = view, .root = Rank(outcome.culprit), .label = operation}, group, {});
+      run({.operation = Operation::broadcast, .in = view, .out = view, .root = Rank(outcome.culprit), .label = operation}, group, {.where = where});
     }
     if (!error) throw_failure_of(outcome.culprit, text, group, operation);
   } catch (...) {
@@ -121,7 +121,7 @@ void detail::agree(const ProcessGroup& group, std::string_view operation, const 
 }
 
 OneRankFirst::OneRankFirst(const OneRankFirstOptions& options)
-    : group_(options.group ? *options.group : current_world()), exceptions_(std::uncaught_exceptions()) {
+    : group_(options.group ? *options.group : current_world(options.where)), where_(options.where), exceptions_(std::uncaught_exceptions()) {
   if (options.local) {
     const context::State& state = context::current();
     const int most = most_local_ranks(state);
@@ -133,7 +133,7 @@ OneRankFirst::OneRankFirst(const OneRankFirstOptions& options)
   } else {
     is_first_ = detail::rank_within(options.rank, group_, "OneRankFirst") == group_.rank();
   }
-  if (!is_first_) detail::agree(group_, "OneRankFirst", nullptr);
+  if (!is_first_) detail::agree(group_, "OneRankFirst", nullptr, where_);
 }
 
 OneRankFirst::~OneRankFirst() noexcept(false) {
@@ -145,7 +145,7 @@ OneRankFirst::~OneRankFirst() noexcept(false) {
     }
     return;
   }
-  detail::agree(group_, "OneRankFirst", nullptr);
+  detail::agree(group_, "OneRankFirst", nullptr, where_);
 }
 
 namespace {
@@ -154,7 +154,7 @@ constexpr int bits_of_mib = 20;
 
 std::optional<Device> own_device() {
   const context::State* state = context::initialized();
-  return state == nullptr ? std::nullopt : state->world->implementation()->device();
+  return state == nullptr ? std::nullopt : state->device();
 }
 
 }  // namespace

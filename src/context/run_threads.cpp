@@ -72,7 +72,7 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
     return std::make_unique<group::GroupCore>(
         group::parts_of_threads(shared->segment(options.key, static_cast<int>(options.global_ranks.size()),
                                                 coordination::notifiers_of(*options.world, options.global_ranks), options.world),
-                                options.rank, base::allowed_processors()));
+                                options.rank, base::allowed_processors(), options.global_ranks));
   };
   state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
   state->recorder = recorder::Recorder::make_private();
@@ -111,13 +111,12 @@ void run_rank(int rank, context::State& state, const std::function<void(int rank
   base::set_log_rank("rank " + std::to_string(rank));
   try {
     body(rank);
-    context::leave(state);
+    context::leave(state, coordination::Leaving::in_order);
   } catch (...) {
     ending.error = std::current_exception();
     ending.consequence = base::is_a<PeerFailed>(ending.error);
-    state.world->abort(base::what_of(ending.error));
-    state.whole->abort(base::what_of(ending.error));  // which shrink_group may have left of it
-    context::abandon(state);
+    context::give_up(state, "gave up: " + base::what_of(ending.error));
+    context::abandon(state, coordination::Leaving::by_exception);
   }
   context::of_thread() = nullptr;
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "engines/device_copy.h"
 #include "engines/plugins.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/result_writer.h"
@@ -14,6 +15,7 @@
 #include "context/formation.h"
 #include "context/growth.h"
 #include "context/schemes.h"
+#include "context/termination.h"
 #include "context/topology.h"
 #include "base/deadline.h"
 #include "base/environment.h"
@@ -22,6 +24,7 @@
 #include "group/shapes.h"
 #include "rendezvous/newcomer.h"
 #include "rendezvous/reach.h"
+#include "rendezvous/secret.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "rendezvous/rendezvous.h"
@@ -67,6 +70,11 @@ Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
 
 }  // namespace
 
+std::optional<Device> State::device() const {
+  const auto& of_engine = world->implementation()->device();
+  return of_engine ? of_engine : own_device;
+}
+
 bool State::is_after_mismatch() const { return mismatch_at == static_cast<std::int64_t>(world->implementation()->last_call()); }
 
 int State::place_of(int rank_in_world) const {
@@ -107,6 +115,7 @@ void log_group(const ProcessGroup& group) {
 }
 
 State::~State() {
+  forget_termination(*this);
   if (progress) progress->stop();
 }
 
@@ -220,13 +229,20 @@ int local_rank_of(const rendezvous::JobIdentity& identity, const Terms& terms, c
   return choose_local_rank(identity.local_rank, local_rank_hint(), topology);
 }
 
-void identify(const State& state) {
+std::vector<std::string> names_of(const std::vector<rendezvous::Member>& members) {
+  std::vector<std::string> names;
+  for (const rendezvous::Member& member : members) names.push_back(fmt::format("{} {} {}", member.machine, member.host, member.pid));
+  return names;
+}
+
+void identify(const State& state, const std::vector<rendezvous::Member>& members) {
   state.recorder->set_identity({.rank = state.rank,
                                 .size = state.world_size,
                                 .local_rank = state.local_rank,
                                 .node = state.topology.node_rank,
                                 .host = base::host_name(),
-                                .job = state.facts.job_id});
+                                .job = state.facts.job_id,
+                                .members = names_of(members)});
 }
 
 }  // namespace
@@ -235,6 +251,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
                                   const base::Deadline& deadline) {
   const auto& environment = base::Environment::process();
   const auto timeout = timeout_of(options, environment);
+  rendezvous::check_secret(identity, environment);
   auto state = make_state(identity.rank, identity.world_size);
   state->options = options;
   state->terms = terms;
@@ -248,11 +265,14 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   }
   state->local_rank = local_rank_of(identity, terms, state->topology);
   const Topology& topology = state->topology;
-  if (identity.growth.generation == 1) identify(*state);  // a later one may be abandoned
+  if (identity.growth.generation == 1) identify(*state, identity.members);  // a later one may be abandoned
   base::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", state->local_rank, topology.node_rank, topology.nnodes,
                           base::host_name(), topology.nproc_per_node, identity.world_size));
-  const Selection selection =
-      select_engines(options, environment, state->topology, identity.launcher, {identity.rank, identity.world_size, *formation.watched(), deadline});
+  const Selection selection = select_engines(options, environment, state->topology, identity.launcher,
+                                             {identity.rank, identity.world_size, *formation.watched(), deadline, state->local_rank});
+  state->own_device = selection.own_device;
+  // Without an engine of devices nobody else brings the runtime, which knows where memory lies.
+  if (selection.device.empty() && selection.own_device) static_cast<void>(engines::require_runtime(selection.own_device->type));
 
   const group::CoreOptions core_options = options_of_world(*state, terms, identity, formation, selection.asked, deadline.left());
   group::GroupParts parts;
@@ -268,11 +288,12 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.timeout = timeout;
   parts.progress = state->progress;
   parts.recorder = state->recorder;
+  if (!terms.are_job) parts.recorded_ranks = state->recorder->ranks_of(names_of(identity.members));
   parts.on_failure = [raw = state.get()](const Failure& failure) {
     if (!raw->is_after_mismatch()) tell_failure(*raw, failure.culprit, failure.message);
   };
-  parts.on_mismatch = [raw = state.get()](const Mismatch& mismatch, int ranks) {
-    tell_launcher(*raw, mismatch_status(raw->place_of(mismatch.culprit().value_or(-1)), ranks, mismatch.message()));
+  parts.on_error_of_all = [raw = state.get()](const std::string& text, int culprit, int ranks) {
+    tell_launcher(*raw, mismatch_status(raw->place_of(culprit), ranks, text));
   };
   coordination::Coordination& coordination = parts.core->coordination();
   state->progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
@@ -287,9 +308,10 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
 
 void begin(State& state) {
   base::set_log_rank("rank " + std::to_string(state.rank));
-  identify(state);
+  identify(state, {});  // of a process that came later
   log_group(*state.world);
   state.recorder->set_state(recorder::RankState::running);
+  watch_termination(state);
   // Only a job of `initialize` owes its launcher a `finalize`.
   tell_launcher(state, state.is_job ? "initialized" : "member");
 }

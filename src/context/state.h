@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/deadline.h"
@@ -67,6 +68,7 @@ struct State {
   std::map<std::string, int> formed;  // how many groups each list of ranks has formed
   std::shared_ptr<LeftKeys> left_keys = std::make_shared<LeftKeys>();
   std::vector<std::weak_ptr<group::Group>> groups;  // groups that may still be open
+  std::optional<Device> own_device;                 // the device of this process, where it has one, with and without an engine of its memory
   bool serves_store = false;                        // true if other ranks need this process for the store
   std::string goodbye_key;                          // key under which ranks say that they are done; empty if nobody waits for it
   bool is_job = true;                               // if false, the launcher hears of failures only, not of begin and end
@@ -82,6 +84,8 @@ struct State {
   std::int64_t tickets_done = 0;              // of newcomers: those before it need nothing any more
   // With the keys that this process has made for this world, and for those that were to follow and were given up; and those of the world before.
   std::vector<std::shared_ptr<store::OwnKeysStore>> keys, keys_before;
+  /// Returns the device that this process computes on; nullopt: none.
+  std::optional<Device> device() const;
   /// Tells whether no call of the world was made since one of another group was a Mismatch.
   bool is_after_mismatch() const;
   /// Returns the generation of the job in whose world the ranks are; 0 where they are not those of a job.
@@ -126,9 +130,12 @@ void replace_own(std::unique_ptr<State> grown);
 /// Ends the state of a generation that is over; the job goes on.
 void retire(State& state);
 /// Waits for the calls under way, says goodbye and ends the thread.
-void leave(State& state);
+void leave(State& state, coordination::Leaving how);
 /// Ends after a failure, without waiting for any rank.
-void abandon(State& state);
+void abandon(State& state, coordination::Leaving how);
+/// Tells the members of all groups of this rank that it gives up, and how: "ended with std::runtime_error: no such file". `blamed`: the rank of the
+/// world that the reason names.
+void give_up(State& state, std::string_view how, std::optional<int> blamed = {});
 
 std::optional<int> local_rank_hint();
 

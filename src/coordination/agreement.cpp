@@ -26,8 +26,9 @@ struct SharedDecision {
   std::int32_t culprit = -1;
   std::int32_t ranks = 0;
   std::int32_t has_majority = 0;
+  std::int32_t callables_differ = 0;  // where it agrees
   engines::Signature majority{};
-  char calls[216]{};
+  char calls[208]{};
 };
 static_assert(sizeof(SharedDecision) == 256);
 
@@ -70,6 +71,7 @@ class SpanningAgreement final : public Task {
           parts_.ballots->forget_before(number_);
           phase_ = Phase::done;
           if (decision().agrees == 0) throw_as_told();
+          if (decision().callables_differ != 0) throw_callables_differ();
           if (carried_ != nullptr) carried_->all = all();
           if (carried_ != nullptr) carried_->arrived = &parts_.memory->arrived;
           return true;
@@ -130,6 +132,8 @@ class SpanningAgreement final : public Task {
       phase_ = Phase::done;
       own_ballots_ = disagreement.ballots();
       decide_for_this_rank();
+    } catch (const engines::CallablesDiffer&) {
+      exchange_.note_callables_differ();
     }
     inner_.reset();
     return true;
@@ -181,7 +185,7 @@ class SpanningAgreement final : public Task {
   /// Called by the first rank of a host whose ranks agree, with what the exchange says. Returns true where the ranks have agreed, or have decided why
   /// not.
   bool is_decided(Exchange::State exchanged) {
-    if (exchanged == Exchange::State::agreed) return true;
+    if (exchanged == Exchange::State::agreed) return decision().callables_differ = exchange_.callables_differ() ? 1 : 0, true;
     if (exchanged == Exchange::State::waiting && !parts_.ballots->is_disputed(number_, signature_)) return false;
     state(own_statement());
     keep(decide());
@@ -301,9 +305,13 @@ class SpanningAgreement final : public Task {
 
   [[noreturn]] void throw_as_told() {
     const SharedDecision& shared = decision();
-    const bool blamed = shared.has_majority != 0 && signature_ != shared.majority;
+    const bool blamed = shared.has_majority != 0 && !engines::fit(signature_, shared.majority);
     throw_mismatch(shared.culprit < 0 ? std::nullopt : std::optional<int>(shared.culprit),
                    engines::describe(engines::Decision{.calls = shared.calls}, blamed), shared.ranks);
+  }
+  [[noreturn]] void throw_callables_differ() {
+    parts_.memory->has_differed = true;
+    throw engines::CallablesDiffer();
   }
   [[noreturn]] void throw_mismatch(std::optional<int> culprit, const std::string& text, int ranks) {
     parts_.memory->has_differed = true;

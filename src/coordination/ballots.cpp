@@ -111,7 +111,7 @@ bool Ballots::is_disputed(std::uint64_t call, const engines::Signature& signatur
   const std::lock_guard lock(mutex_);
   const auto end = ballots_.lower_bound({call + 1, -1});
   return std::any_of(ballots_.lower_bound({call, -1}), end,
-                     [&](const auto& entry) { return !entry.second.agrees || entry.second.signature != signature; });
+                     [&](const auto& entry) { return !entry.second.agrees || !engines::fit(entry.second.signature, signature); });
 }
 
 std::optional<std::vector<int>> Ballots::awaited_by(int host, std::uint64_t call) {

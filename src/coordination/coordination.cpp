@@ -29,7 +29,10 @@ Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), 
   notices_->handle(NoticeKind::left, [this](int from, std::string_view notice) {
     if (topology_.here(from)) return;  // its process is watched
     const std::lock_guard lock(mutex_);
-    left_.emplace(from, Notices::content_of(notice).get<std::uint64_t>());
+    base::ByteReader content = Notices::content_of(notice);
+    const auto agreements = content.get<std::uint64_t>();
+    const auto how = static_cast<Leaving>(std::min(content.get<std::uint8_t>(), static_cast<std::uint8_t>(last_leaving)));
+    left_.emplace(from, Left{.agreements = agreements, .how = how});
   });
   notices_->handle(NoticeKind::whereabouts,
                    [this](int from, std::string_view notice) { parts_.whereabouts->take(global(from), Notices::content_of(notice).text()); });
@@ -90,7 +93,7 @@ std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
           [this](int r, std::uint64_t number) {
             const std::lock_guard lock(mutex_);
             const auto left = left_.find(r);
-            return left != left_.end() && left->second >= number;
+            return left != left_.end() && left->second.agreements >= number;
           },
       .gone = [this] { return gone(); },
       .all_but_told = [this] { agreed_.store(true, std::memory_order_release); }});
@@ -111,10 +114,13 @@ bool Coordination::agree(const CollectiveCall& call, Waiter& waiter, bool flag) 
 
 void Coordination::tell_others(std::string_view notice, transport::Link::Announcement what) { notices_->announce(others_, notice, what); }
 
-void Coordination::leave(const std::function<void()>& end_engines, std::chrono::milliseconds at_most) {
-  if (parts_.host.peers) parts_.host.peers->leave();
+void Coordination::leave(Leaving how, const std::function<void()>& end_engines, std::chrono::milliseconds at_most) {
+  if (parts_.host.peers) parts_.host.peers->leave(how);
   using enum transport::Link::Announcement;
-  if (!is_one_host()) tell_others(Notices::of_kind(NoticeKind::left).put(agreements_).bytes(), parts_.owns_link ? goodbye : leaving);
+  if (!is_one_host()) {
+    tell_others(Notices::of_kind(NoticeKind::left).put(agreements_).put(static_cast<std::uint8_t>(how)).bytes(),
+                parts_.owns_link ? goodbye : leaving);
+  }
   end_engines();
   if (parts_.owns_link) parts_.link->goodbye(at_most);
 }

@@ -17,16 +17,20 @@
 
 #include "base/deadline.h"
 #include "base/notifier.h"
+#include "base/rank_list.h"
 #include "coordination/ballots.h"
 #include "coordination/early_mail.h"
+#include "coordination/endings.h"
 #include "coordination/exchange.h"
 #include "coordination/group_topology.h"
+#include "coordination/leaving.h"
 #include "coordination/notices.h"
 #include "coordination/peers.h"
 #include "coordination/whereabouts.h"
 #include "engines/shm/engine.h"
 #include "transport/tcp/link.h"
 #include "unisono/call.h"
+#include "unisono/detail/switches.h"
 #include "unisono/failure.h"
 #include "unisono/task.h"
 
@@ -51,6 +55,7 @@ struct CoordinationParts {
   double crowding = 1;                            ///< the ranks of this and of other hosts for each processor that they share
   std::shared_ptr<Whereabouts> whereabouts = {};  ///< of all groups of the process; null: the first one
   std::shared_ptr<base::Notifier> notifier = {};  ///< of a rank that is alone on its host; null: the host's
+  RecordedEndings recorded = {};                  ///< by the launcher, of the members
 };
 
 /// Decides whether the calls of a group may go on: all ranks have come to the same call, none has died, the group is not over. It contains agreement,
@@ -64,6 +69,7 @@ class Coordination {
 
   const GroupTopology& topology() const { return topology_; }
   const std::vector<int>& global_ranks() const { return parts_.global_ranks; }
+  const std::string& key() const { return parts_.key; }
   int rank() const { return topology_.rank; }
   int size() const { return topology_.size(); }
   bool is_one_host() const { return topology_.host_count() == 1; }
@@ -122,9 +128,10 @@ class Coordination {
       return std::nullopt;
     return read_failure();
   }
-  /// Looks for dead peers, and for ranks of `waiting_for` that have left or been stopped for too long. Makes system calls. With `any_will_do`, one
-  /// present rank of `waiting_for` is enough.
-  std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do);
+  /// Looks for dead peers, and for ranks of `waiting_for` that have left, or been silent for longer than `patience`: stopped, or cut off. Makes
+  /// system calls. With `any_will_do`, one present rank of `waiting_for` is enough.
+  std::optional<Failure> look_for_failures(std::span<const int> waiting_for, bool any_will_do,
+                                           std::chrono::milliseconds patience = detail::silence_limit());
   /// Finds a rank among these that is dead or has been stopped for too long, even where the group is over. Ranks that have left do not count.
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Returns the process of a rank of this host; nothing where ranks are threads, and for ranks of other hosts.
@@ -135,9 +142,11 @@ class Coordination {
   void tell_whereabouts(std::span<const int> waiting_for, const std::function<std::string()>& text);
   /// Returns the ranks whose processes are known to be dead or to have left, ascending.
   std::vector<int> gone();
-  /// Announces that this rank finalizes, so that it will not be waited for. Where the link ends with this group it waits `at_most` until the systems
-  /// of the peers have what is pending, and never for an action of peers. `end_engines` is called when the peers have been told.
-  void leave(const std::function<void()>& end_engines, std::chrono::milliseconds at_most);
+  /// Announces that this rank leaves, and how, so that it will not be waited for. Where the link ends with this group it waits `at_most` until the
+  /// systems of the peers have what is pending, and never for an action of peers. `end_engines` is called when the peers have been told.
+  void leave(Leaving how, const std::function<void()>& end_engines, std::chrono::milliseconds at_most);
+  /// Names a rank for errors, with its rank in the world where that is another one.
+  std::string name(int rank) const { return base::name_rank(rank, global(rank)); }
 
   // ---- waiting ------------------------------------------------------------------------------------------------
 
@@ -159,8 +168,11 @@ class Coordination {
   bool may_be_over() const;
   std::optional<Failure> read_failure();
   std::optional<Failure> announced();
-  std::optional<Failure> look_for_peers(std::span<const int> waiting_for, bool any_will_do);
-  std::optional<Failure> look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here);
+  std::optional<Failure> look_for_peers(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience);
+  std::optional<Failure> look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
+                                      std::chrono::milliseconds patience);
+  std::optional<Failure> silent_peer(std::span<const int> waiting_for, std::chrono::milliseconds patience);
+  std::optional<Failure> failure_of_left(int rank);
   std::optional<Failure> lost_peers();
   std::optional<Failure> lost_peer(int rank);
   bool has_left(int rank);
@@ -187,8 +199,18 @@ class Coordination {
   std::optional<Failure> failure_;
   std::optional<Failure> announced_;  // by a rank on another host; counts a moment later
   base::Clock::time_point announced_at_{}, next_telling_{};
-  std::map<int, std::uint64_t> left_;  // ranks of other hosts, with the number of their last agreement
+  /// What a rank of another host has said when it left.
+  struct Left {
+    std::uint64_t agreements = 0;  // the number of its last one
+    Leaving how = Leaving::in_order;
+    base::Clock::time_point at = base::Clock::now();
+  };
+  std::map<int, Left> left_;
 };
+
+/// Returns how long a rank may be silent where a call has waited for so long and has so much time in all. That is silence_limit(); towards the end of
+/// the call's time it is half of that time, because the rank will not come before the deadline, and is known to be silent and not late.
+std::chrono::milliseconds patience_of_call(std::chrono::nanoseconds elapsed, std::chrono::milliseconds timeout);
 
 /// Options of the ranks of a host that are processes; they join collectively, through their store.
 struct HostOptions {
@@ -206,7 +228,7 @@ struct HostOptions {
 /// Joins the ranks of a host that are processes.
 HostRanks join_host(const HostOptions& options);
 /// Makes the ranks of a host that are threads of this process, on memory that they share.
-HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
+HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, const std::vector<int>& global_ranks);
 /// Returns the notifiers of these ranks of the world; empty where one is not known.
 std::vector<base::Notifier*> notifiers_of(Coordination& world, const std::vector<int>& global_ranks);
 

@@ -14,11 +14,12 @@
 namespace unisono::coordination {
 namespace {
 
-// A message: the number of the call and whether a host is known to be crowded, the call's signature, and the contributions of the hosts in its
-// window.
+// A message: the number of the call, whether a host is known to be crowded and whether callables are known to differ, the call's signature, and the
+// contributions of the hosts in its window.
 constexpr std::size_t head_bytes = transport::call_head_size;
 static_assert(head_bytes == 4 * sizeof(std::uint64_t));
 constexpr std::uint64_t crowded_bit = std::uint64_t{1} << 63;
+constexpr std::uint64_t callables_bit = std::uint64_t{1} << 62;
 
 void put_head(std::byte* to, std::uint64_t number, const engines::Signature& signature) {
   for (const std::uint64_t word : {number, signature.what, signature.count, signature.extra}) {
@@ -30,7 +31,7 @@ void put_head(std::byte* to, std::uint64_t number, const engines::Signature& sig
 std::uint64_t word_of(const std::string& message, std::size_t index) {
   return base::load_little_endian<std::uint64_t>(reinterpret_cast<const std::byte*>(message.data()) + index * sizeof(std::uint64_t));
 }
-std::uint64_t number_in(const std::string& message) { return word_of(message, 0) & ~crowded_bit; }
+std::uint64_t number_in(const std::string& message) { return word_of(message, 0) & ~(crowded_bit | callables_bit); }
 
 std::vector<ExchangeRound> dissemination(int host, int hosts) {
   std::vector<ExchangeRound> rounds;
@@ -122,6 +123,7 @@ Exchange::Exchange(const GroupTopology& topology, const ExchangeRoute& route, Ex
       carried_(carried),
       all_(all),
       some_crowded_(memory.is_crowded),
+      callables_differ_(engines::is_to_be_tried(signature)),
       has_come_(static_cast<std::size_t>(topology.host_count()), false) {
   has_come_[static_cast<std::size_t>(topology.host())] = true;
   if (is_direct() && memory_.direct.empty()) memory_.direct.push_back(direct_round(topology.host(), hosts()));
@@ -134,7 +136,7 @@ Exchange::Exchange(const GroupTopology& topology, const ExchangeRoute& route, Ex
 void Exchange::send(const ExchangeMove& move) {
   std::vector<std::byte>& message = memory_.message;
   message.resize(head_bytes);
-  put_head(message.data(), number_ | (some_crowded_ ? crowded_bit : 0), signature_);
+  put_head(message.data(), number_ | (some_crowded_ ? crowded_bit : 0) | (callables_differ_ ? callables_bit : 0), signature_);
   std::span<const std::byte> block;
   if (is_direct()) {
     block = carried_->own;
@@ -163,7 +165,7 @@ Exchange::State Exchange::receive(const ExchangeMove& move) {
   std::string& message = arrived(move.host);
   if (number_in(message) > number_) return State::waiting;  // that host has given up this call, as its ballot tells
   const engines::Signature theirs{.what = word_of(message, 1), .count = word_of(message, 2), .extra = word_of(message, 3)};
-  if (theirs != signature_) {
+  if (!engines::fit(theirs, signature_)) {
     differing_.emplace(move.host, theirs);
     return State::differs;
   }
@@ -173,6 +175,7 @@ Exchange::State Exchange::receive(const ExchangeMove& move) {
     throw ProtocolError(fmt::format("rank {} sent {} bytes about a call, where {} were expected",
                                     topology_.leaders[static_cast<std::size_t>(move.host)], message.size(), expected));
   }
+  callables_differ_ = callables_differ_ || theirs != signature_ || (word_of(message, 0) & callables_bit) != 0;
   some_crowded_ = some_crowded_ || (word_of(message, 0) & crowded_bit) != 0;
   if (is_direct()) {  // the message stays where it is until all have agreed
     has_come_[static_cast<std::size_t>(move.host)] = true;

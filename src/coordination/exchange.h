@@ -122,6 +122,10 @@ class Exchange {
   bool look();
   /// Returns true for a host that is known to have come.
   bool has_come(int host) const { return has_come_[static_cast<std::size_t>(host)]; }
+  /// Marks that the callables of this host's ranks differ. Before the first `advance`.
+  void note_callables_differ() { callables_differ_ = true; }
+  /// Returns true where the hosts have agreed, but for their callables. All hosts come to the same answer.
+  bool callables_differ() const { return callables_differ_; }
   /// Returns the host whose call was found to be another, and that call's signature.
   const std::optional<std::pair<int, engines::Signature>>& differing() const { return differing_; }
 
@@ -151,7 +155,8 @@ class Exchange {
   engines::Signature signature_;
   const Carried* carried_;
   std::byte* all_;
-  bool some_crowded_;  ///< as far as this host knows
+  bool some_crowded_;      ///< as far as this host knows
+  bool callables_differ_;  ///< as far as this host knows
   std::size_t round_ = 0;
   bool has_begun_ = false;  ///< the messages of this round are sent
   bool is_agreed_ = false;

@@ -7,19 +7,10 @@
 #include "coordination/failure_text.h"
 
 namespace unisono::coordination {
-namespace {
 
-Failure has_left_the_group(int rank) {
-  return {.kind = Failure::Kind::peer_failed,
-          .cause = PeerFailed::Cause::disconnected,
-          .culprit = rank,
-          .missing = {},
-          .message = fmt::format("rank {} has left the group (finalize) and will not come", rank)};
-}
-
-}  // namespace
-
-void Coordination::poison(const Failure& failure) {
+void Coordination::poison(const Failure& found) {
+  Failure failure = found;
+  if (failure.kind == Failure::Kind::timeout && failure.reporter < 0) failure.reporter = rank();
   {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = failure;
@@ -65,34 +56,80 @@ std::optional<Failure> Coordination::announced() {
   return announced_;
 }
 
-std::optional<Failure> Coordination::look_for_failures(std::span<const int> waiting_for, bool any_will_do) {
+std::chrono::milliseconds patience_of_call(std::chrono::nanoseconds elapsed, std::chrono::milliseconds timeout) {
+  const std::chrono::milliseconds limit = detail::silence_limit();
+  if (elapsed < 3 * timeout / 4) return limit;
+  return std::min(limit, std::max(timeout / 2, limit / 10));  // a few heartbeats may be late
+}
+
+std::optional<Failure> Coordination::look_for_failures(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
   if (auto known = failure()) return known;
-  auto found = look_for_peers(waiting_for, any_will_do);
+  auto found = look_for_peers(waiting_for, any_will_do, patience);
   if (!found || !is_announced_.load(std::memory_order_acquire)) return found;
   // The loss of a rank is a consequence of the failure that another has announced.
   const std::lock_guard lock(mutex_);
   return announced_;
 }
 
-std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting_for, bool any_will_do) {
+std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
   std::set<int> left_here;
   if (parts_.host.peers) {
-    if (auto failure = look_on_host(waiting_for, any_will_do, left_here)) return failure;
+    if (auto failure = look_on_host(waiting_for, any_will_do, left_here, patience)) return failure;
   }
   if (is_one_host()) return std::nullopt;
   poll();
   if (auto failure = lost_peers()) return failure;
+  if (auto failure = silent_peer(waiting_for, patience)) return failure;
   if (agreed_.load(std::memory_order_acquire)) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto left = [&](int r) { return left_here.contains(r) || left_.contains(r) || (!topology_.here(r) && parts_.link->has_left(global(r))); };
   const bool is_hopeless = any_will_do ? !waiting_for.empty() && std::ranges::all_of(waiting_for, left) : std::ranges::any_of(waiting_for, left);
   if (!is_hopeless) return std::nullopt;
-  return has_left_the_group(*std::ranges::find_if(waiting_for, left));
+  return failure_of_left(*std::ranges::find_if(waiting_for, left));
 }
 
-std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here) {
+/// Returns the failure of a rank that has left, for a rank that waits for it. None while the end of its process may still tell more.
+std::optional<Failure> Coordination::failure_of_left(int rank) {
+  if (topology_.here(rank) && parts_.host.peers) return parts_.host.peers->failure_of_left_rank(topology_.local_of(rank));
+  const auto said = left_.find(rank);
+  const Left left = said == left_.end() ? Left{} : said->second;
+  if (may_be_an_end(left.how)) {
+    if (const auto ending = parts_.recorded.of(rank, {})) return failure_of_ending(rank, name(rank), *ending);
+    if (base::Clock::now() - left.at < time_to_end(left.how)) return std::nullopt;
+  }
+  return failure_of_leaving(rank, name(rank), left.how);
+}
+
+/// The link loses a peer that has been silent for silence_limit(); a call may know sooner. An engine does not say whom an agreed call waits for.
+std::optional<Failure> Coordination::silent_peer(std::span<const int> waiting_for, std::chrono::milliseconds patience) {
+  if (patience >= detail::silence_limit()) return std::nullopt;
+  const auto look = [&](int r) -> std::optional<Failure> {
+    if (topology_.here(r) || has_left(r)) return std::nullopt;
+    const std::chrono::milliseconds silence = parts_.link->silence_of(global(r));
+    if (silence < patience) return std::nullopt;
+    return Failure{.kind = Failure::Kind::peer_failed,
+                   .cause = PeerFailed::Cause::silent,
+                   .culprit = r,
+                   .missing = {},
+                   .message = fmt::format("nothing has come from rank {} ({}) for {:.1f} s", r, parts_.link->address_of(global(r)),
+                                          std::chrono::duration<double>(silence).count())};
+  };
+  if (!agreed_.load(std::memory_order_acquire)) {
+    for (const int r : waiting_for) {
+      if (auto failure = look(r)) return failure;
+    }
+    return std::nullopt;
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (auto failure = look(r)) return failure;
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
+                                                  std::chrono::milliseconds patience) {
   if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
-  if (agreed_.load(std::memory_order_acquire)) return parts_.host.peers->look_at_all();
+  if (agreed_.load(std::memory_order_acquire)) return parts_.host.peers->look_at_all(patience);
   std::vector<int> locals;
   bool all_here = true;
   for (const int r : waiting_for) {
@@ -104,7 +141,7 @@ std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_f
     locals.clear();
     for (const int r : parts_.host.peers->gone()) left_here.insert(topology_.members[static_cast<std::size_t>(r)]);
   }
-  return parts_.host.peers->look(locals, any_will_do);
+  return parts_.host.peers->look(locals, any_will_do, patience);
 }
 
 bool Coordination::has_left(int rank) {
@@ -135,7 +172,7 @@ std::optional<Failure> Coordination::lost_peer(int rank) {
     // The link names the rank by its number in the world; the group's number replaces it.
     std::string text = loss->text;
     const std::string named = fmt::format("rank {}", loss->peer);
-    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), fmt::format("rank {}", rank));
+    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), name(rank));
     return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = rank, .missing = {}, .message = std::move(text)};
   }
   if (topology_.here(rank) || !parts_.link->is_gone(global(rank)) || parts_.link->has_left(global(rank))) return std::nullopt;
@@ -143,7 +180,7 @@ std::optional<Failure> Coordination::lost_peer(int rank) {
                  .cause = PeerFailed::Cause::disconnected,
                  .culprit = rank,
                  .missing = {},
-                 .message = fmt::format("the connection to rank {} ({}) is gone", rank, parts_.link->address_of(global(rank)))};
+                 .message = fmt::format("the connection to {} ({}) is gone", name(rank), parts_.link->address_of(global(rank)))};
 }
 
 std::optional<Failure> Coordination::look_at(std::span<const int> ranks) {
@@ -172,7 +209,7 @@ std::vector<int> Coordination::gone() {
     if (!topology_.here(r) && parts_.link->is_gone(global(r))) ranks.insert(r);
   }
   const std::lock_guard lock(mutex_);
-  for (const auto& [r, agreements] : left_) ranks.insert(r);
+  for (const auto& [r, left] : left_) ranks.insert(r);
   return {ranks.begin(), ranks.end()};
 }
 

@@ -9,6 +9,7 @@
 #include "base/processors.h"
 #include "coordination/coordination.h"
 #include "store/assembly.h"
+#include "store/authentication.h"
 #include "transport/shm/handover.h"
 
 namespace unisono::coordination {
@@ -31,8 +32,11 @@ HostRanks join_host(const HostOptions& options) {
   }
   auto segment = std::make_shared<engines::shm::Segment>(shape, memory.address.get(), std::move(keep_alive), std::move(notifiers));
   segment->name_ranks(options.names);
-  if (options.rank == 0) segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
-  auto peers = std::make_unique<Peers>(segment, options.rank, options.launched, options.job_store);
+  if (options.rank == 0) {
+    segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
+    std::ranges::copy(store::fresh_nonce(), segment->member(0).secret.begin());
+  }
+  auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, RecordedEndings(options.job_store, options.launched));
   peers->arrive(::getpid());
   // Every rank has mapped the segment and recorded itself before any of them watches or waits.
   store::Assembly(*options.store, "mapped", ranks).come(options.rank, deadline.left());
@@ -44,8 +48,8 @@ HostRanks join_host(const HostOptions& options) {
   return {.engine = std::move(engine), .peers = std::move(peers)};
 }
 
-HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus) {
-  auto peers = std::make_unique<Peers>(segment, rank, std::vector<std::string>{}, nullptr);
+HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, const std::vector<int>& global_ranks) {
+  auto peers = std::make_unique<Peers>(segment, rank, global_ranks);
   peers->arrive(0);
   const bool is_crowded = segment->ranks() > cpus;
   return {.engine = std::make_shared<engines::shm::ShmEngine>(std::move(segment), rank, is_crowded), .peers = std::move(peers)};

@@ -22,7 +22,7 @@ enum class NoticeKind : std::uint8_t {
   ballot,       ///< the calls of the ranks of a host
   waiting,      ///< the ranks that a host still waits for
   left_out,     ///< hosts whose ballots came too late to count
-  left,         ///< the sender has left the group, after so many agreements
+  left,         ///< the sender has left the group, after so many agreements, in this way
   failure,      ///< the group is over, with the reason
   taken,        ///< how much of the messages to the sender it has taken
   whereabouts,  ///< the call in which the sender waits for the receiver, as a text

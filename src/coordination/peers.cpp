@@ -10,15 +10,15 @@
 #include <iterator>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "base/essential_calls.h"
 #include "base/process.h"
-#include "base/signal_name.h"
+#include "base/rank_list.h"
 #include "base/socket.h"
-#include "unisono/detail/switches.h"
 
 namespace unisono::coordination {
 namespace {
@@ -36,10 +36,7 @@ std::string seconds(std::chrono::milliseconds time) {
   return text.str();
 }
 
-Ending from_wait_status(int status) {
-  if (WIFSIGNALED(status)) return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(WTERMSIG(status))};
-  return {PeerFailed::Cause::exited, "exited with code " + std::to_string(WEXITSTATUS(status)) + " before finalize"};
-}
+Ending from_wait_status(int status) { return WIFSIGNALED(status) ? killed_by(WTERMSIG(status)) : exited_with(WEXITSTATUS(status)); }
 
 // The kernel still shows the wait status of a process that nobody has waited for (the last number of the line).
 std::optional<Ending> from_zombie(pid_t pid) {
@@ -67,23 +64,34 @@ std::optional<Ending> from_handle(int handle) {
 
 }  // namespace
 
-Peers::Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<std::string> launched, std::shared_ptr<Store> store)
+Peers::Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> world_ranks, RecordedEndings recorded)
     : segment_(std::move(segment)),
       rank_(rank),
-      launched_(std::move(launched)),
-      store_(std::move(store)),
+      world_ranks_(std::move(world_ranks)),
+      recorded_(std::move(recorded)),
       peers_(static_cast<std::size_t>(segment_->ranks())) {
   for (int r = 0; r < segment_->ranks(); ++r) {
     if (r != rank_) others_.push_back(r);
   }
 }
 
-Presence Peers::presence(int rank) const { return static_cast<Presence>(segment_->member(rank).presence.load(std::memory_order_acquire)); }
+std::optional<Leaving> Peers::left(int rank) const {
+  constexpr auto left = static_cast<std::uint32_t>(Presence::left);
+  const std::uint32_t presence = segment_->member(rank).presence.load(std::memory_order_acquire);
+  if (presence < left) return std::nullopt;
+  return static_cast<Leaving>(std::min(presence - left, static_cast<std::uint32_t>(last_leaving)));  // another process has written it
+}
+
+std::string Peers::name(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  return base::name_rank(segment_->name_of(rank), index < world_ranks_.size() ? world_ranks_[index] : -1);
+}
 
 void Peers::arrive(pid_t pid) {
   engines::shm::Member& self = segment_->member(rank_);
   self.pid.store(pid, std::memory_order_relaxed);
   self.processors = base::own_processors();
+  self.program = base::program_of(base::stat_after_name(pid));
   self.presence.store(static_cast<std::uint32_t>(Presence::present), std::memory_order_release);
 }
 
@@ -98,15 +106,15 @@ void Peers::watch() {
       throw BackendUnavailable(fmt::format("cannot watch rank {} (pid {}): pidfd_open: {}", segment_->name_of(r), pid, base::error_text(error)),
                                {.hint = base::remedy_of_refusal("pidfd_open", error)});
     }
-    if (!peer.handle && presence(r) == Presence::left) continue;  // it formed the group, and left before this rank looked
+    if (!peer.handle && left(r)) continue;  // it formed the group, and left before this rank looked
     if (!peer.handle)
       throw PeerFailed("rank " + std::to_string(segment_->name_of(r)) + " ended while the group was formed", {.culprit = segment_->name_of(r)},
                        PeerFailed::Cause::exited);
   }
 }
 
-void Peers::leave() {
-  segment_->member(rank_).presence.store(static_cast<std::uint32_t>(Presence::left), std::memory_order_seq_cst);
+void Peers::leave(Leaving how) {
+  segment_->member(rank_).presence.store(static_cast<std::uint32_t>(Presence::left) + static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
   for (int r = 0; r < segment_->ranks(); ++r) {
     if (r != rank_) segment_->notifier(r).notify();
   }
@@ -117,7 +125,7 @@ std::vector<int> Peers::gone() {
   std::vector<int> ranks;
   for (int r = 0; r < segment_->ranks(); ++r) {
     pollfd entry{peers_[static_cast<std::size_t>(r)].descriptor(), POLLIN, 0};
-    if (presence(r) == Presence::left || ::poll(&entry, 1, 0) > 0) ranks.push_back(r);
+    if (left(r) || ::poll(&entry, 1, 0) > 0) ranks.push_back(r);
   }
   return ranks;
 }
@@ -128,24 +136,10 @@ int Peers::processors() const {
   return all.count();
 }
 
-Ending Peers::ending_of(int rank) const {
-  if (const auto ending = from_zombie(segment_->member(rank).pid.load(std::memory_order_relaxed))) return *ending;
-  if (const auto ending = from_handle(peers_[static_cast<std::size_t>(rank)].descriptor())) return *ending;
-  if (store_) {
-    // The launcher saw the process end, and records how: "exit 7" or "signal 9".
-    try {
-      const std::string key = "unisono/exit/" + launched_[static_cast<std::size_t>(rank)];
-      std::istringstream text(store_->get(key, time_for_launcher));
-      std::string kind;
-      int number = 0;
-      if (text >> kind >> number) {
-        if (kind == "signal") return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(number)};
-        return {PeerFailed::Cause::exited, "exited with code " + std::to_string(number) + " before finalize"};
-      }
-    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the launcher has not recorded it
-    }
-  }
-  return {PeerFailed::Cause::exited, "is gone"};
+std::optional<Ending> Peers::ending_of(int rank) const {
+  if (const auto ending = from_zombie(segment_->member(rank).pid.load(std::memory_order_relaxed))) return ending;
+  if (const auto ending = from_handle(peers_[static_cast<std::size_t>(rank)].descriptor())) return ending;
+  return recorded_.of(rank, time_for_launcher);  // the launcher saw the process end
 }
 
 std::optional<Failure> Peers::dead(std::span<const int> ranks) {
@@ -155,32 +149,39 @@ std::optional<Failure> Peers::dead(std::span<const int> ranks) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const int r = ranks[i];
     if ((entries[i].revents & POLLIN) == 0) continue;
-    if (presence(r) == Presence::left) {
-      peers_[static_cast<std::size_t>(r)].handle.reset();
+    if (const auto how = left(r)) {
+      if (!may_be_an_end(*how)) peers_[static_cast<std::size_t>(r)].handle.reset();
       continue;
     }
-    const Ending ending = ending_of(r);
-    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
-    return Failure{.kind = Failure::Kind::peer_failed,
-                   .cause = ending.cause,
-                   .culprit = segment_->name_of(r),
-                   .missing = {},
-                   .message = "rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") " + ending.text};
+    return failure_of_end(r, ending_of(r).value_or(Ending{PeerFailed::Cause::exited, "is gone"}));
   }
   return std::nullopt;
 }
 
-std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
+/// The process lives, and the library in it is gone.
+std::optional<Failure> Peers::replaced(int rank, std::uint64_t program) const {
+  const std::uint64_t joined = segment_->member(rank).program;
+  if (program == 0 || joined == 0 || program == joined) return std::nullopt;
+  const int name = segment_->name_of(rank);
+  const pid_t pid = segment_->member(rank).pid.load(std::memory_order_relaxed);
+  return Failure{.kind = Failure::Kind::peer_failed,
+                 .cause = PeerFailed::Cause::exited,
+                 .culprit = name,
+                 .missing = {},
+                 .message = "rank " + std::to_string(name) + " (pid " + std::to_string(pid) + ") has become another program (exec) before finalize"};
+}
+
+std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chrono::milliseconds silent_after) {
   const auto now = base::Clock::now();
   if (now < next_state_check_) return std::nullopt;
-  const auto silent_after = detail::silence_limit();
   const auto suspect_after = std::min(latest_suspicion, silent_after / 2);
   next_state_check_ = now + std::min(longest_state_check_period, silent_after / 8);
   for (const int r : waiting_for) {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
-    if (!peer.handle) continue;
+    if (!peer.handle || left(r)) continue;
     const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
     const std::string stat = base::stat_after_name(pid);
+    if (auto failure = replaced(r, base::program_of(stat))) return failure;
     if (stat.empty() || (stat[0] != 'T' && stat[0] != 't')) {
       peer.stopped_since.reset();
       peer.warned = false;
@@ -191,52 +192,66 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for) {
     if (since >= suspect_after && !peer.warned) {
       peer.warned = true;
       base::warn("rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " +
-                 seconds(silent_after));
+                 seconds(silent_after) + ", or towards the end of a call's time");
     }
     if (since >= silent_after) {
       return Failure{.kind = Failure::Kind::peer_failed,
                      .cause = PeerFailed::Cause::silent,
                      .culprit = segment_->name_of(r),
                      .missing = {},
-                     .message = "rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") has been stopped for " +
-                                seconds(silent_after)};
+                     .message = fmt::format("{} (pid {}) has been stopped for {}", name(r), pid, seconds(silent_after))};
     }
   }
   return std::nullopt;
 }
 
-std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do) {
-  const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
-  if (auto failure = dead(others_)) return failure;
-  const auto left = [&](int r) { return presence(r) == Presence::left; };
-  const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), left)
-                                    : std::any_of(waiting_for.begin(), waiting_for.end(), left);
-  if (hopeless) {
-    const int r = *std::find_if(waiting_for.begin(), waiting_for.end(), left);
-    return Failure{.kind = Failure::Kind::peer_failed,
-                   .cause = PeerFailed::Cause::disconnected,
-                   .culprit = segment_->name_of(r),
-                   .missing = {},
-                   .message = "rank " + std::to_string(segment_->name_of(r)) + " has left the group (finalize) and will not come"};
-  }
-  return stopped(waiting_for);
+Failure Peers::failure_of_end(int rank, const Ending& ending) const {
+  const pid_t pid = segment_->member(rank).pid.load(std::memory_order_relaxed);
+  return failure_of_ending(segment_->name_of(rank), fmt::format("{} (pid {})", name(rank), pid), ending);
 }
 
-std::optional<Failure> Peers::look_at_all() {
+std::optional<Failure> Peers::failure_of_left(int rank) {
+  const Leaving how = left(rank).value_or(Leaving::in_order);
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (may_be_an_end(how) && peer.handle) {
+    pollfd entry{peer.descriptor(), POLLIN, 0};
+    const bool has_ended = ::poll(&entry, 1, 0) > 0;
+    const auto ending = has_ended ? ending_of(rank) : std::nullopt;
+    if (ending) return failure_of_end(rank, *ending);
+    const auto now = base::Clock::now();
+    if (!peer.left_since) peer.left_since = now;
+    if (!has_ended && now - *peer.left_since < time_to_end(how)) return std::nullopt;
+  }
+  return failure_of_leaving(segment_->name_of(rank), name(rank), how);
+}
+
+std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
+  const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
+  if (auto failure = dead(others_)) return failure;
+  const auto has_left = [&](int r) { return left(r).has_value(); };
+  const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), has_left)
+                                    : std::any_of(waiting_for.begin(), waiting_for.end(), has_left);
+  if (hopeless) {
+    if (auto failure = failure_of_left(*std::find_if(waiting_for.begin(), waiting_for.end(), has_left))) return failure;
+  }
+  return stopped(waiting_for, patience);
+}
+
+std::optional<Failure> Peers::look_at_all(std::chrono::milliseconds patience) {
   const std::lock_guard lock(mutex_);
   if (auto failure = dead(others_)) return failure;
-  return stopped(present(others_));
+  return stopped(present(others_), patience);
 }
 
 std::optional<Failure> Peers::look_at(std::span<const int> ranks) {
   const std::lock_guard lock(mutex_);
   if (auto failure = dead(ranks)) return failure;
-  return stopped(present(ranks));
+  return stopped(present(ranks), detail::silence_limit());
 }
 
 std::vector<int> Peers::present(std::span<const int> ranks) const {
   std::vector<int> there;
-  std::ranges::copy_if(ranks, std::back_inserter(there), [this](int r) { return r != rank_ && presence(r) != Presence::left; });
+  std::ranges::copy_if(ranks, std::back_inserter(there), [this](int r) { return r != rank_ && !left(r); });
   return there;
 }
 

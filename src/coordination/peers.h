@@ -14,35 +14,37 @@
 #include "engines/shm/segment.h"
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "coordination/endings.h"
+#include "coordination/leaving.h"
+#include "unisono/detail/switches.h"
 #include "unisono/failure.h"
-#include "unisono/store.h"
 
 namespace unisono::coordination {
-
-/// The end of a process, as far as it is known.
-struct Ending {
-  PeerFailed::Cause cause = PeerFailed::Cause::exited;
-  std::string text;  // "was killed by SIGKILL", "exited with code 7"
-};
 
 /// The processes of a segment's ranks: it finds the dead, departed and stopped ones. It asks the kernel, so it needs no thread and no heartbeat.
 class Peers {
  public:
-  /// `store`: where the launcher records how processes ended, under the names that it has given them (`launched`); may be null.
-  Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<std::string> launched, std::shared_ptr<Store> store);
+  /// `world_ranks`: of the ranks of the segment; empty: not known. `recorded`: by the launcher, of the same.
+  Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> world_ranks = {}, RecordedEndings recorded = {});
 
   /// Records that this rank is present. It is called before any rank waits for it.
   void arrive(pid_t pid);
   /// Opens a handle on every other process. All must have arrived.
   void watch();
-  void leave();
+  void leave(Leaving how);
 
-  /// Finds a peer that died before it left, a rank of `waiting_for` that has left, or one that has been stopped for too long.
-  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do);
+  /// Finds a peer that died before it left, or a rank of `waiting_for` that has left, has become another program, or has been stopped for too long.
+  /// `patience`: with one that is stopped.
+  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience = detail::silence_limit());
   /// Looks at all other ranks. Those that have left have done their part and are no failure.
-  std::optional<Failure> look_at_all();
+  std::optional<Failure> look_at_all(std::chrono::milliseconds patience = detail::silence_limit());
   /// Looks at these ranks. Those that have left are no failure.
   std::optional<Failure> look_at(std::span<const int> ranks);
+  /// Returns the failure of a rank that has left, for a rank that waits for it. None while the end of its process may still tell more.
+  std::optional<Failure> failure_of_left_rank(int rank) {
+    const std::lock_guard lock(mutex_);
+    return failure_of_left(rank);
+  }
   /// Returns the process of a rank.
   pid_t process_of(int rank) const { return segment_->member(rank).pid.load(std::memory_order_relaxed); }
   /// Returns the ranks whose processes are dead, or that have left.
@@ -54,19 +56,23 @@ class Peers {
   struct Peer {
     std::shared_ptr<const base::FileDescriptor> handle;
     int descriptor() const { return handle ? handle->get() : -1; }
-    std::optional<base::Clock::time_point> stopped_since;
+    std::optional<base::Clock::time_point> stopped_since, left_since;  // when a look first found it so
     bool warned = false;
   };
-  engines::shm::Presence presence(int rank) const;
+  std::optional<Leaving> left(int rank) const;
+  std::string name(int rank) const;
+  Failure failure_of_end(int rank, const Ending& ending) const;
+  std::optional<Failure> failure_of_left(int rank);
   std::optional<Failure> dead(std::span<const int> ranks);
-  std::optional<Failure> stopped(std::span<const int> waiting_for);
+  std::optional<Failure> replaced(int rank, std::uint64_t program) const;
+  std::optional<Failure> stopped(std::span<const int> waiting_for, std::chrono::milliseconds silent_after);
   std::vector<int> present(std::span<const int> ranks) const;
-  Ending ending_of(int rank) const;
+  std::optional<Ending> ending_of(int rank) const;
 
   std::shared_ptr<engines::shm::Segment> segment_;
   int rank_;
-  std::vector<std::string> launched_;
-  std::shared_ptr<Store> store_;
+  std::vector<int> world_ranks_;
+  RecordedEndings recorded_;
   std::mutex mutex_;
   std::vector<Peer> peers_;
   base::Clock::time_point next_state_check_{};

@@ -6,6 +6,7 @@
 
 #include "base/error_text.h"
 #include "base/log.h"
+#include "coordination/coordination.h"
 
 namespace unisono::coordination {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::chrono::milliseconds watch_period{50};
 
 }  // namespace
 
-Watchdog::Watchdog(std::function<std::optional<Failure>()> look, std::function<void(const Failure&)> end)
+Watchdog::Watchdog(Look look, std::function<void(const Failure&)> end)
     : look_(std::move(look)), end_(std::move(end)), process_(::getpid()), thread_("the watch over an engine's calls", [this] { loop(); }) {}
 
 Watchdog::~Watchdog() {
@@ -67,8 +68,8 @@ void Watchdog::check() {
     since_ = now;
     return;
   }
-  auto failure = look_();
   const std::chrono::milliseconds timeout(timeout_.load(std::memory_order_relaxed));
+  auto failure = look_(patience_of_call(now - since_, timeout));
   if (!failure && now - since_ >= timeout) {
     failure = Failure{.kind = Failure::Kind::timeout,
                       .cause = {},

@@ -21,8 +21,10 @@ namespace unisono::coordination {
 /// long, and then ends the group, which ends the call.
 class Watchdog {
  public:
-  /// `look` returns the failure, if there is one. `end` ends the group, and with it every current call. Both are called in the watchdog's thread.
-  Watchdog(std::function<std::optional<Failure>()> look, std::function<void(const Failure&)> end);
+  /// `look` returns the failure, if there is one; `patience`: with a rank that is silent. `end` ends the group, and with it every current call. Both
+  /// are called in the watchdog's thread.
+  using Look = std::function<std::optional<Failure>(std::chrono::milliseconds patience)>;
+  Watchdog(Look look, std::function<void(const Failure&)> end);
   ~Watchdog();
 
   /// Marks a call as current for its lifetime.
@@ -42,7 +44,7 @@ class Watchdog {
   void check();
   void give_up(const std::string& why) noexcept;
 
-  std::function<std::optional<Failure>()> look_;
+  Look look_;
   std::function<void(const Failure&)> end_;
   std::atomic<std::uint64_t> inside_{0};    // the number of the current call; 0: there is none
   std::atomic<std::int64_t> timeout_{0};    // of the current call, in ms

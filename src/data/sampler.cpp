@@ -1,5 +1,6 @@
 #include "unisono/sampler.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 
@@ -31,7 +32,8 @@ std::uint64_t below(std::uint64_t bound, SamplerEngine& engine) {
 
 namespace detail {
 
-SampleShare::SampleShare(const SamplerOptions& options) : drop_last_(options.drop_last) {
+SampleShare::SampleShare(const SamplerOptions& options) : drop_last_(options.drop_last), exact_(options.exact) {
+  if (drop_last_ && exact_) throw InvalidArgument("a sampler cannot be exact and drop the last samples", {.operation = "sampler"});
   const int replicas = replicas_of(options);
   const int rank = rank_of(options);
   if (replicas < 1) throw InvalidArgument(fmt::format("a sampler for {} replicas; there is at least one", replicas), {.operation = "sampler"});
@@ -56,14 +58,19 @@ SampleShare::SampleShare(const SamplerOptions& options) : drop_last_(options.dro
 }
 
 std::size_t SampleShare::steps(std::size_t samples) const { return samples / step_ + (!drop_last_ && samples % step_ != 0 ? 1 : 0); }
-std::size_t SampleShare::of_rank(std::size_t samples) const { return steps(samples) * width_; }
-std::size_t SampleShare::of_all(std::size_t samples) const { return steps(samples) * step_; }
+std::size_t SampleShare::of_rank(std::size_t samples) const {
+  if (!exact_) return steps(samples) * width_;
+  const std::size_t rest = samples % step_;
+  return samples / step_ * width_ + std::min(width_, rest - std::min(rest, begin_));
+}
+std::size_t SampleShare::of_all(std::size_t samples) const { return exact_ ? samples : steps(samples) * step_; }
 
 std::vector<std::size_t> SampleShare::take(const std::vector<std::size_t>& order) const {
   std::vector<std::size_t> part;
-  part.reserve(of_rank(order.size()));
+  const std::size_t size = of_rank(order.size());
+  part.reserve(size);
   for (std::size_t step = 0; step < steps(order.size()); ++step) {
-    for (std::size_t i = 0; i < width_; ++i) part.push_back(order[(step * step_ + begin_ + i) % order.size()]);
+    for (std::size_t i = 0; i < width_ && part.size() < size; ++i) part.push_back(order[(step * step_ + begin_ + i) % order.size()]);
   }
   return part;
 }

@@ -18,7 +18,8 @@ struct Party {
 }  // namespace
 
 Ballot ballot_of(int rank, const Signature& signature, std::string_view label) {
-  const std::uint64_t words[]{signature.what, signature.count, signature.extra};
+  const Signature compared = without_callable(signature);
+  const std::uint64_t words[]{compared.what, compared.count, compared.extra};
   return {.rank = rank, .key = std::string(reinterpret_cast<const char*>(words), sizeof words), .call = describe(signature, label)};
 }
 

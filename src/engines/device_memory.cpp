@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/deadline.h"
+#include "engines/device_copy.h"
 #include "unisono/device_runtime.h"
 #include "unisono/error.h"
 
@@ -19,7 +20,7 @@ std::atomic<base::Clock::rep> next_sample{0};
 
 std::size_t ask(Device device) {
   try {
-    const DeviceRuntime::Memory memory = device_runtime()->memory(device);
+    const DeviceRuntime::Memory memory = require_runtime(device.type).memory(device);
     return memory.own.value_or(memory.used);
   } catch (const std::exception& error) {
     throw Error(error.what(), {.operation = "gpu_mem_usage"});

@@ -21,6 +21,8 @@ thread_local void* stream_of_thread = nullptr;
 DeviceEvent::~DeviceEvent() = default;
 DeviceStream::~DeviceStream() = default;
 DeviceRuntime::~DeviceRuntime() = default;
+std::shared_ptr<void> DeviceRuntime::pin(void*, std::size_t) { return nullptr; }
+bool DeviceRuntime::is_idle(Device, void*) { return false; }
 
 void register_device_runtime(std::shared_ptr<DeviceRuntime> runtime) {
   static std::mutex mutex;

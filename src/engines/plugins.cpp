@@ -59,6 +59,10 @@ std::string last_error(const std::string& path) {
 
 FoundPlugin load(const std::string& name, const std::string& path) {
   FoundPlugin found{.name = name, .path = path};
+#ifdef UNISONO_STATIC
+  found.why_not = "this program has the static library of unisono, which takes no plug-ins: link the shared one (without BUILD_SHARED_LIBS=OFF)";
+  return found;
+#endif
   if (const std::string danger = base::why_not_to_run(path); !danger.empty()) {
     found.why_not = fmt::format("{} is not loaded: {}", path, danger);
     return found;
@@ -114,6 +118,9 @@ const FoundPlugin* find_locked(std::string_view name) {
   auto& known = loaded().by_name;
   if (const auto found = known.find(name); found != known.end()) return &found->second;
   if (!is_name(name)) return nullptr;
+#ifdef UNISONO_STATIC
+  if (is_ours(name)) return &known.emplace(std::string(name), load(std::string(name), "")).first->second;
+#endif
   for (const SearchedFolder& folder : searched_folders()) {
     const fs::path path = file_of(folder, name);
     std::error_code ignored;
@@ -133,9 +140,7 @@ std::vector<std::string> plugin_directories() {
 
 std::string plugin_path_remark() {
   const auto text = base::Environment::process().get(path_variable);
-  if (!text) return {};
-  if (!base::variable_of_code(path_variable)) return fmt::format("{} is ignored in a program that runs with others' rights", path_variable);
-  return base::odd_folders(path_variable, *text);
+  return text ? base::odd_folders(path_variable, *text) : std::string();
 }
 
 const FoundPlugin* find_plugin(std::string_view name) {

@@ -86,15 +86,17 @@ std::vector<NamedEngine> split(std::string_view request) {
   return engines;
 }
 
-// Returns true where the engine works on device memory; false where there is no such engine.
-bool is_of_devices(const std::string& name) {
+/// Returns the traits of an engine that is registered or in a plug-in; those of an engine of host memory where there is no such engine.
+EngineTraits traits_of(const std::string& name) {
   {
     const std::lock_guard lock(registry().mutex);
-    if (const auto found = registry().engines.find(name); found != registry().engines.end()) return found->second.traits.device != Device::Type::cpu;
+    if (const auto found = registry().engines.find(name); found != registry().engines.end()) return found->second.traits;
   }
   const FoundPlugin* found = find_plugin(name);
-  return found != nullptr && found->plugin != nullptr && found->plugin->traits != nullptr && found->plugin->traits().device != Device::Type::cpu;
+  return found != nullptr && found->plugin != nullptr && found->plugin->traits != nullptr ? found->plugin->traits() : EngineTraits{};
 }
+
+bool is_of_devices(const std::string& name) { return traits_of(name).device != Device::Type::cpu; }
 
 }  // namespace
 
@@ -176,6 +178,11 @@ EngineMaker maker(std::string_view name) {
   EngineMaker of_plugin{.make = [plugin](const EngineOptions& options, const std::shared_ptr<transport::Link>&) { return plugin->make(options); }};
   if (plugin->traits != nullptr) of_plugin.traits = plugin->traits();
   return of_plugin;
+}
+
+OwnDevice own_device(std::string_view name, int local_rank) {
+  const EngineTraits traits = traits_of(lower(name));
+  return traits.own_device ? traits.own_device(local_rank) : OwnDevice{.device = {.type = traits.device, .index = local_rank}};
 }
 
 EngineFactory device_factory(std::string_view name, Look look) {

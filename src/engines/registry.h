@@ -40,6 +40,10 @@ struct EngineMaker {
 /// Throws InvalidArgument for an unknown name, BackendUnavailable for one that cannot run here.
 EngineMaker maker(std::string_view name);
 
+/// Describes the device of this process, as an engine of devices that can run here chooses it. An engine that does not tell has a device without an
+/// address.
+OwnDevice own_device(std::string_view name, int local_rank);
+
 /// Returns the engine of a device, from a plug-in or registered. Throws as `maker` does.
 EngineFactory device_factory(std::string_view name, Look look = Look::as_a_rank);
 

@@ -5,15 +5,39 @@
 namespace unisono::engines {
 namespace {
 
-// The bits of the word `what`: 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 26 deterministic, 32-63 root + 1.
+// The bits of the word `what`: 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 26 deterministic, 27 the callable is to be
+// tried, 32-63 root + 1.
 constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
 constexpr std::uint64_t label_bit = std::uint64_t{1} << 25;
 constexpr std::uint64_t deterministic_bit = std::uint64_t{1} << 26;
+constexpr std::uint64_t tried_bit = std::uint64_t{1} << 27;
 
-// The lower half of the word `extra` is the tag, the upper half a hash of names.
+// The lower half of the word `extra` is the tag. The upper half is a hash of the label or of the callable. Where a call has both, each has a quarter.
 std::uint64_t upper_half(std::string_view name) { return base::stable_hash(name) << 32; }
 
+std::uint64_t bits_of_callable(const Signature& s) {
+  if ((s.what & custom_bit) == 0) return 0;
+  return (has_label(s) ? std::uint64_t{0xffff} : std::uint64_t{0xffffffff}) << 32;
+}
+
+std::uint64_t hash_of(const detail::CustomReduction& custom) {
+  if (!custom.name.empty()) return base::stable_hash(custom.name);
+  base::StableHash hash;
+  hash.add(custom.code);
+  hash.add(custom.captured.value_or(0));
+  return hash.value();
+}
+
 }  // namespace
+
+Signature without_callable(Signature s) noexcept {
+  s.extra &= ~bits_of_callable(s);
+  s.what &= ~tried_bit;
+  return s;
+}
+
+bool fit(const Signature& a, const Signature& b) noexcept { return without_callable(a) == without_callable(b); }
+bool is_to_be_tried(const Signature& s) noexcept { return (s.what & tried_bit) != 0; }
 
 Signature signature_of(const CollectiveCall& call) noexcept {
   Signature s;
@@ -22,14 +46,16 @@ Signature signature_of(const CollectiveCall& call) noexcept {
   s.count = call.count;
   if (call.deterministic) s.what |= deterministic_bit;
   s.extra = static_cast<std::uint32_t>(call.tag);
-  if (call.custom) {
-    s.what |= custom_bit;
-    s.extra ^= upper_half(call.custom->type_name);
-  }
   if (!call.label.empty()) {
     s.what |= label_bit;
     s.extra ^= upper_half(call.label);
     if (!call.also.empty()) s.extra ^= upper_half(call.also) * 3;  // the factor keeps two names apart that change places
+  }
+  if (call.custom) {
+    s.what |= custom_bit;
+    if (!call.custom->captured) s.what |= tried_bit;
+    const std::uint64_t bits = bits_of_callable(s);
+    s.extra = (s.extra & ~bits) | ((hash_of(*call.custom) << 32) & bits);
   }
   return s;
 }

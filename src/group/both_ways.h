@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,7 @@ class BothWays final : public Task {
   bool any_will_do() const override { return !is_received_ && receive_.any_will_do(); }
   bool wakes_waiter() const override { return (is_sent_ || send_->wakes_waiter()) && (is_received_ || receive_.wakes_waiter()); }
   Arrival arrival() const override { return receive_.arrival(); }
+  std::string remark() const override { return is_received_ ? std::string() : receive_.remark(); }
 
  private:
   RecvTask receive_;

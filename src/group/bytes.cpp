@@ -111,8 +111,8 @@ void send_bytes(std::span<const std::byte> bytes, Rank dst, std::string_view lab
   if (!bytes.empty()) run(message(Operation::send, line(bytes), dst, label), group, call.options());
 }
 
-std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::string_view label, const ProcessGroup& group,
-                                                  const CallOptions& options, const AcceptSizes& accept) {
+std::pair<std::vector<std::byte>, MessageInfo> recv_bytes(std::optional<Rank> src, std::string_view label, const ProcessGroup& group,
+                                                          const CallOptions& options, const AcceptSizes& accept) {
   group::Composed call(label, group, options);
   std::array<std::uint64_t, 1> size{};
   const MessageInfo first = run(message(Operation::recv, line(size), src, label), group, call.options());
@@ -135,7 +135,7 @@ std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::
     std::rethrow_exception(refusal);
   }
   if (!bytes.empty()) run(message(Operation::recv, line(bytes), Rank(first.source), label), group, rest());
-  return {std::move(bytes), first.source};
+  return {std::move(bytes), first};
 }
 
 }  // namespace unisono::detail

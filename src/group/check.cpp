@@ -124,7 +124,7 @@ void check_counts(const Group& group, const detail::Request& request, Collective
 [[gnu::always_inline]] inline void check_places(const Group& group, const detail::Request& request, CollectiveCall& call) {
   const std::string_view name = detail::name_of(request);
   locate(group, call.in);
-  locate(group, call.out);
+  locate(group, call.out, &call.in);
   check_device(group, name, call.in, request.lists != nullptr);
   check_device(group, name, call.out, request.lists != nullptr);
   if (call.in.numel() > 0 && call.out.numel() > 0 && is_on_device(call.in) != is_on_device(call.out) && !sizes_its_output(request)) {
@@ -167,7 +167,11 @@ void check_counts(const Group& group, const detail::Request& request, Collective
     const bool may_be_same = traits.in == traits.out && (traits.in == Layout::whole || group.size() == 1);
     const bool is_own_block = (traits.in == Layout::block && is_block(call.out, call.in, own_block(call, group.rank()))) ||
                               (traits.out == Layout::block && is_block(call.in, call.out, own_block(call, group.rank())));
-    if (may_be_same ? !same_view(call.in, call.out) : !is_own_block) wrong(group, name, "input and output overlap in part");
+    if (may_be_same ? !same_view(call.in, call.out) : !is_own_block) {
+      const bool is_one_buffer = !may_be_same && same_view(call.in, call.out);
+      if (is_one_buffer) wrong(group, name, "input and output are one buffer", "give another one for the output");
+      wrong(group, name, "input and output overlap in part");
+    }
   }
   if (repeats(call.out)) wrong(group, name, "the output has a stride of 0: several of its elements are one");
 }

@@ -16,11 +16,13 @@ namespace unisono::group {
 
 inline std::string elements(std::int64_t n) { return std::to_string(n) + (n == 1 ? " element" : " elements"); }
 
-/// A view says where its memory lies, or leaves it open; then the runtime of the group's device knows.
-inline void locate(const Group& group, TensorView& tensor) {
+/// A view says where its memory lies, or leaves it open; then the runtime of the group's device knows. It is not asked again about the memory of
+/// `located`, null or a view that this has dealt with.
+inline void locate(const Group& group, TensorView& tensor, const TensorView* located = nullptr) {
   if (!group.device() || is_on_device(tensor) || tensor.numel() == 0) [[likely]]
     return;
-  const Device device = device_runtime()->device_of(tensor.data());
+  const bool is_known = located != nullptr && located->numel() > 0 && located->data() == tensor.data();
+  const Device device = is_known ? located->device() : device_runtime()->device_of(tensor.data());
   if (device.type != Device::Type::cpu) tensor = TensorView(tensor.data(), tensor.dtype(), tensor.shape(), tensor.strides(), device);
 }
 

@@ -8,7 +8,8 @@
 namespace unisono {
 
 void barrier(const ProcessGroup& group, const CallOptions& options) {
-  static const detail::Request request{Operation::barrier, detail::nothing(), detail::nothing()};  // made once: it is the same in every call
+  static const auto& request =  // made once: it is the same in every call
+      *new const detail::Request{Operation::barrier, detail::nothing(), detail::nothing()};
   detail::run(request, group, options);
 }
 Work barrier_async(const ProcessGroup& group, const CallOptions& options) {
@@ -27,6 +28,18 @@ void require_min_or_max(Operation operation, ReduceOp op, const ProcessGroup& gr
   throw InvalidArgument(
       std::string(to_string(op)) + " is not defined on values with places",
       {.operation = std::string(to_string(operation)), .group = group.name(), .rank = group.rank(), .hint = "those are min and max", .where = where});
+}
+
+std::string_view name_of_choice(DType dtype, bool largest) noexcept {
+  static const auto& names = *new auto([] {
+    std::vector<std::string> all;
+    for (const char* const which : {"smallest", "largest"}) {
+      for (int type = 0; type <= static_cast<int>(DType::complex128); ++type)
+        all.push_back(std::string("the ") + which + " with its place, " + std::string(to_string(static_cast<DType>(type))));
+    }
+    return all;
+  }());
+  return names[static_cast<std::size_t>(dtype) + (largest ? names.size() / 2 : 0)];
 }
 }  // namespace detail
 

@@ -4,6 +4,7 @@
 
 #include "engines/decision.h"
 #include "group/group.h"
+#include "unisono/detail/ending.h"
 #include "unisono/error.h"
 
 namespace unisono::group {
@@ -11,14 +12,10 @@ namespace {
 
 ErrorInfo info_of(std::string_view name, const ProcessGroup& group, const CallOptions& options, std::optional<int> culprit, std::string hint) {
   const Group& inside = *group.implementation();
-  return {.operation = std::string(name),
-          .group = inside.name(),
-          .sequence = inside.sequence(),
-          .rank = inside.rank(),
-          .culprit = culprit,
-          .host = culprit ? inside.host_name(*culprit) : std::string(),
-          .hint = std::move(hint),
-          .where = options.where};
+  ErrorInfo info = inside.error_info(name, inside.sequence(), culprit);
+  info.hint = std::move(hint);
+  info.where = options.where;
+  return info;
 }
 
 }  // namespace
@@ -41,7 +38,19 @@ void Composed::throw_mismatch(const Difference& found, const std::string& text) 
 }
 
 void Composed::throw_invalid(int culprit, const std::string& what) const {
-  throw InvalidArgument(what, info_of(name_, group_, options_, culprit, "nothing was moved, the group stays usable"));
+  const InvalidArgument wrong(what, info_of(name_, group_, options_, culprit, "nothing was moved, the group stays usable"));
+  Group& inside = *group_.implementation();
+  inside.note_error_of_all(wrong, culprit, inside.size(), inside.sequence());
+  throw wrong;
 }
 
 }  // namespace unisono::group
+
+namespace unisono {
+
+void detail::note_error_of_all(const ProcessGroup& group, const Error& error, int culprit) {
+  group::Group& inside = *group.implementation();
+  inside.note_error_of_all(error, culprit, inside.size(), inside.sequence());
+}
+
+}  // namespace unisono

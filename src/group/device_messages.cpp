@@ -131,6 +131,8 @@ class DeviceMessages::Recv final : public Side {
   }
   std::vector<int> waiting_for() const override { return host_task_ ? host_task_->waiting_for() : task_ ? task_->waiting_for() : std::vector<int>{}; }
   bool any_will_do() const override { return arrival_.source < 0 && host_task_ && host_task_->any_will_do(); }
+  bool cancel() override { return arrival_.source < 0 && host_task_ && host_task_->cancel(); }
+  std::string remark() const override { return arrival_.source < 0 && host_task_ ? host_task_->remark() : std::string(); }
   bool wakes_waiter() const override { return host_task_ ? host_task_->wakes_waiter() : false; }
   Arrival arrival() const override {
     return {.source = arrival_.source,

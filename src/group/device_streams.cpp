@@ -22,7 +22,8 @@ bool are_reached(const Events& events) {
 Events events_now(DeviceRuntime& runtime, std::span<const TensorView> tensors) {
   Events events;
   for (const int index : devices_of(tensors)) {
-    events.push_back(runtime.record({.type = runtime.type(), .index = index}, current_stream()));
+    const Device device{.type = runtime.type(), .index = index};
+    if (!runtime.is_idle(device, current_stream())) events.push_back(runtime.record(device, current_stream()));
     if (current_stream() != nullptr) break;
   }
   return events;

@@ -18,7 +18,8 @@ inline bool is_on_device(const TensorView& tensor) { return tensor.device().type
 /// Returns the numbers of the devices that the tensors lie on.
 std::set<int> devices_of(std::span<const TensorView> tensors);
 bool are_reached(const Events& events);
-/// Returns the events that memory used from now on waits for: the end of the caller's current stream, or of the default stream of each device.
+/// Returns the events that memory used from now on waits for: the end of the caller's current stream, or of the default stream of each device. There
+/// is none where all is done.
 Events events_now(DeviceRuntime& runtime, std::span<const TensorView> tensors);
 
 /// The streams of one call, one for each of its devices.

@@ -12,17 +12,17 @@
 #include "schedule/device_call.h"
 #include "base/log.h"
 #include "group/check.h"
+#include "group/device_memory_task.h"
 #include "group/device_streams.h"
 #include "group/group.h"
 #include "group/packing.h"
+#include "group/pieces_through_host.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {
 namespace {
 
 using detail::TensorCopy;
-using Tensors = std::vector<TensorView>;
-
 TensorView line_of(void* memory, const TensorView& like, Device device = {}) {
   const std::int64_t shape[] = {like.numel()};
   return {memory, like.dtype(), shape, {}, device};
@@ -30,61 +30,31 @@ TensorView line_of(void* memory, const TensorView& like, Device device = {}) {
 
 bool is_same_view(const TensorView& a, const TensorView& b) { return a.data() == b.data() && a.numel() == b.numel(); }
 
-/// The part that both ways have in common: the memory of a call, and the events that it waits for.
-class DeviceTask : public Task {
- public:
-  DeviceTask(Group& group, Tensors ins, Tensors outs, LastOnDevice last)
-      : group_(group),
-        ins_(std::move(ins)),
-        outs_(std::move(outs)),
-        last_(std::move(last)),
-        attribution_(schedule::attribution_of_device(group.coordination())) {
-    views_ = ins_;
-    views_.insert(views_.end(), outs_.begin(), outs_.end());
-    const Device::Type type = std::ranges::find_if(views_, [](const TensorView& view) { return is_on_device(view); })->device().type;
-    runtime_ = &engines::require_runtime(type);
-    static_cast<void>(attribution_.attempt([&] { after_ = events_now(*runtime_, views_); }));
-  }
-  std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
-  bool any_will_do() const override { return task_ && task_->any_will_do(); }
-  Arrival arrival() const override { return task_ ? task_->arrival() : Arrival{}; }
-
- protected:
-  /// Returns the events that the first step waits for. Not before the call's turn.
-  const Events& after() {
-    if (auto last = last_ ? std::exchange(last_, nullptr)() : nullptr) after_.push_back(std::move(last));
-    return after_;
-  }
-
-  Group& group_;
-  Tensors ins_, outs_, views_;
-  DeviceRuntime* runtime_ = nullptr;
-  LastOnDevice last_;
-  Events after_;
-  coordination::FailureAttribution attribution_;
-  std::unique_ptr<Task> task_;
-};
-
 /// A call by the engine of devices. Strided views are packed in memory of their device, and the host waits for nothing of that.
 class OnDevice final : public DeviceTask {
  public:
   /// Starts the call with contiguous views in place of its own, each behind what is on the stream of its device.
   using Start = std::function<std::unique_ptr<Task>(const Tensors& ins, const Tensors& outs, DeviceStreams& streams)>;
 
-  OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::PrologueEpilogue> edges, Start start)
-      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), edges_(std::move(edges)), start_(std::move(start)) {}
+  /// `Until`: when the task is done.
+  enum class Until { enqueued, reached };
+
+  OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::PrologueEpilogue> edges, Start start,
+           Until until = Until::enqueued)
+      : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), edges_(std::move(edges)), start_(std::move(start)), until_(until) {}
 
   bool advance() override {
     return attribution_.guard([&] {
-      if (completion_) return true;
-      if (!task_) pack();
-      if (!task_->advance()) return false;
-      unpack();
-      return true;
+      if (!completion_) {
+        if (!task_) pack();
+        if (!task_->advance()) return false;
+        unpack();
+      }
+      return until_ == Until::enqueued || completion_->reached();
     });
   }
-  bool wakes_waiter() const override { return task_ && task_->wakes_waiter(); }
-  std::shared_ptr<DeviceEvent> completion() const override { return completion_; }
+  bool wakes_waiter() const override { return !completion_ && task_ && task_->wakes_waiter(); }
+  std::shared_ptr<DeviceEvent> completion() const override { return until_ == Until::enqueued ? completion_ : nullptr; }
 
  private:
   void pack() {
@@ -96,7 +66,7 @@ class OnDevice final : public DeviceTask {
       const TensorView& out = outs_[i];
       const bool in_place = i < ins_.size() && is_same_view(ins_[i], out);
       outs.push_back(in_place ? ins[i] : packed(out));  // a rank that gets no result must find its memory unchanged
-      if (!out.is_contiguous()) results_.push_back({out, outs.back()});
+      if (outs.back().data() != out.data()) results_.push_back({out, outs.back()});
     }
     if (edges_) {
       const auto own = edges_->epilogue_copies();
@@ -122,6 +92,7 @@ class OnDevice final : public DeviceTask {
 
   std::shared_ptr<detail::PrologueEpilogue> edges_;
   Start start_;
+  Until until_;
   std::unique_ptr<DeviceStreams> streams_;
   std::vector<TensorCopy> results_;
   std::shared_ptr<DeviceEvent> completion_;
@@ -243,14 +214,35 @@ std::string why_through_host(Group& group, const CollectiveCall& call, const det
   return {};
 }
 
+bool are_contiguous(const Tensors& views) {
+  return std::ranges::all_of(views, [](const TensorView& view) { return view.is_contiguous(); });
+}
+
+std::unique_ptr<Task> in_pieces(Group& group, const CollectiveCall& call, const detail::Request& request, LastOnDevice last) {
+  if (!request.edges && call.in.is_contiguous() && call.out.is_contiguous()) return pieces_through_host(group, call, std::move(last));
+  const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
+    CollectiveCall packed = call;
+    packed.in = packed_ins.front();
+    packed.out = packed_outs.front();
+    const CurrentStream current(streams.of(is_on_device(packed.in) ? packed.in : packed.out).handle());  // so that it comes after the packing
+    return pieces_through_host(group, packed, nullptr);
+  };
+  return std::make_unique<OnDevice>(group, Tensors{call.in}, Tensors{call.out}, std::move(last), request.edges, start, OnDevice::Until::reached);
+}
+
 }  // namespace
 
 std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
                                   LastOnDevice last) {
+  const bool is_dense =
+      request.lists ? are_contiguous(request.lists->ins) && are_contiguous(request.lists->outs) : call.in.is_contiguous() && call.out.is_contiguous();
+  const std::string why = why_through_host(group, call, request);
+  if (why.empty() && is_dense && !request.edges) return group.core().executor().start_on_device(call);
   const Tensors ins = request.lists ? request.lists->ins : Tensors{call.in}, outs = request.lists ? request.lists->outs : Tensors{call.out};
-  if (const std::string why = why_through_host(group, call, request); !why.empty()) {
+  if (!why.empty()) {
     const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
     say_once(fmt::format("{} of {}", name_of(call), to_string(place)), why);
+    if (goes_in_pieces(call, request)) return in_pieces(group, call, request, std::move(last));
     return std::make_unique<ThroughHost>(group, ins, outs, std::move(last),
                                          [&group, call, on_host = request.on_host, edges = request.edges, options] {
                                            if (!on_host) return plan_of(group, call, edges.get());
@@ -258,16 +250,14 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
                                            return plan_of_lists(group, call, *lists, lists, options);
                                          });
   }
-  const auto is_contiguous = [](const TensorView& view) { return view.is_contiguous(); };
-  if (!request.edges && std::ranges::all_of(ins, is_contiguous) && std::ranges::all_of(outs, is_contiguous))
-    return group.core().executor().start_on_device(call);
   const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
     CollectiveCall packed = call;
     packed.device = call.device ? std::make_shared<DeviceCall>(*call.device) : std::make_shared<DeviceCall>();
-    if (call.device) {
+    if (call.device && !call.device->ins.empty()) {
       packed.device->ins = packed_ins;
       packed.device->outs = packed_outs;
     }
+    packed.device->stream.reset();
     packed.in = packed_ins.front();
     packed.out = packed_outs.front();
     packed.device->after = streams.end();

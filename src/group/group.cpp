@@ -1,27 +1,24 @@
 #include "group/group.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <utility>
 
 #include "base/error_text.h"
 #include "base/log.h"
+#include "group/callables.h"
 #include "group/check.h"
 #include "group/device_task.h"
 #include "group/entry.h"
+#include "group/host_staging.h"
 #include "group/packing.h"
 #include "group/shapes.h"
 #include "group/waiter.h"
+#include "unisono/cuda.h"
 
 namespace unisono::group {
 namespace {
-
-using namespace std::chrono_literals;
-
-// The time in which the peers' systems get what is still to be sent. After a failure that is no more than the news of it, which is on its way, and a
-// caller waits for its error: over a network that is cut nothing arrives at all.
-constexpr std::chrono::milliseconds longest_goodbye = 5s;
-constexpr std::chrono::milliseconds goodbye_after_failure = 500ms;
 
 std::shared_ptr<detail::PrologueEpilogue> edges_of(CollectiveCall& call, const detail::Request& request) {
   auto product = product_of(call);
@@ -40,20 +37,29 @@ Group::Group(GroupParts parts)
       device_(parts_.core->device()),
       compares_shapes_(wants_shapes(base::Environment::process())),
       refused_values_(group::refused_values(base::Environment::process())),
-      number_(parts_.recorder->add_group(parts_.name, size(), {.generation = parts_.generation, .rank = in_world(rank())})),
+      seals_(coordination(), core().executor().name()),
+      number_(parts_.recorder->add_group(parts_.name, size(), {.generation = parts_.generation, .rank = in_record(rank())})),
+      exceptions_(std::uncaught_exceptions()),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);
 }
 
 Group::~Group() {
   parts_.progress->remove(lane_);
-  if (!in_forked_child()) drop();  // the ranks that still wait for this one learn that it will not come
+  // The ranks that still wait for this one learn that it will not come.
+  using enum coordination::Leaving;
+  if (!in_forked_child()) drop(std::uncaught_exceptions() > exceptions_ ? by_exception : let_go);
 }
 
 const std::string& Group::host_name(int rank) const {
-  static const std::string unknown;
+  static const auto& unknown = *new const std::string;
   const auto index = static_cast<std::size_t>(rank);
   return rank >= 0 && index < parts_.host_names.size() ? parts_.host_names[index] : unknown;
+}
+
+HostStaging& Group::staging(DeviceRuntime& runtime) {
+  if (!staging_) staging_ = std::make_unique<HostStaging>(runtime);
+  return *staging_;
 }
 
 void Group::throw_deferred() {
@@ -77,7 +83,7 @@ recorder::CallFacts Group::facts_of(const CollectiveCall& call, const CallOption
           .sequence = call.sequence,
           .bytes = call.in.numel() != 0 ? call.in.bytes() : call.out.bytes(),
           .dtype = call.in.dtype(),
-          .peer = in_world(call.root),
+          .peer = in_record(call.root),
           .where = options.where};
 }
 
@@ -88,13 +94,13 @@ recorder::CallFacts Group::facts_of(const MessageCall& call, Operation operation
           .sequence = call.sequence,
           .bytes = call.data.bytes(),
           .dtype = call.data.dtype(),
-          .peer = in_world(call.peer),
+          .peer = in_record(call.peer),
           .tag = call.tag,
           .where = options.where};
 }
 
 void Group::record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const {
-  parts_.recorder->wait(call, ranks.empty() ? -1 : in_world(ranks.front()), ranks.size());
+  parts_.recorder->wait(call, ranks.empty() ? -1 : in_record(ranks.front()), ranks.size());
 }
 
 Pending Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, const recorder::Recorder::Call& record,
@@ -122,6 +128,13 @@ std::unique_ptr<Task> Group::task_of(const MessageCall& call, bool sends) {
   return device_task(*this, call, sends);
 }
 
+/// Lets the engine of devices put a call on the stream of its caller, who waits until it is there.
+static void name_stream(CollectiveCall& call) {
+  if (call.device) return;
+  call.device = std::make_shared<DeviceCall>();
+  call.device->stream = current_stream();
+}
+
 void Group::run(const detail::Request& request, const CallOptions& options) {
   const std::string_view operation = detail::name_of(request);
   const Entry entry(*this, operation);
@@ -129,8 +142,10 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   call.sequence = begin(operation);
   const bool on_device = is_on_device(call);
   // The work that a device has yet to do is watched when the call has returned.
-  if (on_device) [[unlikely]]
+  if (on_device) [[unlikely]] {
     get_ready(operation, call.sequence);
+    name_stream(call);
+  }
   if (lane_->has_collectives()) return run_in_turn(call, request, options);
   throw_deferred();  // of an operation that was still under way a moment ago
   recorder::Recording recording(*parts_.recorder, facts_of(call, options));
@@ -142,9 +157,9 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
     BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options), recording.call());
     if (on_device) [[unlikely]] {
       auto watched = pending(operation, call.sequence, options, recording.call());
+      watched.collective = true;
       const auto task = task_of(call, request.edges, request, options);
       if (!task->advance()) waiter.wait(*task);
-      watched.collective = true;
       left = watch(*task, std::move(watched));
     } else {
       if (call.factor) [[unlikely]] {
@@ -153,9 +168,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
       }
       if (Packing::is_needed(call, edges)) [[unlikely]]
         packing = std::make_unique<Packing>(call, edges);
-      if (Engine* const engine = core().executor().comparing_engine()) [[likely]]
-        engine->carry_out(call, waiter);
-      else core().executor().run(call, waiter);
+      run_collective(core(), call, waiter);
     }
   } catch (const Mismatch&) {
     std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));
@@ -192,6 +205,7 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   CollectiveCall call = check_collective(*this, request, options);
   call.sequence = begin(operation);
   if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
+  if (is_on_device(call)) name_stream(call);
   const auto edges = surroundings(call, request);
   StatePtr state;
   recorder::Recording recording(*parts_.recorder, facts_of(call, options));
@@ -271,57 +285,14 @@ void Group::assemble(std::chrono::milliseconds timeout) {
   CollectiveCall call;
   call.label = operation;
   try {
-    const recorder::Recording recording(*parts_.recorder, {.label = operation, .group = number_});
-    BlockingWaiter waiter(*this, operation, 0, timeout, recording.call());
+    const recorder::Recorder::Call none;  // the record is of the program's calls
+    BlockingWaiter waiter(*this, operation, 0, timeout, none);
     core().executor().run(call, waiter);
   } catch (const Mismatch&) {
     std::rethrow_exception(complete(std::current_exception(), operation, 0));
   } catch (const GroupFailure& over) {
     std::rethrow_exception(fail(over.failure(), operation, 0));
   }
-}
-
-void Group::abort(std::string_view reason) { end("gave up: " + std::string(reason)); }
-
-void Group::end(std::string_view how) {
-  if (in_forked_child() || !is_open()) return;
-  fail(Failure{.kind = Failure::Kind::peer_failed,
-               .cause = PeerFailed::Cause::aborted,
-               .culprit = rank(),
-               .missing = {},
-               .message = "rank " + std::to_string(rank()) + " " + std::string(how)},
-       "abort", 0);
-}
-
-void Group::abort_after(const std::exception_ptr& error) { abort(base::what_of(error)); }
-
-void Group::close(std::chrono::milliseconds at_most) {
-  if (!open_.exchange(false)) return;
-  if (!coordination().failure()) parts_.progress->drain(*lane_, base::Deadline(at_most));
-  end_pending();
-  core().leave(std::min(at_most, longest_goodbye));
-}
-
-void Group::drop() {
-  if (!open_.exchange(false)) return;
-  end_pending();
-  core().leave(goodbye_after_failure);
-}
-
-// Nobody advances the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
-void Group::end_pending() {
-  reported_.store(true);
-  const auto failure = coordination().failure();
-  parts_.progress->end(*lane_, [&](const Ended& ended) {
-    if (failure) return error_of(*failure, ended.operation, ended.sequence);
-    const std::vector<int> waiting = ended.task.waiting_for();
-    return error_of({.kind = Failure::Kind::timeout,
-                     .cause = {},
-                     .culprit = waiting.empty() || ended.task.any_will_do() ? -1 : waiting.front(),
-                     .missing = waiting,
-                     .message = std::string(ended.operation) + " #" + std::to_string(ended.sequence) + " was not done when its group was closed"},
-                    ended.operation, ended.sequence);
-  });
 }
 
 }  // namespace unisono::group

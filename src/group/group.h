@@ -14,27 +14,33 @@
 #include "group/fork_guard.h"
 #include "group/group_core.h"
 #include "group/progress.h"
+#include "group/seals.h"
 #include "group/values.h"
 #include "recorder/recorder.h"
 #include "unisono/detail/request.h"
+#include "unisono/error.h"
 #include "unisono/process_group.h"
 
 namespace unisono::group {
+
+class HostStaging;
 
 /// The parts that a group is made of.
 struct GroupParts {
   std::string name;
   int rank = 0;
   std::vector<int> global_ranks;
-  int generation = 0;                   // of the job, in whose world these ranks are; 0: of no job that grows
-  std::vector<std::string> host_names;  // of the members
+  int generation = 0;                    // of the job, in whose world these ranks are; 0: of no job that grows
+  std::vector<int> recorded_ranks = {};  // by the former, the ranks of the job that the record is of, -1: of none; empty: they are the same
+  std::vector<std::string> host_names;   // of the members
   std::unique_ptr<GroupCore> core;
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;
   std::shared_ptr<recorder::Recorder> recorder;
   std::function<void(const Failure&)> on_failure = {};  // called once, for the failure that is noticed first; must not throw
-  /// Called for each Mismatch of a collective, with the number of ranks that were compared; must not throw.
-  std::function<void(const Mismatch&, int ranks)> on_mismatch = {};
+  /// Called for each Mismatch of a collective, and for other errors that all ranks throw, with the culprit (-1: none) and the number of ranks that
+  /// were compared; must not throw.
+  std::function<void(const std::string& text, int culprit, int ranks)> on_error_of_all = {};
 };
 
 /// The one way to the engines. It checks a call, gives it its number, orders it behind what is under way, and turns failures into errors that say
@@ -56,7 +62,11 @@ class Group : public std::enable_shared_from_this<Group> {
   std::chrono::milliseconds timeout() const { return parts_.timeout; }
   /// The device whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
+  /// The memory through which calls on memory of devices go where no engine carries them out there.
+  HostStaging& staging(DeviceRuntime& runtime);
   std::uint64_t sequence() const { return sequence_; }
+  /// The codes of the objects that travel in it.
+  Seals& seals() { return seals_; }
   recorder::Recorder& recorder() const { return *parts_.recorder; }
   /// Records that a call waits for ranks of the group.
   void record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const;
@@ -86,9 +96,9 @@ class Group : public std::enable_shared_from_this<Group> {
   void assemble(std::chrono::milliseconds timeout);
 
   /// Waits, at most that long, for what is under way, then leaves the group: no call is possible afterwards.
-  void close(std::chrono::milliseconds at_most);
+  void close(std::chrono::milliseconds at_most, coordination::Leaving how);
   /// Leaves the group without waiting, after a failure.
-  void drop();
+  void drop(coordination::Leaving how);
   bool is_open() const { return open_.load(std::memory_order_acquire); }
 
   /// Poisons the group with the failure, reports it, and returns the error for the given call.
@@ -104,6 +114,10 @@ class Group : public std::enable_shared_from_this<Group> {
   /// Completes the error of a call that is compared among all ranks, and reports it to the judge of how the job ended. From any thread.
   std::exception_ptr complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence);
   void note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence);
+  /// Notes that all ranks throw this error, because of one of them, at the call of that number: if none follows it, it is why they end.
+  void note_error_of_all(const Error& error, int culprit, int ranks, std::uint64_t sequence);
+  /// Returns the facts about an error of a call. `culprit`: a rank of the group; none, or a negative number: nobody.
+  ErrorInfo error_info(std::string_view operation, std::uint64_t sequence, std::optional<int> culprit = {}) const;
   /// The sequence number of the last call. From any thread.
   std::uint64_t last_call() const { return lane_->last_call.load(); }
   /// Returns true where nothing was called since a collective that was a Mismatch: a group that ends now ends because of it.
@@ -111,6 +125,8 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   class Entry;
+  /// Returns the sentence of a failure, which names the rank whose deadline passed where that is another one.
+  std::string text_of(const Failure& failure) const;
   /// Begins a call that is known to be well-formed: throws the error that is left over from before, takes a number.
   std::uint64_t begin(std::string_view operation);
   void throw_deferred();
@@ -122,7 +138,14 @@ class Group : public std::enable_shared_from_this<Group> {
   recorder::CallFacts facts_of(const CollectiveCall& call, const CallOptions& options) const;
   recorder::CallFacts facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const;
   int in_world(int rank) const { return rank < 0 ? -1 : parts_.global_ranks[static_cast<std::size_t>(rank)]; }
+  /// Returns the number by which the record knows a rank of the group.
+  int in_record(int rank) const {
+    const int of_world = in_world(rank);
+    return of_world < 0 || parts_.recorded_ranks.empty() ? of_world : parts_.recorded_ranks[static_cast<std::size_t>(of_world)];
+  }
   void end_pending();
+  /// Waits for what is under way. What takes longer than a moment is named in the log.
+  void drain(std::chrono::milliseconds at_most);
   using MakeTask = std::function<std::unique_ptr<Task>()>;
   bool leaves_at_once(const detail::MessageRequest& request) const;
   /// Sends a small message if there is room for it.
@@ -163,9 +186,12 @@ class Group : public std::enable_shared_from_this<Group> {
 
   GroupParts parts_;
   std::optional<Device> device_;
+  std::unique_ptr<HostStaging> staging_;  // once it is needed
   const bool compares_shapes_;
   const RefusedValues refused_values_;
+  Seals seals_;
   const std::uint16_t number_;  // in the record
+  const int exceptions_;        // that were under way when the group was made
   std::shared_ptr<Lane> lane_;
   std::atomic<bool> busy_{false};
   std::atomic<bool> open_{true};

@@ -61,9 +61,10 @@ std::unique_ptr<Task> GroupCore::start_recv(const engines::MessageCall& call) {
   return device_messages_ && is_on_device(call.data) ? device_messages_->recv(call) : messages_->recv(call);
 }
 
-void GroupCore::leave(std::chrono::milliseconds at_most) {
+void GroupCore::leave(coordination::Leaving how, std::chrono::milliseconds at_most) {
   executor_->leave_device();
-  coordination_->leave([this] { executor_->leave(); }, at_most);
+  coordination_->leave(
+      how, [this] { executor_->leave(); }, at_most);
 }
 
 }  // namespace unisono::group

@@ -12,6 +12,7 @@
 #include "group/channel_carrier.h"
 #include "group/device_messages.h"
 #include "group/message_matcher.h"
+#include "group/tried_callables.h"
 #include "schedule/executor.h"
 #include "unisono/engine.h"
 
@@ -35,6 +36,7 @@ class GroupCore {
   coordination::Coordination& coordination() { return *coordination_; }
   const std::shared_ptr<coordination::Coordination>& shared_coordination() const { return coordination_; }
   schedule::Executor& executor() { return *executor_; }
+  TriedCallables& tried_callables() { return tried_callables_; }
   /// Returns the device whose memory the group works on, beside the host's.
   std::optional<Device> device() const;
   /// Starts a send or a receive of host memory, or of the memory of that device.
@@ -46,8 +48,8 @@ class GroupCore {
   /// Starts a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does
   /// not count.
   std::unique_ptr<Task> start_probe(const engines::MessageCall& call) { return messages_->probe(call); }
-  /// Tells the peers that this rank leaves the group in order. Waits at most that long until their systems have what is pending.
-  void leave(std::chrono::milliseconds at_most);
+  /// Tells the peers that this rank leaves the group, and how. Waits at most that long until their systems have what is pending.
+  void leave(coordination::Leaving how, std::chrono::milliseconds at_most);
 
  private:
   std::string name_;
@@ -55,6 +57,7 @@ class GroupCore {
   std::shared_ptr<schedule::Executor> executor_;
   std::unique_ptr<ChannelCarrier> channels_;  // null where there is one host
   std::unique_ptr<MessageMatcher> messages_;
+  TriedCallables tried_callables_;
   std::unique_ptr<DeviceMessages> device_messages_;  // null where there is no engine of devices
 };
 
@@ -90,6 +93,8 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
 /// Returns the parts of the core of a group of one.
 GroupCore::Parts parts_alone();
 /// Returns the parts of one of several ranks that are threads of this process.
-GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus);
+///
+/// `global_ranks`: of the members, in group order; empty: as in the group.
+GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, std::vector<int> global_ranks = {});
 
 }  // namespace unisono::group

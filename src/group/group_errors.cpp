@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "engines/decision.h"
 #include "group/group.h"
 
@@ -14,8 +16,12 @@ std::exception_ptr Group::fail(const Failure& failure, std::string_view operatio
   const Failure first = coordination().failure().value_or(failure);
   // A group that ends right after a Mismatch ends because of it, whichever rank gives up first.
   if (!reported_.exchange(true) && !is_after_mismatch()) {
-    parts_.recorder->set_failure(first.message);
-    if (parts_.on_failure) parts_.on_failure(first);
+    parts_.recorder->set_failure(text_of(first));
+    if (parts_.on_failure) {
+      Failure told = first;  // which others read who do not know whose deadline it was
+      if (first.reporter >= 0 && first.culprit >= 0) told.message = fmt::format("rank {}: {}", in_world(first.reporter), first.message);
+      parts_.on_failure(told);
+    }
   }
   return error_of(first, operation, sequence);
 }
@@ -29,22 +35,36 @@ bool Group::has_lost_a_member() {
   return failure.has_value();
 }
 
-std::exception_ptr Group::error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const {
+ErrorInfo Group::error_info(std::string_view operation, std::uint64_t sequence, std::optional<int> culprit) const {
   ErrorInfo info;
   info.operation = operation;
   info.group = name();
   info.sequence = sequence;
   info.rank = rank();
-  if (failure.culprit >= 0) {
-    info.culprit = failure.culprit;
-    info.host = host_name(failure.culprit);
-  }
+  info.world_rank = in_world(rank());
+  if (!culprit || *culprit < 0) return info;
+  info.culprit = culprit;
+  info.world_culprit = in_world(*culprit);
+  info.host = host_name(*culprit);
+  return info;
+}
+
+// A rank that others have waited for did not have their deadline: the rank whose deadline passed has ended the group for it.
+std::exception_ptr Group::error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const {
+  const bool of_another = failure.kind == Failure::Kind::timeout && failure.reporter >= 0 && failure.reporter != rank();
+  ErrorInfo info = error_info(operation, sequence, of_another && failure.culprit == rank() ? failure.reporter : failure.culprit);
   if (failure.kind == Failure::Kind::timeout) {
-    info.hint = "the group is over; look at what the missing ranks are doing";
-    return std::make_exception_ptr(Timeout(failure.message, std::move(info), failure.missing));
+    info.hint = of_another && failure.culprit == rank() ? "the group is over; see why this rank was not there in time, or give that call more time"
+                                                        : "the group is over; look at what the missing ranks are doing";
+    return std::make_exception_ptr(Timeout(text_of(failure), std::move(info), failure.missing));
   }
   info.hint = "the group is over; shrink_group makes one of the survivors";
   return std::make_exception_ptr(PeerFailed(failure.message, std::move(info), failure.cause));
+}
+
+std::string Group::text_of(const Failure& failure) const {
+  const bool of_another = failure.kind == Failure::Kind::timeout && failure.reporter >= 0 && failure.reporter != rank();
+  return of_another ? fmt::format("a deadline of {} has passed: {}", coordination().name(failure.reporter), failure.message) : failure.message;
 }
 
 std::exception_ptr Group::error_when_over(std::string_view operation, std::uint64_t sequence) {
@@ -61,12 +81,9 @@ std::exception_ptr Group::complete(std::exception_ptr error, std::string_view op
   try {
     std::rethrow_exception(std::move(error));
   } catch (const Mismatch& mismatch) {
-    ErrorInfo info = mismatch.info();
-    info.operation = operation;
-    info.group = name();
-    info.sequence = sequence;
-    info.rank = rank();
-    if (info.culprit) info.host = host_name(*info.culprit);
+    ErrorInfo info = error_info(operation, sequence, mismatch.culprit());
+    info.hint = mismatch.hint();
+    info.where = mismatch.info().where;
     return std::make_exception_ptr(Mismatch(mismatch.message(), std::move(info)));
   } catch (...) {
     return std::current_exception();
@@ -92,9 +109,13 @@ std::exception_ptr Group::complete_collective(std::exception_ptr error, std::str
 }
 
 void Group::note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence) {
-  last_mismatch_.store(sequence);
   parts_.recorder->dump();
-  if (parts_.on_mismatch) parts_.on_mismatch(mismatch, ranks);
+  note_error_of_all(mismatch, mismatch.culprit().value_or(-1), ranks, sequence);
+}
+
+void Group::note_error_of_all(const Error& error, int culprit, int ranks, std::uint64_t sequence) {
+  last_mismatch_.store(sequence);
+  if (parts_.on_error_of_all) parts_.on_error_of_all(error.message(), culprit, ranks);
 }
 
 }  // namespace unisono::group

@@ -33,7 +33,7 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   } else if (collectives_.empty()) progressed = advance_in_turn(pending, remains);
   if (progressed != Progressed::to_end) {
     List& list = progressed == Progressed::to_device ? on_device_ : pending.collective ? collectives_ : messages_;
-    if (!pending.is_urgent) ++leisurely_messages_;
+    if (!pending.is_urgent) ++leisurely_count_;
     list.push_back(std::move(pending));
     wakes_waiter_ = wakes_waiter_ && list.back().task->wakes_waiter();
   }
@@ -41,13 +41,31 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
   if (is_over_) end_rest(remains);
 }
 
-void Lane::add_watched(Pending pending) {
+// A question to the device costs more than an operation. So a row of calls asks once in a while, and for the middle one: an engine that carries out
+// its operations one after the other knows then of all before. What is left when the row ends is left to the thread.
+void Lane::end_passed(Remains& remains) {
+  constexpr std::size_t row = 32;
+  if (on_device_.empty() || on_device_.size() % row != 0) return;
+  std::size_t before = on_device_.size() / 2;
+  if (!step_one(on_device_, std::next(on_device_.begin(), static_cast<std::ptrdiff_t>(before)), remains)) return;
+  while (before-- > 0 && !is_over_ && step_one(on_device_, on_device_.begin(), remains)) {
+  }
+}
+
+void Lane::add_watched(Pending pending, Remains& remains) {
+  end_passed(remains);
+  if (is_over_) {
+    finish(pending, pending.group->error_when_over(pending.operation, pending.sequence), remains);
+    return end_rest(remains);
+  }
   if (pending.collective) {
     const std::lock_guard lock(device_mutex_);
     last_on_device_ = pending.state->completion;
   }
+  if (!pending.is_urgent) ++leisurely_count_;
   on_device_.push_back(std::move(pending));
   set_counts();
+  look(remains);
 }
 
 // Whoever asks without the lock has to take it to learn more. So has a caller who would pass by a lane that is over.
@@ -58,7 +76,7 @@ void Lane::set_counts() {
   collective_count_.store(collectives + over, std::memory_order_release);
   message_count_.store(messages + over, std::memory_order_release);
   const int all = collectives + messages + static_cast<int>(on_device_.size());
-  urgent_count_.store(all - receive_count_ - leisurely_messages_, std::memory_order_relaxed);
+  urgent_count_.store(all - receive_count_ - leisurely_count_, std::memory_order_relaxed);
   count_.store(all, std::memory_order_release);
 }
 
@@ -133,7 +151,7 @@ bool Lane::step_one(List& list, List::iterator it, Remains& remains) {
     case Progressed::no: wakes_waiter_ = wakes_waiter_ && it->task->wakes_waiter(); return false;
     case Progressed::to_device: on_device_.splice(on_device_.end(), list, it); return true;
     default:
-      if (!it->is_urgent) --leisurely_messages_;
+      if (!it->is_urgent) --leisurely_count_;
       list.erase(it);
       return true;
   }
@@ -267,16 +285,30 @@ void Lane::end_rest(Remains& remains) {
   end([](const Ended& ended) { return ended.group.error_when_over(ended.operation, ended.sequence); }, remains);
 }
 
+namespace {
+Ended ended(Group& receiver, PendingReceive& receive) {
+  return {receiver, receive.about().operation, receive.sequence(), receive, receive.about().where};
+}
+Ended ended(const Pending& pending) { return {*pending.group, pending.operation, pending.sequence, *pending.task, pending.where}; }
+}  // namespace
+
 void Lane::end(const ErrorOf& error_of, Remains& remains) {
   is_over_ = is_over_ || count() > 0;
   while (first_receive_ != nullptr) {
     PendingReceive& receive = *first_receive_;
-    finish(receive, error_of({*receiver_, receive.about().operation, receive.sequence(), receive}), remains);
+    finish(receive, error_of(ended(*receiver_, receive)), remains);
   }
   for (List* list : {&collectives_, &messages_, &on_device_}) {
-    for (Pending& pending : *list) finish(pending, error_of({*pending.group, pending.operation, pending.sequence, *pending.task}), remains);
+    for (Pending& pending : *list) finish(pending, error_of(ended(pending)), remains);
   }
   clear();
+}
+
+void Lane::visit(const std::function<void(const Ended&)>& look) {
+  for (PendingReceive* receive = first_receive_; receive != nullptr; receive = receive->next) look(ended(*receiver_, *receive));
+  for (const List* list : {&collectives_, &messages_, &on_device_}) {
+    for (const Pending& pending : *list) look(ended(pending));
+  }
 }
 
 // A group lives while it has receives, so there is none left where it ends.
@@ -284,7 +316,7 @@ void Lane::clear() {
   collectives_.clear();
   messages_.clear();
   on_device_.clear();
-  leisurely_messages_ = 0;
+  leisurely_count_ = 0;
   set_counts();
 }
 

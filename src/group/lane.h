@@ -59,12 +59,13 @@ struct Remains {
   }
 };
 
-/// An operation that is ended before it is over.
+/// An operation under way, or one that is ended before it is over.
 struct Ended {
   Group& group;
   std::string_view operation;
   std::uint64_t sequence;
   const Task& task;
+  std::source_location where = {};  // of the call
 };
 
 /// The asynchronous operations of one group: collectives in the order of the calls, messages side by side, and beside both the operations that a
@@ -83,7 +84,8 @@ class Lane {
   bool has_messages() const { return message_count_.load(std::memory_order_acquire) > 0; }
   /// All that is pending, devices included.
   int count() const { return count_.load(); }
-  /// Of that, what somebody has to advance although no caller comes: all but receives, and sends that lend their memory for a moment.
+  /// Of that, what somebody has to advance although no caller comes: all but receives, sends that lend their memory for a moment, and blocking calls
+  /// whose rest is the device's.
   int urgent_count() const { return urgent_count_.load(std::memory_order_relaxed); }
   /// The end of the last collective that a device has yet to finish. Null: there is none.
   std::shared_ptr<DeviceEvent> last_on_device();
@@ -103,12 +105,17 @@ class Lane {
   void add(Kind kind, Pending pending, Remains& remains);
   /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
   void post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains);
-  /// Adds an operation that is enqueued: its state has the completion, its task watches the device.
-  void add_watched(Pending pending);
+  /// Adds an operation that is enqueued and that nobody waits for: its state has the completion, its task watches the device. Now and then
+  /// it ends those before it that the device has finished meanwhile.
+  void add_watched(Pending pending, Remains& remains);
   /// Advances everything as far as it goes, and looks for failures now and then. True if anything is done.
   bool poll(Remains& remains, Look look = Look::yes);
   /// Ends everything, each operation with its error.
   void end(const ErrorOf& error_of, Remains& remains);
+  /// Takes a receive back. Returns false where it has a message, and for an operation of another kind, or of none that is pending here.
+  bool cancel(const detail::WorkState& state, Remains& remains);
+  /// Calls the function for everything that is pending.
+  void visit(const std::function<void(const Ended&)>& look);
   /// Forgets everything.
   void clear();
   /// Whether the notifier is notified of all that is pending.
@@ -126,6 +133,7 @@ class Lane {
   bool step_one(List& list, List::iterator it, Remains& remains);
   Progressed advance_in_turn(Pending& pending, Remains& remains);
   Progressed advance(Pending& pending, Remains& remains);
+  void end_passed(Remains& remains);
   void leave_to_device(Pending& pending, Remains& remains);
   void finish(Pending& pending, std::exception_ptr error, Remains& remains);
   bool is_wanted() const { return contenders_ != nullptr && contenders_->load(std::memory_order_relaxed) > 0; }
@@ -159,7 +167,7 @@ class Lane {
   std::atomic<int> message_count_{0};
   std::atomic<int> count_{0};
   std::atomic<int> urgent_count_{0};
-  int leisurely_messages_ = 0;
+  int leisurely_count_ = 0;
   bool wakes_waiter_ = true;
   bool is_over_ = false;
   base::Clock::time_point next_look_{};

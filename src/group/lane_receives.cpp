@@ -1,5 +1,6 @@
 // The receives of a lane: windows of small messages, so each costs as little as it can.
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error_place.h"
@@ -80,6 +81,23 @@ bool Lane::advance(PendingReceive& receive, Remains& remains) {
     receiver_->abort_after(error);
   }
   finish(receive, std::move(error), remains);
+  return true;
+}
+
+bool Lane::cancel(const detail::WorkState& state, Remains& remains) {
+  for (PendingReceive* receive = first_receive_; receive != nullptr; receive = receive->next) {
+    if (receive != &state) continue;
+    if (!receive->RecvTask::cancel()) return false;
+    finish(*receive, nullptr, remains);
+    set_counts();
+    return true;
+  }
+  const auto found = std::ranges::find_if(messages_, [&](const Pending& pending) { return &*pending.state == &state; });
+  if (found == messages_.end() || !found->task->cancel()) return false;
+  finish(*found, nullptr, remains);
+  if (!found->is_urgent) --leisurely_count_;
+  messages_.erase(found);
+  set_counts();
   return true;
 }
 

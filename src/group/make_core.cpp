@@ -1,5 +1,6 @@
 // Makes the parts of a group from the facts about its members.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,6 +32,13 @@ std::vector<int> hosts_of(const CoreOptions& options) {
 
 std::shared_ptr<Store> under(const CoreOptions& options, const std::string& prefix) { return std::make_shared<PrefixStore>(prefix, options.store); }
 
+/// Returns the launcher's names for the members.
+std::vector<std::string> launched_names(const CoreOptions& options) {
+  std::vector<std::string> names = options.launched;
+  for (std::size_t r = names.size(); r < options.global_ranks.size(); ++r) names.push_back(std::to_string(options.global_ranks[r]));
+  return names;
+}
+
 coordination::HostRanks join_host(const CoreOptions& options, const GroupTopology& topology, bool is_engine_of_group) {
   coordination::HostOptions host{.group_name = options.group_name,
                                  .rank = topology.local,
@@ -39,10 +47,10 @@ coordination::HostRanks join_host(const CoreOptions& options, const GroupTopolog
                                  .job_store = options.job_store,
                                  .world = options.world,
                                  .timeout = options.timeout};
+  const std::vector<std::string> launched = launched_names(options);
   for (const int r : topology.members) {
-    const auto index = static_cast<std::size_t>(r);
-    host.global_ranks.push_back(options.global_ranks[index]);
-    host.launched.push_back(index < options.launched.size() ? options.launched[index] : std::to_string(options.global_ranks[index]));
+    host.global_ranks.push_back(options.global_ranks[static_cast<std::size_t>(r)]);
+    host.launched.push_back(launched[static_cast<std::size_t>(r)]);
   }
   return coordination::join_host(host);
 }
@@ -53,14 +61,22 @@ std::shared_ptr<base::Notifier> notifier_of(const GroupTopology& topology, const
   return {parts.host.engine->shared_segment(), &parts.host.engine->segment().notifier(topology.local)};
 }
 
+/// Returns the secret by which ranks know each other beside what the store tells them: the job's. Without one, ranks of one host have that of their
+/// shared memory, since others may be able to read the store.
+std::string secret_of(const CoreOptions& options, const GroupTopology& topology, const coordination::HostRanks& host) {
+  if (!options.token.empty() || topology.host_count() > 1 || !host.engine) return options.token;
+  const auto& secret = host.engine->segment().member(0).secret;
+  return {secret.begin(), secret.end()};
+}
+
 /// Makes the connections of a world with the ranks of other hosts, or with all ranks.
-std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all,
+std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all, const std::string& secret,
                                          const std::shared_ptr<base::Notifier>& notifier) {
   return transport::Link::connect({.rank = options.rank,
                                    .hosts = topology.hosts,
                                    .address = options.address,
                                    .store = under(options, "link/"),
-                                   .token = options.token,
+                                   .token = secret,
                                    .tls = base::tls_options(base::Environment::process()),
                                    .timeout = options.timeout,
                                    .all = all,
@@ -131,6 +147,7 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   CoordinationParts parts{.key = options.key, .global_ranks = options.global_ranks, .topology = GroupTopology(options.rank, hosts_of(options))};
   const GroupTopology topology = parts.topology;
   if (options.world) parts.whereabouts = options.world->whereabouts();
+  parts.recorded = coordination::RecordedEndings(options.job_store, launched_names(options));
   parts.crowding = options.world ? options.world->crowding() : options.crowding;
   const bool is_serial = topology.size() == 1 && maker.make && !maker.traits.spans_hosts;
   if (topology.host_count() > 1 && !maker.traits.spans_hosts) {
@@ -147,7 +164,9 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   if (topology.host_count() > 1 || (maker.connects_all && topology.size() > 1)) {
     parts.owns_link = options.world == nullptr;
     parts.connects_all = maker.connects_all;
-    parts.link = options.world ? options.world->link() : connect(options, topology, maker.connects_all, notifier_of(topology, parts));
+    parts.link = options.world
+                     ? options.world->link()
+                     : connect(options, topology, maker.connects_all, secret_of(options, topology, parts.host), notifier_of(topology, parts));
   }
   GroupCore::Parts core;
   if (maker.is_shared_memory) {
@@ -174,10 +193,14 @@ GroupCore::Parts parts_alone() {
   return core;
 }
 
-GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus) {
+GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, std::vector<int> global_ranks) {
   const auto ranks = static_cast<std::size_t>(segment->ranks());
-  CoordinationParts parts{.key = {}, .global_ranks = std::vector<int>(ranks), .topology = GroupTopology(rank, std::vector<int>(ranks, 0))};
-  parts.host = coordination::host_of_threads(std::move(segment), rank, cpus);
+  if (global_ranks.empty()) {
+    global_ranks.resize(ranks);
+    std::iota(global_ranks.begin(), global_ranks.end(), 0);
+  }
+  CoordinationParts parts{.key = {}, .global_ranks = std::move(global_ranks), .topology = GroupTopology(rank, std::vector<int>(ranks, 0))};
+  parts.host = coordination::host_of_threads(std::move(segment), rank, cpus, parts.global_ranks);
   GroupCore::Parts core;
   core.engines.group = parts.host.engine;
   core.coordination = std::make_shared<Coordination>(std::move(parts));

@@ -91,6 +91,15 @@ std::vector<int> MessageMatcher::possible_sources(int peer) const {
   return sources;
 }
 
+std::optional<std::pair<int, MessageHeader>> MessageMatcher::unclaimed(int peer) const {
+  for (const int source : possible_sources(peer)) {
+    for (const AnnouncedMessage& message : unexpected_[static_cast<std::size_t>(source)]) {
+      if (engines::takes_tag(any_tag, message.header.tag)) return std::pair(source, message.header);  // others are the library's own
+    }
+  }
+  return std::nullopt;
+}
+
 RecvTask* MessageMatcher::Receives::find(int tag) const {
   RecvTask* receive = first;
   while (receive != nullptr && !receive->takes(tag)) receive = receive->next_;

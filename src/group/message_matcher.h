@@ -3,6 +3,8 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "engines/message.h"
@@ -49,6 +51,8 @@ class MessageMatcher {
   /// Makes a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does not
   /// count.
   std::unique_ptr<Task> probe(const engines::MessageCall& call);
+  /// Returns the first message that has come from that rank (-1: from any), and that no receive has taken.
+  std::optional<std::pair<int, engines::MessageHeader>> unclaimed(int peer) const;
 
  private:
   /// Tells the carrier of a peer, before a send, whether messages of that peer are wanted.

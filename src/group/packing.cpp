@@ -1,5 +1,6 @@
 #include "group/packing.h"
 
+#include "group/callables.h"
 #include "group/list_memory.h"
 #include "kernels/pack.h"
 
@@ -21,7 +22,7 @@ class PackedCollective final : public Task {
   bool advance() override {
     if (!task_) {  // not before its turn: an earlier operation may be about to fill its input
       packing_.emplace(call_, edges_.get());
-      task_ = core_.executor().start(call_);
+      task_ = start_collective(core_, call_);
     }
     if (!task_->advance()) return false;
     packing_->finish();
@@ -56,6 +57,8 @@ class PackedMessage final : public Task {
   bool wakes_waiter() const override { return task_->wakes_waiter(); }
   Arrival arrival() const override { return task_->arrival(); }
   bool detach() override { return true; }  // the task sends from its own memory
+  bool cancel() override { return !sends_ && task_->cancel(); }
+  std::string remark() const override { return task_->remark(); }
 
  private:
   TensorView target_;
@@ -89,6 +92,7 @@ class Multiplied final : public detail::PrologueEpilogue {
   TensorView product() { return line_over(memory_, in_); }
   void prologue() override {
     take(memory_.data(), in_);
+    const detail::FixedFloatingPoint fixed;
     multiply(memory_.data(), in_, factor_);
   }
   void epilogue() override {}
@@ -140,7 +144,7 @@ void Packing::finish() {
 }
 
 std::unique_ptr<Task> packed_task(GroupCore& core, const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges) {
-  if (call.in.is_contiguous() && call.out.is_contiguous() && !edges) return core.executor().start(call);
+  if (call.in.is_contiguous() && call.out.is_contiguous() && !edges) return start_collective(core, call);
   return std::make_unique<PackedCollective>(core, call, edges);
 }
 

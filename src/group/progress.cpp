@@ -100,7 +100,12 @@ StatePtr Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, c
   {
     Locked locked(*this);
     auto task = lane->is_over() ? nullptr : make();
-    if (task == nullptr || memory == Memory::device || !is_done_soon(*lane, *task)) {
+    const bool is_soon = task != nullptr && is_done_soon(*lane, memory, *task);
+    if (auto completion = is_soon ? task->completion() : nullptr) {
+      auto watched = describe();
+      watched.collective = true;
+      state = watch_in(locked, lane, std::move(watched), std::move(completion));
+    } else if (!is_soon) {
       waiting.emplace(*this);
       auto pending = describe();
       state = pending.state = state_in(lane);
@@ -114,8 +119,10 @@ StatePtr Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, c
 }
 
 // Holds the lock meanwhile, and stops where another thread wants it. No failure is looked for, so it is short.
-bool Progress::is_done_soon(const Lane& lane, Task& task) const {
-  if (count_.load() > 0 || lane.deferred.is_set()) return false;  // what is pending is advanced as well, and comes first
+bool Progress::is_done_soon(const Lane& lane, Memory memory, Task& task) const {
+  // What is pending is advanced as well, and comes first. The work of a device is not: it needs nobody.
+  const bool is_first = memory == Memory::device ? !lane.has_collectives() && !lane.has_messages() : count_.load() == 0;
+  if (!is_first || lane.deferred.is_set()) return false;
   Backoff backoff(notifier_, crowded_, false, neighbours_);
   while (!task.advance()) {
     if (contenders_.load(std::memory_order_relaxed) > 0 || !backoff.spin()) return false;
@@ -135,19 +142,21 @@ StatePtr Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pendi
 }
 
 StatePtr Progress::watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
+  Locked locked(*this);
+  return watch_in(locked, lane, std::move(pending), std::move(completion));
+}
+
+// The caller has what it wants. The thread is not woken for the rest of each call of a row: callers come and go, and see to what came before.
+StatePtr Progress::watch_in(Locked& locked, const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
   auto state = state_in(lane);
   state->completion = std::move(completion);
   state->set_done();
   pending.task = std::make_unique<DeviceWatch>(pending.group->coordination(), state->completion);
   pending.state = state;
-  {
-    Locked locked(*this);
-    locked.change(*lane, [&](Lane& to, Remains& remains) {
-      to.add_watched(std::move(pending));
-      to.poll(remains);
-    });
-  }
-  if (count_.load() > 0) thread_.wake();
+  pending.is_urgent = false;
+  locked.change(*lane, [&](Lane& to, Remains& remains) { to.add_watched(std::move(pending), remains); });
+  note_activity();
+  if (count_.load() > 0 && thread_.sleeps()) thread_.wake();
   return state;
 }
 
@@ -229,6 +238,18 @@ bool Progress::poll(Locked& locked, Lane::Look look) {
   }
   all_wake_.store(all_wake, std::memory_order_relaxed);
   return any_done;
+}
+
+bool Progress::cancel(detail::WorkState& state) {
+  bool is_cancelled = false;
+  Locked locked(*this);
+  locked.change(*state.lane, [&](Lane& lane, Remains& remains) { is_cancelled = lane.cancel(state, remains); });
+  return is_cancelled;
+}
+
+void Progress::visit(Lane& lane, const std::function<void(const Ended&)>& look) {
+  const Locked locked(*this);
+  lane.visit(look);
 }
 
 void Progress::end(Lane& lane, const Lane::ErrorOf& error_of) {

@@ -49,6 +49,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   ///
   /// An operation on the host's memory is tried for a moment first, where nothing else is pending. If that is all it takes it needs no place in the
   /// lane: the result is null then, and what the task threw is thrown as it is.
+  ///
+  /// So is one on a device's memory, where only the device has anything pending: it is watched then, as by `watch`.
   enum class Memory { host, device };
   using Describe = std::function<Pending()>;
   StatePtr carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe, const MakeTask& make,
@@ -66,6 +68,10 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void wait_until(const std::function<bool()>& done);
   /// Waits until the lane is empty; false if that takes longer.
   bool drain(Lane& lane, const base::Deadline& deadline);
+  /// Takes a receive back: see Lane::cancel.
+  bool cancel(detail::WorkState& state);
+  /// Calls the function for everything that is pending in the lane.
+  void visit(Lane& lane, const std::function<void(const Ended&)>& look);
   /// Ends what is pending in the lane, each operation with its error.
   void end(Lane& lane, const Lane::ErrorOf& error_of);
   /// Ends the thread. What is pending stays as it is.
@@ -76,8 +82,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   class Locked;
   class Waiting;
 
+  bool is_done_soon(const Lane& lane, Memory memory, Task& task) const;
   StatePtr put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread);
-  bool is_done_soon(const Lane& lane, Task& task) const;
+  StatePtr watch_in(Locked& locked, const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
   StatePtr state_in(const std::shared_ptr<Lane>& lane);
   template <class Done>
   bool drive(Done&& done, const base::Deadline* deadline);

@@ -66,6 +66,22 @@ std::vector<int> RecvTask::waiting_for() const {
   return matcher_->possible_sources(peer_);
 }
 
+bool RecvTask::cancel() {
+  if (state_ != State::posted) return false;
+  withdraw();
+  header_ = {};  // of an earlier use
+  return true;
+}
+
+std::string RecvTask::remark() const {
+  if (state_ != State::posted) return {};
+  const auto stray = matcher_->unclaimed(peer_);
+  if (!stray) return {};
+  const auto& [source, header] = *stray;
+  return fmt::format("rank {} has sent it a message with tag {} ({}), which no receive has asked for", source, header.tag,
+                     elements(header.bytes, engines::dtype_of_kind(header.kind)));
+}
+
 void RecvTask::take(int source, const engines::AnnouncedMessage& message) {
   state_ = State::taken;
   source_ = source;

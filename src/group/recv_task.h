@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,8 @@ class RecvTask : public Task {
   bool any_will_do() const override { return source_ < 0 && peer_ < 0; }
   bool wakes_waiter() const override { return !delivery_.task || delivery_.task->wakes_waiter(); }
   Arrival arrival() const override { return {.source = source_, .tag = header_.tag, .kind = header_.kind, .bytes = header_.bytes}; }
+  bool cancel() override;
+  std::string remark() const override;
   std::uint64_t sequence() const { return sequence_; }
   bool has_message() const { return source_ >= 0; }
   /// Its message has come, and is a large one that lies in the memory of its sender.

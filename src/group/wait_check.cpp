@@ -1,5 +1,7 @@
 #include "group/wait_check.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,8 +19,13 @@ std::string call_name(std::string_view operation, std::uint64_t sequence) {
   return sequence == 0 ? std::string(operation) : fmt::format("{} #{}", operation, sequence);
 }
 
-std::string ranks_text(const std::vector<int>& ranks) {
-  return ranks.empty() ? std::string("the device") : fmt::format("rank {}", fmt::join(ranks, ", "));
+std::string ranks_text(const coordination::Coordination& coordination, const std::vector<int>& ranks) {
+  if (ranks.empty()) return "the device";
+  const bool are_of_world = std::ranges::all_of(ranks, [&](int r) { return coordination.global_ranks()[static_cast<std::size_t>(r)] == r; });
+  if (are_of_world) return fmt::format("rank {}", fmt::join(ranks, ", "));
+  std::string text;
+  for (const int r : ranks) text += (text.empty() ? "" : ", ") + coordination.name(r);
+  return text;
 }
 
 /// Says what the first of these ranks do instead, as far as that is known: most often they wait in another call. Makes system calls.
@@ -31,10 +38,48 @@ std::string doings(const coordination::Coordination& coordination, const std::ve
     const auto process = coordination.process_of(r);
     const std::string where = process ? recorder::whereabouts_of(*process) : coordination.whereabouts_of(r);
     if (where.empty()) continue;
-    text += fmt::format("; rank {} {}", r, where);
+    text += fmt::format("; {} {}", coordination.name(r), where);
     ++told;
   }
   return text;
+}
+
+/// Returns the circle of messages in which this rank waits, as far as the records of the ranks of this host show it; empty: there is none.
+std::string circle_of(const Group& group) {
+  const coordination::Coordination& coordination = group.coordination();
+  const auto& world = group.global_ranks();
+  const auto wait_of = [&](int world_rank) -> std::optional<recorder::CallSeen> {
+    const auto member = std::ranges::find(world, world_rank);
+    if (member == world.end()) return std::nullopt;
+    const int r = static_cast<int>(member - world.begin());
+    const auto process = coordination.process_of(r);
+    const auto reader = r == group.rank() ? std::make_unique<recorder::RecordReader>(group.recorder().memory())
+                        : process         ? recorder::find_record(*process)
+                                          : nullptr;
+    if (!reader) return std::nullopt;
+    const recorder::RankSeen seen = reader->read();
+    const recorder::CallSeen* const wait = recorder::wait_of(seen);
+    return wait == nullptr ? std::nullopt : std::optional(*wait);
+  };
+  return recorder::circle_of_messages(world[static_cast<std::size_t>(group.rank())], wait_of);
+}
+
+/// Returns the failure of a call whose deadline has passed. Ranks that wait for each other are told as such: none of them is to blame alone.
+Failure deadline_passed(const Group& group, const Task& task, const WaitCheck& wait, std::vector<int> waiting) {
+  const std::string circle = waiting.empty() || task.any_will_do() ? std::string() : circle_of(group);
+  const std::string remark = task.remark();
+  std::string text = fmt::format("{} was not done within {} ms", call_name(wait.operation, wait.sequence), wait.deadline.timeout().count());
+  if (!circle.empty() && remark.empty()) text += "; " + circle;
+  else
+    text += fmt::format("; waiting for {}", ranks_text(group.coordination(), waiting)) + (remark.empty() ? "" : "; " + remark) +
+            doings(group.coordination(), waiting);
+  const bool is_nobodys = waiting.empty() || task.any_will_do() || (!circle.empty() && remark.empty());
+  return Failure{.kind = Failure::Kind::timeout,
+                 .cause = {},
+                 .culprit = is_nobodys ? -1 : waiting.front(),
+                 .missing = std::move(waiting),
+                 .message = std::move(text),
+                 .reporter = group.rank()};
 }
 
 }  // namespace
@@ -44,30 +89,31 @@ std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
   constexpr auto tell_after = std::chrono::milliseconds(500);
   std::vector<int> waiting = task.waiting_for();
   group.record_wait(record, waiting);
-  auto failure = group.coordination().look_for_failures(waiting, task.any_will_do());
+  const bool was_sound = !group.coordination().failure();
+  const auto patience = coordination::patience_of_call(deadline.elapsed(), deadline.timeout());
+  auto failure = group.coordination().look_for_failures(waiting, task.any_will_do(), patience);
   while (failure) {
     // A rank that did its part of the call and left, after it was counted among these, is not waited for any more.
     std::vector<int> now = task.waiting_for();
-    if (now == waiting) return failure;
+    if (now == waiting) {
+      // It may have sent something else before it left.
+      if (const std::string remark = was_sound ? task.remark() : std::string(); !remark.empty()) failure->message += "; " + remark;
+      return failure;
+    }
     waiting = std::move(now);
-    failure = group.coordination().look_for_failures(waiting, task.any_will_do());
+    failure = group.coordination().look_for_failures(waiting, task.any_will_do(), patience);
   }
   if (deadline.elapsed() > tell_after) {
     group.coordination().tell_whereabouts(waiting,
                                           [&] { return recorder::whereabouts_of(recorder::RecordReader(group.recorder().memory()).read()); });
   }
-  if (deadline.passed()) {
-    return Failure{.kind = Failure::Kind::timeout,
-                   .cause = {},
-                   .culprit = waiting.empty() || task.any_will_do() ? -1 : waiting.front(),
-                   .missing = waiting,
-                   .message = fmt::format("{} was not done within {} ms; waiting for {}{}", call_name(operation, sequence),
-                                          deadline.timeout().count(), ranks_text(waiting), doings(group.coordination(), waiting))};
-  }
+  if (deadline.passed()) return deadline_passed(group, task, *this, std::move(waiting));
   if (!warned && deadline.elapsed() > warn_after) {
     warned = true;
-    base::warn(fmt::format("{} on group {} has been waiting for {} for {} s{}", call_name(operation, sequence), group.name(), ranks_text(waiting),
-                           warn_after.count(), doings(group.coordination(), waiting)));
+    const std::string remark = task.remark();
+    base::warn(fmt::format("{} on group {} has been waiting for {} for {} s{}{}{}", call_name(operation, sequence), group.name(),
+                           ranks_text(group.coordination(), waiting), warn_after.count(), remark.empty() ? "" : "; ", remark,
+                           doings(group.coordination(), waiting)));
   }
   return std::nullopt;
 }

@@ -77,8 +77,8 @@ void group::call_back(const std::function<void()>& callback) noexcept {
 }
 
 namespace {
-void check_process() {
-  if (group::in_forked_child()) throw NotInitialized("this process was forked from the one that started the operation", {.operation = "wait"});
+void check_process(const char* operation) {
+  if (group::in_forked_child()) throw NotInitialized("this process was forked from the one that started the operation", {.operation = operation});
 }
 }  // namespace
 
@@ -95,7 +95,7 @@ void detail::WorkState::order_stream() {
 
 void Work::wait() {
   if (state_ == nullptr) return;
-  check_process();
+  check_process("wait");
   state_->progress->wait(*state_);
   if (auto error = this->error()) std::rethrow_exception(error);
   state_->order_stream();
@@ -103,11 +103,17 @@ void Work::wait() {
 
 bool Work::wait_for(std::chrono::milliseconds timeout) {
   if (state_ == nullptr) return true;
-  check_process();
+  check_process("wait");
   const base::Deadline deadline(timeout);
   if (!state_->progress->wait_until([&] { return is_settled(); }, deadline)) return false;
   if (auto error = this->error()) std::rethrow_exception(error);
   return true;
+}
+
+bool Work::cancel() {
+  if (state_ == nullptr || is_settled()) return false;
+  check_process("cancel");
+  return state_->progress->cancel(*state_);
 }
 
 // A program that asks again and again counts on somebody else to advance the operation.

@@ -5,6 +5,7 @@
 #include "kernels/reduce_ops.h"
 #include "kernels/scalar.h"
 #include "kernels/vector.h"
+#include "unisono/detail/floating_point.h"
 #include "unisono/error.h"
 
 namespace unisono::kernels {
@@ -38,6 +39,7 @@ void reduce(void* out, const void* const* inputs, std::size_t fan_in, std::size_
     if (out != inputs[0]) std::memcpy(out, inputs[0], count * size_of(dtype));
     return;
   }
+  const detail::FixedFloatingPoint fixed;
   if (!reduce_vector(out, inputs, fan_in, count, {dtype, op, divisor})) reduce_scalar(out, inputs, fan_in, count, dtype, op, divisor);
 }
 

@@ -109,7 +109,9 @@ void Attempt::round() {
   parts_.console.flush();
 }
 
-void Attempt::observe_ends() {
+/// Notes the ranks that have ended. `request`: the signal by which the job has just been asked to end. Slurm sends it to the ranks as well, and one
+/// that it has ended before its launcher saw it has not failed.
+void Attempt::observe_ends(std::optional<int> request) {
   for (std::size_t i = 0; i < children_.size(); ++i) {
     if (!is_alive(i)) continue;
     siginfo_t info{};
@@ -123,7 +125,8 @@ void Attempt::observe_ends() {
     end.is_taken = taken;
     end.code = info.si_status;
     end.dumped_core = info.si_code == CLD_DUMPED;
-    end.ended_by_launcher = told_to_end_ || asked_as_outsider_[i];
+    const bool was_requested = request && end.how == How::signaled && info.si_status == *request;
+    end.ended_by_launcher = told_to_end_ || asked_as_outsider_[i] || was_requested;
     // The kernel may have killed the rank before the launcher's signal reached it.
     end.out_of_memory = end.how == How::signaled && end.code == SIGKILL && phase_ < Phase::killed && memory_events_.take_kill();
     if (end.out_of_memory) end.ended_by_launcher = false;
@@ -208,7 +211,7 @@ std::vector<recorder::RankSeen> Attempt::records() const {
 }
 
 const std::deque<std::string>& Attempt::last_lines(int rank) const {
-  static const std::deque<std::string> none;
+  static const auto& none = *new const std::deque<std::string>;
   const int local = rank - first_rank_;
   if (local < 0 || local >= parts_.options.ranks) return none;
   return output_.unseen_last_lines(static_cast<std::size_t>(local));

@@ -54,6 +54,9 @@ struct JobParts {
 /// that shares no group with the failed one learns nothing: it is asked to end after two seconds, or after the grace if that is shorter. Ctrl-C leads
 /// to "asked to end" at once, a second one to "killed". Dead ranks stay unreaped until the end, which keeps their numbers, so that a signal to their
 /// process groups cannot reach other processes.
+///
+/// A request to end goes to the process of a rank alone: it may need its helpers (workers that load data) until its work is kept, and ends them
+/// itself. What a terminal sends to a process group (Ctrl-C, Ctrl-\) goes to the group, as do SIGKILL and all that stops and resumes.
 class Attempt {
  public:
   Attempt(const JobParts& parts, int number);
@@ -116,10 +119,11 @@ class Attempt {
   void round();
   void advance();
   void advance_leftovers();
+  std::chrono::milliseconds time_of_leftovers() const;
   void finish();
   void keep_records() const;
   void keep_record(std::size_t index) const;
-  void observe_ends();
+  void observe_ends(std::optional<int> request = {});
   void note_end(const std::string& name, const std::string& how);
   void note_failure(const RankEnd& end);
   /// Says that a rank has failed, and how long the others have.
@@ -136,6 +140,8 @@ class Attempt {
   std::string status_of(int rank);
   std::vector<pid_t> process_groups() const;
   void signal_groups(int signal);
+  void signal_ranks(int signal);
+  void ask_rank_to_end(std::size_t index, int signal);
   void ask_to_end(int signal);
   void kill_all();
   void handle_signals();
@@ -188,6 +194,8 @@ class Attempt {
   bool leaves_ = false;
   bool restart_follows_ = false;
   bool told_to_end_ = false;
+  std::optional<int> asked_with_;                  ///< the signal by which all ranks were asked to end last
+  std::optional<base::Deadline> grace_of_ending_;  ///< begun with it
   bool failure_is_new_ = false;
   std::string new_failure_;         ///< such as "rank 2 exited with code 1"
   std::optional<int> failed_rank_;  ///< the rank of new_failure_, if it is on this host

@@ -6,6 +6,7 @@
 #include <csignal>
 
 #include "launch/attempt.h"
+#include "launch/pidfd.h"
 
 namespace unisono::launcher {
 
@@ -32,8 +33,14 @@ void Attempt::hear_other_nodes() {
   if (!trouble || (!any_alive() && !restart_is_due())) return;
   if (trouble->kind == Trouble::Kind::interrupt) {
     parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + parts_.nodes->name_of(trouble->node), Topic::interrupt);
+    if (parts_.signals != nullptr) parts_.signals->note_request(trouble->signal);
     begin_ending(trouble->signal);
     return;
+  }
+  if (trouble->kind == Trouble::Kind::displaced) {  // the other job uses what this one's ranks write
+    parts_.console.say(trouble->how + "; all are ended", Topic::failing);
+    if (is_elastic()) cancel_restarts();
+    return ask_to_end(SIGTERM);
   }
   if (trouble->kind == Trouble::Kind::too_few) return fail_elastic(trouble->how, trouble->rank);
   const bool lost = trouble->kind == Trouble::Kind::lost;
@@ -81,8 +88,7 @@ void Attempt::ask_outsiders_to_end() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
     if (!is_alive(i) || !is_outsider(i)) continue;
     asked_as_outsider_[i] = true;
-    ::kill(-children_[i].pid, SIGTERM);
-    ::kill(-children_[i].pid, SIGCONT);  // a stopped process handles SIGTERM only after SIGCONT
+    ask_rank_to_end(i, SIGTERM);
   }
 }
 
@@ -165,11 +171,27 @@ void Attempt::signal_groups(int signal) {
   }
 }
 
+void Attempt::signal_ranks(int signal) {
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (is_alive(i)) signal_pidfd(children_[i].pidfd, signal);
+  }
+}
+
+void Attempt::ask_rank_to_end(std::size_t index, int signal) {
+  const pid_t group = children_[index].pid;
+  if (signal == SIGINT || signal == SIGQUIT) ::kill(-group, signal);
+  else signal_pidfd(children_[index].pidfd, signal);
+  ::kill(-group, SIGCONT);  // a stopped process handles SIGTERM only after SIGCONT
+}
+
 void Attempt::ask_to_end(int signal) {
   observe_ends();  // a rank that is dead by now was not ended by us
   told_to_end_ = true;
-  signal_groups(signal);
-  signal_groups(SIGCONT);  // a stopped process handles SIGTERM only after SIGCONT
+  asked_with_ = signal;
+  grace_of_ending_.emplace(parts_.options.grace);
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (is_alive(i)) ask_rank_to_end(i, signal);
+  }
   enter(Phase::asked, parts_.options.grace);
 }
 
@@ -178,6 +200,15 @@ void Attempt::kill_all() {
   told_to_end_ = true;
   signal_groups(SIGKILL);
   enter(Phase::killed, std::clamp(parts_.options.grace, shortest_kill_time, longest_kill_time));
+}
+
+/// A process that the signal has ended at once was a wrapper (a shell, conda run), as far as one can tell: what it has left is the program, which has
+/// what is left of the grace.
+milliseconds Attempt::time_of_leftovers() const {
+  const bool was_wrapper = asked_with_ && std::ranges::any_of(ends_, [&](const RankEnd& end) {
+                             return end.ended_by_launcher && end.how == RankEnd::How::signaled && end.code == *asked_with_;
+                           });
+  return was_wrapper ? std::max(leftover_time, grace_of_ending_->left()) : leftover_time;
 }
 
 void Attempt::advance_leftovers() {
@@ -199,7 +230,7 @@ void Attempt::advance_leftovers() {
       leftover.send(SIGTERM);
       leftover.send(SIGCONT);
     }
-    enter(Phase::leftovers_asked, leftover_time);
+    enter(Phase::leftovers_asked, time_of_leftovers());
   } else if (phase_ < Phase::leftovers_killed) {
     for (const auto& leftover : leftovers_) leftover.send(SIGKILL);
     enter(Phase::leftovers_killed, 2 * leftover_time);
@@ -220,7 +251,9 @@ void Attempt::handle_signal(int signal) {
     parts_.console.resize();
     if (parts_.status_line != nullptr) parts_.status_line->look_soon();
   }
-  if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end() || signal == SIGCONT || signal == SIGWINCH) {
+  if (std::find(forwarded.begin(), forwarded.end(), signal) != forwarded.end()) {
+    signal_ranks(signal);  // its helpers know nothing of it, and would end
+  } else if (signal == SIGCONT || signal == SIGWINCH) {
     signal_groups(signal);
   } else if (signal == SIGTSTP) {
     signal_groups(SIGTSTP);
@@ -241,8 +274,8 @@ void Attempt::interrupt(int signal) {
     }
     return;
   }
-  observe_ends();
-  const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed(); });
+  observe_ends(signal);
+  const bool failed_before = std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& end) { return end.failed() && !end.ended_by_launcher; });
   if (!failed_before) interrupted_first_ = true;
   leaves_ = parts_.nodes != nullptr && parts_.nodes->is_left_by(signal);
   if (leaves_) {

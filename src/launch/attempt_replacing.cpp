@@ -196,8 +196,7 @@ void Attempt::end_those_left_out() {
     RankPlace& place = places_[i];
     if (!place.patience) {
       parts_.console.say(fmt::format("the others go on without rank {} (pid {}), which is ended", ends_[i].rank, ends_[i].pid), Topic::failing);
-      ::kill(-children_[i].pid, SIGTERM);
-      ::kill(-children_[i].pid, SIGCONT);  // a stopped process handles SIGTERM only after SIGCONT
+      ask_rank_to_end(i, SIGTERM);
       place.patience.emplace(parts_.options.grace);
     } else if (place.patience->passed()) {
       ::kill(-children_[i].pid, SIGKILL);

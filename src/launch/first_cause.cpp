@@ -40,6 +40,16 @@ std::optional<int> blamed_rank(const RankEnd& end) {
   return culprit;
 }
 
+std::string text_of_failure(const RankEnd& end) {
+  std::istringstream fields(end.status);
+  std::string word, text;
+  int culprit = 0;
+  if (!(fields >> word >> culprit) || word != "poisoned") return {};
+  fields.get();
+  std::getline(fields, text, '\0');
+  return text;
+}
+
 bool is_consequence(const RankEnd& end) {
   if (!end.status.starts_with("poisoned")) return false;
   return blamed_rank(end) != end.rank;  // a rank that gives up by itself blames itself
@@ -69,15 +79,35 @@ std::optional<MismatchSeen> fatal_mismatch(std::span<const RankEnd> ends) {
   return culprit != ends.end() && culprit->failed() && mismatch_of(*culprit) ? most : std::nullopt;
 }
 
-std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
-  if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit >= 0) {
-    const auto culprit = std::ranges::find(ends, mismatch->culprit, &RankEnd::rank);
-    if (!culprit->ended_by_launcher) return static_cast<std::size_t>(culprit - ends.begin());
-  }
-  std::map<int, int> votes;
+namespace {
+
+using Votes = std::map<int, int>;  // by rank: how many others name it as the culprit
+
+Votes votes_of(std::span<const RankEnd> ends) {
+  Votes votes;
   for (const auto& end : ends) {
     if (const auto culprit = blamed_rank(end); culprit && *culprit != end.rank) ++votes[*culprit];
   }
+  return votes;
+}
+
+/// Returns the rank that the others name most. Where that one names another, the cause lies further on; a circle has none.
+std::optional<std::size_t> named_by_others(std::span<const RankEnd> ends, const Votes& votes) {
+  if (votes.empty()) return std::nullopt;
+  int rank = std::ranges::max_element(votes, {}, [](const auto& entry) { return entry.second; })->first;
+  for (std::size_t steps = 0; steps < ends.size(); ++steps) {
+    const auto end = std::ranges::find(ends, rank, &RankEnd::rank);
+    if (end == ends.end() || end->is_survived) return std::nullopt;
+    if (!is_consequence(*end)) return static_cast<std::size_t>(end - ends.begin());
+    const auto culprit = blamed_rank(*end);
+    if (!culprit) return std::nullopt;
+    rank = *culprit;
+  }
+  return std::nullopt;
+}
+
+/// Returns the rank that failed first by itself, or a consequence where there is nothing else.
+std::optional<std::size_t> first_to_fail(std::span<const RankEnd> ends, const Votes& votes) {
   std::optional<std::size_t> best;
   std::tuple<bool, int, bool, int> best_key;
   for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -92,6 +122,26 @@ std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
     }
   }
   return best;
+}
+
+}  // namespace
+
+std::optional<std::size_t> first_cause(std::span<const RankEnd> ends) {
+  if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit >= 0) {
+    const auto culprit = std::ranges::find(ends, mismatch->culprit, &RankEnd::rank);
+    if (!culprit->ended_by_launcher) return static_cast<std::size_t>(culprit - ends.begin());
+  }
+  const Votes votes = votes_of(ends);
+  const auto first = first_to_fail(ends, votes);
+  if (!first || !is_consequence(ends[*first])) return first;
+  const auto named = named_by_others(ends, votes);
+  return named ? named : first;
+}
+
+int exit_code_of_job(std::span<const RankEnd> ends, std::size_t cause) {
+  if (!is_only_named(ends[cause])) return ends[cause].exit_code();
+  const auto first = first_to_fail(ends, votes_of(ends));
+  return first ? ends[*first].exit_code() : 1;
 }
 
 std::optional<std::size_t> first_cause_of_elastic(std::span<const RankEnd> ends, int least_ranks, bool were_too_few) {

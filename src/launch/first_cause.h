@@ -33,6 +33,7 @@ struct RankEnd {
   bool is_well = false;                ///< in a job that goes on without lost ranks: a member that has ended well
   int order = 0;                       ///< 0 for the first rank seen to end
   int waited = -1;                     ///< thousandths of its time since it joined in which it has waited for others; -1: not known
+  std::uint64_t calls = 0;             ///< that it has made; 0: not known, as on other hosts
   std::string status = {};             ///< last value of unisono/status/<rank>, see above
 
   bool failed() const { return how == How::signaled || (how == How::exited && (code != 0 || left_without_finalize)); }
@@ -64,16 +65,26 @@ inline bool is_in_no_group(std::string_view status) { return status.empty(); }
 /// Tells whether the rank is in a sound group that it has not left by finalize.
 inline bool has_not_finalized(std::string_view status) { return status == "initialized" || status == "shrunk"; }
 
+/// Returns the text of a "poisoned …" status; empty for another one.
+std::string text_of_failure(const RankEnd& end);
+
+/// Tells whether the rank is the cause only because the others name it: it has not failed by itself, but was ended with the job, or has ended well.
+inline bool is_only_named(const RankEnd& cause) { return !cause.failed() || cause.ended_by_launcher; }
+
 /// Returns the rank that failed first, as index into `ends`; nothing where no rank failed of its own accord.
 ///
 /// A rank that failed because another poisoned its group is a consequence, however it ended (an exception nobody catches is SIGABRT). Of the others
 /// the one that most poisoned ranks blame comes first. Then a signal comes before an exit code, because a core file takes time to write and peers
-/// that noticed the loss may end earlier. Then the first that was seen to end counts. If all of it comes from a Mismatch, the rank that differs from
-/// the most is the cause; where there is none, the first that was seen to end stands for all, see fatal_mismatch.
+/// that noticed the loss may end earlier. Then the first that was seen to end counts. Where there are consequences only, the cause is the rank that
+/// they name, however it ended: a rank that hung is ended by the launcher. If all of it comes from a Mismatch, the rank that differs from the most is
+/// the cause; where there is none, the first that was seen to end stands for all, see fatal_mismatch.
 std::optional<std::size_t> first_cause(std::span<const RankEnd> ends);
 
 /// The same for a job that goes on without lost ranks: nothing where at least `least_ranks` have ended well, unless it was ended because too few were
 /// left. A loss that the others have survived is the cause only where there is no other.
 std::optional<std::size_t> first_cause_of_elastic(std::span<const RankEnd> ends, int least_ranks, bool were_too_few);
+
+/// Returns the exit code of a job with this first cause: the cause's own, or, where it is only named, that of the rank that was seen to fail first.
+int exit_code_of_job(std::span<const RankEnd> ends, std::size_t cause);
 
 }  // namespace unisono::launcher

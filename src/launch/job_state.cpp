@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "launch/supervisor.h"
 #include "recorder/ticks.h"
 
@@ -35,9 +36,9 @@ bool is_one_of(std::uint8_t value, auto last) { return value <= static_cast<std:
 
 std::optional<recorder::CallSeen> get_call(base::ByteReader& bytes, std::uint64_t now) {
   recorder::CallSeen call;
-  call.operation = bytes.text();
-  call.group = bytes.text();
-  call.place = bytes.text();
+  call.operation = base::printable(bytes.text());
+  call.group = base::printable(bytes.text());
+  call.place = base::printable(bytes.text());
   const auto kind = bytes.get<std::uint8_t>(), state = bytes.get<std::uint8_t>(), dtype = bytes.get<std::uint8_t>();
   call.kind = static_cast<Operation>(kind);
   call.state = static_cast<recorder::CallState>(state);
@@ -92,8 +93,8 @@ std::optional<RankFacts> get_rank(base::ByteReader& bytes, const JobSeen& job, s
   record.waited = bytes.get<std::uint64_t>();
   record.began = time_of(bytes.get<std::uint64_t>(), now);
   record.program_waits_since = time_of(bytes.get<std::uint64_t>(), now);
-  record.program = bytes.text();
-  record.failure = bytes.text();
+  record.program = base::printable(bytes.text());
+  record.failure = base::printable(bytes.text());
   if (bytes.get<std::uint8_t>() != 0) {
     auto call = get_call(bytes, now);
     if (!call) return std::nullopt;
@@ -119,8 +120,8 @@ std::optional<JobSeen> decode_job(std::string_view text) {
   if (bytes.text() != magic) return std::nullopt;
   const std::uint64_t now = recorder::steady_ns();
   JobSeen seen;
-  seen.job = bytes.text();
-  seen.host = bytes.text();
+  seen.job = base::printable(bytes.text());
+  seen.host = base::printable(bytes.text());
   seen.node = bytes.get<std::int32_t>();
   seen.world_size = bytes.get<std::int32_t>();
   seen.restarts = bytes.get<std::int32_t>();

@@ -22,7 +22,7 @@ std::string architecture(const std::string& file) {
 /// Tells whether the loader accepts our library. It would print a message for a library of another architecture, once for each process.
 bool can_load(const std::string& program) {
   const std::string other = architecture(program);
-  static const std::string own = architecture("/proc/self/exe");
+  static const auto& own = *new const std::string(architecture("/proc/self/exe"));
   return other.empty() || other == own;
 }
 
@@ -35,7 +35,7 @@ void append(EnvironmentBlock& environment, std::string_view name, const std::str
 
 void write_line_by_line(EnvironmentBlock& environment, int pipe, const std::string& program) {
   if (!environment.has("PYTHONUNBUFFERED")) environment.set("PYTHONUNBUFFERED", 1);
-  static const std::string library = find_helper("libunisono-lines.so");
+  static const auto& library = *new const std::string(find_helper("libunisono-lines.so"));
   struct stat about {};
   // LD_PRELOAD separates libraries by colons and blanks, without quoting.
   if (library.empty() || library.find_first_of(": ") != std::string::npos || ::fstat(pipe, &about) != 0) return;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "base/version.h"
 #include "launch/standstill.h"
 
@@ -17,25 +18,14 @@ namespace {
 
 constexpr std::string_view uncounted_name = "others";
 
-/// Returns the bytes of the character of UTF-8 that the text begins with; 0 where it begins with none.
-std::size_t character_at(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t size = byte(0) < 0x80 ? 1 : byte(0) >> 5 == 0x6 ? 2 : byte(0) >> 4 == 0xE ? 3 : byte(0) >> 3 == 0x1E ? 4 : 0;
-  if (size == 0 || size > text.size()) return 0;
-  for (std::size_t i = 1; i < size; ++i) {
-    if (byte(i) >> 6 != 0x2) return 0;
-  }
-  return size;
-}
-
-/// Returns the value of a label as the format writes it. A name that was cut in the middle of a character loses what is left of that.
+/// Returns the value of a label as the format writes it. A name that was cut in the middle of a character has '?' for what is left of that.
 std::string escaped(std::string_view text) {
   std::string result;
   while (!text.empty()) {
-    const std::size_t size = character_at(text);
-    if (size == 0) result += '?';
+    const std::size_t size = base::character_at(text);
+    if (text[0] == '\n') result += "\\n";
+    else if (size == 0) result += '?';
     else if (text[0] == '\\' || text[0] == '"') result.append("\\").append(text.substr(0, 1));
-    else if (text[0] == '\n') result += "\\n";
     else result += text.substr(0, size);
     text.remove_prefix(std::max<std::size_t>(size, 1));
   }

@@ -102,7 +102,8 @@ std::optional<Trouble> Nodes::take_trouble() {
   const std::lock_guard lock(mutex_);
   if (!trouble_ || trouble_taken_) return std::nullopt;
   trouble_taken_ = true;
-  return trouble_->node == node_ && trouble_->kind != Trouble::Kind::lost ? std::nullopt : trouble_;
+  const bool is_of_all = trouble_->kind == Trouble::Kind::lost || trouble_->kind == Trouble::Kind::displaced;
+  return trouble_->node == node_ && !is_of_all ? std::nullopt : trouble_;
 }
 
 std::optional<Trouble> Nodes::first_trouble() {
@@ -152,10 +153,12 @@ void Nodes::beat() {
       {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, std::min<std::chrono::milliseconds>(silence_ / 4, longest_pause_of_beats),
-                          [&] { return stop_ || !to_tell_.empty(); });
+                          [&] { return stop_ || (attempt_ >= 0 && !to_tell_.empty()); });
         if (stop_) return;
-        telling.swap(to_tell_);
-        if (attempt_ >= 0) place = attempt_key("trouble");
+        if (attempt_ >= 0) {
+          telling.swap(to_tell_);
+          place = attempt_key("trouble");
+        }
       }
       for (const Trouble& trouble : telling) store_->compare_set(place, "", trouble.text());
       store_->set(key("beat", node_), std::to_string(number));

@@ -28,11 +28,11 @@ namespace unisono::launcher {
 
 /// A report of one launcher that makes the others end their ranks, too.
 struct Trouble {
-  enum class Kind { failure, interrupt, lost, too_few };
+  enum class Kind { failure, interrupt, lost, too_few, displaced };
   Kind kind = Kind::failure;
   int node = 0;
   int rank = 0;          ///< failure: the rank; lost: the first one of the lost node; too_few: the rank that was lost last
-  std::string how = {};  ///< failure: "exit 7", "signal 9"; too_few: a sentence
+  std::string how = {};  ///< failure: "exit 7", "signal 9"; too_few, displaced: a sentence
   int signal = 0;        ///< interrupt: its number
   std::string text() const;
   static std::optional<Trouble> parse(const std::string& text);
@@ -106,7 +106,7 @@ class Nodes {
   void close();
   /// Returns which hosts have come and gone since the last call, as sentences.
   std::vector<std::string> take_news();
-  /// Returns the first trouble of another node, or that the others have taken this one for lost; once in an attempt.
+  /// Returns the first trouble of another node, that the others have taken this one for lost, or that the job has lost its place; once in an attempt.
   std::optional<Trouble> take_trouble();
   /// Reports that this node's ranks have ended.
   void end(const std::vector<RankEnd>& ends);

@@ -42,6 +42,12 @@ std::string secret_of(const JobOptions& options) {
   return said.value_or("");
 }
 
+/// Each launcher that is not told its number takes itself for host 0.
+[[noreturn]] void refuse_missing_number(const InvalidArgument& error) {
+  throw InvalidArgument(fmt::format("--node-rank is missing, so this launcher is host 0; {}", error.message()),
+                        info("the launcher of host 0 runs where --master-addr is, and the others get --node-rank 1, 2, …"));
+}
+
 /// Writes to standard error directly, because the console does not exist before the launchers have met.
 void say_waiting(const JobOptions& options, const std::string& text) {
   if (options.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
@@ -80,8 +86,9 @@ void Nodes::meet(const JobOptions& options) {
     token = store::token_for(addresses, secret_, {});
     try {
       listening = options.listening ? std::move(*options.listening) : store::listen_on(addresses);
-    } catch (const InvalidArgument&) {
+    } catch (const InvalidArgument& error) {
       // Hosts without numbers are told apart by the address: it is that of host 0.
+      if (!is_open_ && !options.node_rank_is_said) refuse_missing_number(error);
       if (!is_open_ || !options.any_node_rank) throw;
       node_ = 1;
     }

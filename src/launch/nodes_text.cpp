@@ -73,7 +73,7 @@ std::optional<Trouble> Trouble::parse(const std::string& text) {
   Trouble trouble;
   int kind = -1;
   fields >> kind >> trouble.node >> trouble.rank >> trouble.signal;
-  if (!fields || kind < 0 || kind > static_cast<int>(Kind::too_few)) return std::nullopt;
+  if (!fields || kind < 0 || kind > static_cast<int>(Kind::displaced)) return std::nullopt;
   trouble.kind = static_cast<Kind>(kind);
   fields.get();
   std::getline(fields, trouble.how);

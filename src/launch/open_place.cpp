@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "launch/host.h"
 #include "unisono/error.h"
 
@@ -36,6 +37,12 @@ std::string why_unreachable(const ToldAddress& told, const Deadline& deadline) {
   const auto address = base::resolve(told.host, static_cast<std::uint16_t>(told.port)).front();
   const auto opened = base::try_connect(address, Deadline(std::min(deadline.left(), connect_time)));
   return opened.fd ? "" : fmt::format("{}: {}", base::describe(address), base::error_text(opened.error));
+}
+
+/// Tells whether the address is loopback of another host: here it leads to this one, where something else may listen.
+bool is_loopback_elsewhere(const Record& zero, const ToldAddress& told) {
+  const bool is_elsewhere = base::network_of(zero.member.machine) != base::network_of(base::machine_id());
+  return is_elsewhere && base::resolve(told.host, 0).front().is_loopback();
 }
 
 }  // namespace
@@ -89,7 +96,7 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     if (!zero && claim != Claim::never) {
       if (store_->compare_set(zero_key(number), "", own_) != own_) continue;
       refuse_beside_fixed(zero_key(number));
-      return {.is_own = true, .seat = zero_key(number), .address = address_key(number)};
+      return {.is_own = true, .seat = zero_key(number), .claim = own_, .address = address_key(number)};
     }
     if (zero && claim == Claim::only_this) {
       throw InvalidArgument(
@@ -106,7 +113,11 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     missing = name + " has not told its address";
     const auto told = await(address_key(number), deadline);
     if (!told) continue;
-    const std::string why = why_unreachable(decode_address(*told), deadline);
+    const ToldAddress address = decode_address(*told);
+    const std::string why =
+        is_loopback_elsewhere(*zero, address)
+            ? fmt::format("{}:{}: it is loopback of that host, where UNISONO_INTERFACE chooses another", address.host, address.port)
+            : why_unreachable(address, deadline);
     if (why.empty()) return {.address = *told};
     missing = fmt::format("{} has told an address at which it cannot be reached ({})", name, why);
     ::poll(nullptr, 0, static_cast<int>(std::min(deadline.left(), pause_of_connects).count()));

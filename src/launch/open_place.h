@@ -36,6 +36,7 @@ class OpenPlace {
   struct HostZero {
     bool is_own = false;       ///< this launcher has claimed it, and tells its address
     std::string seat = {};     ///< is_own: set to `left` when the job is over
+    std::string claim = {};    ///< is_own: what stands there until then
     std::string address = {};  ///< is_own: the key of the address; else the address, at which somebody listens
   };
   /// Finds host 0, or becomes it. Throws InvalidArgument where the place or its host 0 is another launcher's, Timeout where no host 0 comes, tells

@@ -1,31 +1,17 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <typeinfo>
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/thrown.h"
 
 namespace unisono::launcher {
 
-/// Returns the type's name without our namespace, as its user writes it.
-std::string readable(const std::type_info& type);
-
-/// An exception in the form in which it leaves its process.
-struct Thrown {
-  std::string type = {};     ///< "InvalidArgument", "std::out_of_range"
-  std::string message = {};  ///< what(); empty where it is no std::exception
-  bool of_peer = false;      ///< a PeerFailed or nested around one: the consequence of another rank's failure
-  int culprit = -1;          ///< the rank blamed by an Error; -1: none
-
-  static Thrown describe(const std::exception_ptr& error);
-  std::string text() const { return message.empty() ? type : type + ": " + message; }
-};
+using base::Thrown;
 
 /// The result of a forked rank for its parent: the bytes its function returned, or what it threw. It lies in memory shared by both, so that a result
 /// of any size can be written while nobody reads. A rank that ends early leaves it empty.

@@ -237,7 +237,7 @@ std::vector<int> OutputMultiplexer::descriptors() const {
 }
 
 const std::deque<std::string>& OutputMultiplexer::unseen_last_lines(std::size_t rank) const {
-  static const std::deque<std::string> none;
+  static const auto& none = *new const std::deque<std::string>;
   const Channel& error = channels_[2 * rank + 1];
   const Channel& channel = error.stream.tail().empty() ? channels_[2 * rank] : error;
   const bool same_place = channel.sink == &console_->err() || (channel.sink->is_terminal() && console_->err().is_terminal());

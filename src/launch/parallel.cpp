@@ -5,7 +5,8 @@
 #include "engines/registry.h"
 #include "base/environment.h"
 #include "base/log.h"
-#include "launch/outcome.h"
+#include "base/thrown.h"
+#include "unisono/detail/ending.h"
 #include "unisono/launch.h"
 
 namespace unisono {
@@ -109,14 +110,15 @@ const SpawnOptions* Parallel::spawns() const noexcept { return state_->processes
 void Parallel::within(const std::type_info& function, const std::function<void()>& body) {
   if (state_->speaks) {
     const int n = state_->processes ? state_->processes->nproc_per_node : world_size();
-    say(fmt::format("{} '{}' in {} processes", state_->processes ? "Start" : "Run", launcher::readable(function), n));
+    say(fmt::format("{} '{}' in {} processes", state_->processes ? "Start" : "Run", base::readable(function), n));
   }
   try {
     body();
   } catch (...) {
     // The other ranks may wait in a call that this rank will never make.
-    if (state_->context && is_initialized()) {
-      world().abort(launcher::Thrown::describe(std::current_exception()).text());
+    if (state_->context) {
+      const auto thrown = base::Thrown::describe(std::current_exception());
+      detail::give_up("gave up: " + thrown.text(), thrown.blamed);
     }
     throw;
   }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file_of_own.h"
 #include "launch/program.h"
 
 namespace unisono::launcher {
@@ -30,7 +31,7 @@ std::string time_of_day() {
 
 RankLog::RankLog(const std::string& directory, int rank, int attempt) {
   path_ = directory + "/rank-" + std::to_string(rank) + (attempt > 0 ? ".attempt-" + std::to_string(attempt) : "") + ".log";
-  file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666));
+  file_.reset(base::open_to_write(path_.c_str(), 0666, O_APPEND));
   if (file_) return;
   const int error = errno;
   if (!is_full_disk(error)) throw StartFailed("cannot write the log file \"" + path_ + "\": " + error_text(error), 1);

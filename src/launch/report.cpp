@@ -43,11 +43,53 @@ std::string hint_of(const RankEnd& end) {
   return "SIGKILL comes from outside: kill -9, a batch system, no memory (dmesg)";
 }
 
+std::string said_of(std::span<const RankEnd> ends, int rank) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends) {
+    if (end.rank != rank && blamed_rank(end) == rank && (first == nullptr || end.order < first->order)) first = &end;
+  }
+  return first == nullptr ? std::string() : text_of_failure(*first);
+}
+
+namespace {
+
+std::string who(const RankEnd& end) {
+  return "rank " + std::to_string(end.rank) + " (pid " + std::to_string(end.pid) + " on " + (end.host.empty() ? base::host_name() : end.host) + ")";
+}
+
+/// Returns the reason that a rank itself has given for its end: "ended with std::runtime_error: no such file". Empty: none.
+std::string own_reason(std::span<const RankEnd> ends, const RankEnd& end) {
+  if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit == end.rank) return mismatch->text;
+  if (blamed_rank(end) != end.rank) return {};
+  std::string text = text_of_failure(end);
+  const std::string name = "rank " + std::to_string(end.rank) + " ";
+  return text.starts_with(name) ? text.substr(name.size()) : text;
+}
+
+/// Returns the sentence about the first cause.
+std::string verdict(std::span<const RankEnd> ends, std::size_t cause) {
+  const RankEnd& first = ends[cause];
+  if (is_only_named(first)) {
+    const std::string said = said_of(ends, first.rank);
+    if (!said.empty()) return who(first) + ": " + said;
+  }
+  const std::string reason = own_reason(ends, first);
+  return who(first) + " " + first.describe() + (reason.empty() ? "" : ": " + reason);
+}
+
+/// Returns why the job has ended where no rank is to blame: the ranks called different things, or waited for each other. Empty: a rank is.
+std::string nobodys_fault(std::span<const RankEnd> ends, std::size_t cause) {
+  if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit < 0) return mismatch->text;
+  return is_consequence(ends[cause]) && !blamed_rank(ends[cause]) ? text_of_failure(ends[cause]) : std::string();
+}
+
+}  // namespace
+
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines) {
   // The most important line comes last, where the user looks first.
-  if (const auto mismatch = fatal_mismatch(ends); mismatch && mismatch->culprit < 0) {
+  if (const std::string text = nobodys_fault(ends, cause); !text.empty()) {
     console.say("the ranks: " + describe_others(ends, ends.size()));
-    console.shout("first cause: " + mismatch->text);
+    console.shout("first cause: " + text);
     return;
   }
   const RankEnd& first = ends[cause];
@@ -59,8 +101,7 @@ void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t
   }
   if (!alone) console.say((ends.size() == 2 ? "the other: " : "the others: ") + describe_others(ends, cause));
   if (const std::string hint = hint_of(first); !hint.empty()) console.say("hint: " + hint);
-  console.shout("first cause: rank " + std::to_string(first.rank) + " (pid " + std::to_string(first.pid) + " on " +
-                (first.host.empty() ? base::host_name() : first.host) + ") " + first.describe());
+  console.shout("first cause: " + verdict(ends, cause));
 }
 
 }  // namespace unisono::launcher

@@ -15,6 +15,9 @@ namespace unisono::launcher {
 /// end says little by itself, and last the first cause and how it ended. `last_lines` is empty where they are still in view.
 void report_failure(Console& console, std::span<const RankEnd> ends, std::size_t cause, const std::deque<std::string>& last_lines);
 
+/// Returns what the first rank to fail has said of this one, which it names as the culprit; empty: nothing.
+std::string said_of(std::span<const RankEnd> ends, int rank);
+
 /// Returns a possible reason for an end that says little by itself (SIGKILL); empty for others.
 std::string hint_of(const RankEnd& end);
 

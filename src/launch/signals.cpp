@@ -6,11 +6,18 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 
 #include "launch/program.h"
 
 namespace unisono::launcher {
+namespace {
+
+/// A user who means it presses Ctrl-C once more after that time; the processes that signal a job twice do so at once.
+constexpr std::chrono::seconds time_of_a_request{1};
+
+}  // namespace
 
 std::optional<int> parse_signal(std::string_view text) {
   int number = 0;
@@ -26,7 +33,7 @@ std::optional<int> parse_signal(std::string_view text) {
   return std::nullopt;
 }
 
-SignalScope::SignalScope(std::span<const int> signals) {
+SignalScope::SignalScope(std::span<const int> signals, std::span<const int> forwarded) : forwarded_(forwarded.begin(), forwarded.end()) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : signals) sigaddset(&set, signal);
@@ -51,9 +58,23 @@ SignalScope::~SignalScope() {
 
 std::optional<int> SignalScope::next() {
   signalfd_siginfo info{};
-  const auto got = ::read(fd_.get(), &info, sizeof info);
-  if (got != static_cast<ssize_t>(sizeof info)) return std::nullopt;
-  return static_cast<int>(info.ssi_signo);
+  while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const auto signal = static_cast<int>(info.ssi_signo);
+    if (!is_repeated(signal)) return signal;
+  }
+  return std::nullopt;
+}
+
+void SignalScope::note_request(int signal) {
+  requested_ = signal;
+  requested_at_ = base::Clock::now();
+}
+
+bool SignalScope::is_repeated(int signal) {
+  if (std::ranges::find(ending_signals, signal) == ending_signals.end() || std::ranges::find(forwarded_, signal) != forwarded_.end()) return false;
+  if (signal == requested_ && base::Clock::now() - requested_at_ < time_of_a_request) return true;
+  note_request(signal);
+  return false;
 }
 
 KeptChildren::KeptChildren() {

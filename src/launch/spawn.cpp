@@ -16,6 +16,7 @@
 #include "rendezvous/identity.h"
 #include "rendezvous/launcher_store.h"
 #include "rendezvous/url.h"
+#include "unisono/detail/ending.h"
 #include "unisono/launch.h"
 
 namespace unisono {
@@ -130,7 +131,7 @@ int run_rank(const InitOptions& init, const Environment& environment, int local_
         result = body(local_rank);
       } catch (...) {
         const auto thrown = launcher::Thrown::describe(std::current_exception());
-        if (is_initialized()) world().abort(thrown.text());
+        detail::give_up("gave up: " + thrown.text(), thrown.blamed);
         throw;
       }
     }

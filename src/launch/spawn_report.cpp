@@ -60,7 +60,9 @@ void throw_if_failed(const JobResult& result, std::span<const Outcome> outcomes)
 
   const std::size_t cause = cause_of(result, outcomes);
   ends[cause].is_consequence = false;
-  std::string message = fmt::format("rank {} {}", ends[cause].rank, fate(ends[cause]));
+  // A rank that hung, or left early, has nothing to say by itself.
+  const std::string said = outcomes[cause].error() || !is_only_named(result.ends[cause]) ? std::string() : said_of(result.ends, ends[cause].rank);
+  std::string message = fmt::format("rank {}{} {}", ends[cause].rank, said.empty() ? "" : ":", said.empty() ? fate(ends[cause]) : said);
   std::vector<int> consequences;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     if (i == cause || !ends[i].failed) continue;

@@ -9,6 +9,7 @@
 
 #include "launch/system_wait.h"
 #include "launch/waits.h"
+#include "recorder/whereabouts.h"
 
 namespace unisono::launcher {
 namespace {
@@ -141,8 +142,7 @@ Delay mutual_delay(const std::vector<Wait>& circle) {
               .call = *circle.back().call};
   delay.text += links_text(circle);
   const auto sends = [](const Wait& wait) { return wait.call->kind == Operation::send; };
-  if (std::ranges::all_of(circle, sends))
-    delay.advice = "all of them send before they receive, and a message of more than 64 KiB waits for its receiver: use send_recv, or isend";
+  if (std::ranges::all_of(circle, sends)) delay.advice = recorder::advice_for_sends;
   return delay;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <exception>
@@ -49,19 +50,34 @@ base::FileDescriptor connect_to(const std::string& name) {
   return opened.fd && base::peer_is_same_user(opened.fd.get()) ? std::move(opened.fd) : base::FileDescriptor();
 }
 
-std::optional<std::string> read_all(const base::FileDescriptor& fd) {
-  const base::Deadline deadline(time_to_answer);
-  std::string text;
-  std::array<char, 1U << 16> bytes{};
-  while (base::wait_for(fd.get(), POLLIN, deadline)) {
-    const auto got = ::recv(fd.get(), bytes.data(), bytes.size(), 0);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0) return std::nullopt;
-    if (got == 0) return text;
-    text.append(bytes.data(), static_cast<std::size_t>(got));
-    if (text.size() > longest_answer) return std::nullopt;
+/// What a launcher says.
+struct Answer {
+  base::FileDescriptor from = {};  ///< empty: it has said all, or is not listened to any more
+  std::string text = {};
+  bool is_whole = false;
+
+  void take() {
+    std::array<char, 1U << 16> bytes{};
+    const auto got = ::recv(from.get(), bytes.data(), bytes.size(), 0);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got > 0) text.append(bytes.data(), static_cast<std::size_t>(got));
+    is_whole = got == 0;
+    if (got <= 0 || text.size() > longest_answer) from.reset();
   }
-  return std::nullopt;
+};
+
+/// Reads what all of them say until the last one is done, or the time is over: those that are stopped say nothing.
+void read_all(std::vector<Answer>& answers) {
+  const base::Deadline deadline(time_to_answer);
+  const auto is_open = [](const Answer& answer) { return static_cast<bool>(answer.from); };
+  while (std::ranges::any_of(answers, is_open) && !deadline.passed()) {
+    PollSet set;
+    for (Answer& answer : answers) {
+      if (is_open(answer)) set.add(answer.from.get(), POLLIN, [&answer](short) { answer.take(); });
+    }
+    set.wake_at(deadline);
+    set.wait();
+  }
 }
 
 }  // namespace
@@ -116,14 +132,14 @@ void StateServer::answer(const base::FileDescriptor& asking) {
 }
 
 std::vector<std::vector<JobSeen>> ask_launchers() {
-  std::vector<base::FileDescriptor> launchers;
+  std::vector<Answer> answers;
   for (const std::string& name : names_with(fmt::format("unisono-launcher-{}-", ::geteuid()))) {
-    if (auto fd = connect_to(name)) launchers.push_back(std::move(fd));
+    if (auto fd = connect_to(name)) answers.push_back({.from = std::move(fd)});
   }
+  read_all(answers);
   std::vector<std::vector<JobSeen>> all;
-  for (const auto& launcher : launchers) {
-    const auto text = read_all(launcher);
-    auto hosts = text ? decode_hosts(*text) : std::nullopt;
+  for (const Answer& answer : answers) {
+    auto hosts = answer.is_whole ? decode_hosts(answer.text) : std::nullopt;
     if (hosts && !hosts->empty()) all.push_back(std::move(*hosts));
   }
   return all;

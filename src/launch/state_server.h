@@ -32,7 +32,7 @@ class StateServer {
   base::Thread thread_;
 };
 
-/// Returns what each of this user's launchers on this host says of its job; those that do not answer within a time are left out.
+/// Returns what each of this user's launchers on this host says of its job. All are asked at once; those that do not answer within 5 s are left out.
 std::vector<std::vector<JobSeen>> ask_launchers();
 /// Connects with one launcher of this user: what it writes until it closes is for decode_hosts. Returns an empty descriptor where there is none.
 base::FileDescriptor connect_to_launcher(pid_t launcher);

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "base/log.h"
 #include "launch/host.h"
 #include "rendezvous/departure.h"
@@ -76,14 +77,21 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
 void StoreMeeting::meet_fixed(JobOptions& options, const rendezvous::JoinRequest& request, const Deadline& deadline) {
   const auto joined = *rendezvous::join(*store_, request, deadline);
   seat_ = joined.seat;
+  // Each launcher looks: the next job begins where all of them count as dead, and any of them may be the first to wake.
+  look_at_seat_ = [this, next = joined.next] { return store_->try_get(next) ? std::optional(displaced()) : std::nullopt; };
   options.node_rank = joined.rank;
   const std::string key = joined.prefix + "address";
+  bool one_network = true, one_loopback = true;
+  for (const auto& member : joined.members) {
+    one_network = one_network && member.machine == joined.members.front().machine;
+    one_loopback = one_loopback && base::network_of(member.machine) == base::network_of(joined.members.front().machine);
+  }
+  // All of them look, because nobody else would tell them that host 0 has ended.
+  if (!one_loopback) rendezvous::check_for_other_hosts(rendezvous::own_address(options.environment, std::nullopt, false), options.environment);
   if (joined.rank > 0) {
     take_address(options, store_->get(key, deadline.left()));
     return;
   }
-  bool one_network = true;
-  for (const auto& member : joined.members) one_network = one_network && member.machine == joined.members.front().machine;
   offer_address(options, *store_, key, one_network);
 }
 
@@ -96,6 +104,16 @@ void StoreMeeting::meet_open(JobOptions& options, OpenPlace& place, const Deadli
   if (!zero.is_own) return take_address(options, zero.address);
   seat_ = zero.seat;
   offer_address(options, *store_, zero.address, false);  // hosts that come later may be anywhere
+  look_at_seat_ = [this, own = zero.claim] { return store_->compare_set(seat_, "", own) == own ? std::nullopt : std::optional(displaced()); };
+}
+
+std::string StoreMeeting::displaced() const {
+  return fmt::format("another job has taken the place of this one at {}, because nothing was heard of its launcher for {} s (UNISONO_ETCD_TTL)",
+                     store_->location().url, store_->location().time_to_live.count());
+}
+
+std::unique_ptr<SeatWatch> StoreMeeting::watch(std::function<void(const std::string&)> tell) {
+  return look_at_seat_ ? std::make_unique<SeatWatch>(store_, look_at_seat_, std::move(tell)) : nullptr;
 }
 
 StoreMeeting::~StoreMeeting() {

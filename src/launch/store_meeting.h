@@ -1,10 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/deadline.h"
 #include "launch/open_place.h"
+#include "launch/seat_watch.h"
 #include "launch/supervisor.h"
 #include "rendezvous/join.h"
 #include "unisono/store.h"
@@ -23,12 +26,18 @@ class StoreMeeting {
   StoreMeeting(const StoreMeeting&) = delete;
   StoreMeeting& operator=(const StoreMeeting&) = delete;
 
+  /// Watches over the place of this launcher: `tell` hears why another job has it, if so. Null where this launcher has none. The object must not
+  /// outlive this one.
+  std::unique_ptr<SeatWatch> watch(std::function<void(const std::string&)> tell);
+
  private:
   void meet_fixed(JobOptions& options, const rendezvous::JoinRequest& request, const base::Deadline& deadline);
   void meet_open(JobOptions& options, OpenPlace& place, const base::Deadline& deadline);
+  std::string displaced() const;
 
-  std::shared_ptr<Store> store_;
-  std::string seat_;  ///< set to `left` at the end; empty: none
+  std::shared_ptr<store::etcd::KeysInEtcd> store_;
+  std::string seat_;                                          ///< set to `left` at the end; empty: none
+  std::function<std::optional<std::string>()> look_at_seat_;  ///< returns why it is another job's, if it is
 };
 
 }  // namespace unisono::launcher

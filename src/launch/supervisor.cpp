@@ -31,8 +31,6 @@ namespace {
 /// Returns "1 rank", "2 ranks".
 std::string counted(int number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
 
-constexpr std::array ending_signals{SIGINT, SIGTERM, SIGQUIT, SIGHUP};
-
 void check_stdin(const JobOptions& options, int world_size) {
   const StdinTarget& target = options.standard_input;
   if (target.kind == StdinTarget::Kind::one && target.rank >= world_size) {
@@ -47,6 +45,16 @@ void check_elastic(const JobOptions& options) {
     throw InvalidArgument("MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
   }
   if (options.function) throw InvalidArgument("the ranks of a function are not replaced");
+}
+
+/// Throws StartFailed where the launcher could not watch its ranks. Programs may do without shared memory.
+void check_system(const JobOptions& options) {
+  std::string all;
+  for (const base::RefusedCall& call : base::refused_calls()) {
+    if (call.name == "memfd_create" && !options.function) continue;
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", call.text(), base::remedy_of_refusal(call.name, call.error));
+  }
+  if (!all.empty()) throw StartFailed(all, 1);
 }
 
 void check(const JobOptions& options) {
@@ -78,6 +86,7 @@ void check(const JobOptions& options) {
   if (options.metrics_port && (*options.metrics_port < 0 || *options.metrics_port > highest_port))
     throw InvalidArgument("the port of the metrics must be from 0 to 65535");
   if (options.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
+  check_system(options);
 }
 
 /// Tells whether ranks may have terminals, which then follow the size of ours.
@@ -160,6 +169,20 @@ bool put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResul
   return false;
 }
 
+/// Tells whether the launchers of the hosts, and no rank, are why the job has ended; says so then.
+bool is_caused_by_launchers(const JobParts& parts, JobResult& result, const std::optional<Trouble>& trouble) {
+  if (!trouble) return false;
+  const bool is_explained =
+      result.first_cause && !is_consequence(result.ends[*result.first_cause]) && !is_only_named(result.ends[*result.first_cause]);
+  const bool is_lost = trouble->kind == Trouble::Kind::lost && !is_explained;
+  if (!is_lost && trouble->kind != Trouble::Kind::displaced) return false;
+  parts.console.say(
+      "first cause: " + (is_lost ? fmt::format("the launcher at {} is lost: {}", parts.nodes->name_of(trouble->node), trouble->how) : trouble->how),
+      Topic::lost);
+  result.exit_code = 1;
+  return true;
+}
+
 /// Carries out one attempt and judges it. Returns whether another one follows.
 bool attempt_once(const JobParts& parts, JobResult& result) {
   const int max_restarts = parts.nodes != nullptr ? parts.nodes->max_restarts() : parts.options.max_restarts;
@@ -188,14 +211,10 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
     const auto trouble = parts.nodes->first_trouble();
     interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
     if (interrupted_first) result.interrupted_by = trouble->signal;
+    if (is_caused_by_launchers(parts, result, trouble)) return false;
     node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
-    if (node_is_lost && (!result.first_cause || is_consequence(result.ends[*result.first_cause]))) {
-      parts.console.say("first cause: the launcher at " + parts.nodes->name_of(trouble->node) + " is lost: " + trouble->how, Topic::lost);
-      result.exit_code = 1;
-      return false;
-    }
   }
-  result.exit_code = result.first_cause ? result.ends[*result.first_cause].exit_code() : 0;
+  result.exit_code = result.first_cause ? exit_code_of_job(result.ends, *result.first_cause) : 0;
   if (result.interrupted_by && interrupted_first) {
     result.exit_code = exit_signaled + *result.interrupted_by;
     return false;
@@ -217,16 +236,6 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
     return false;
   }
   return true;
-}
-
-/// Throws StartFailed where the launcher could not watch its ranks. Programs may do without shared memory.
-void check_system(const JobOptions& options) {
-  std::string all;
-  for (const base::RefusedCall& call : base::refused_calls()) {
-    if (call.name == "memfd_create" && !options.function) continue;
-    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", call.text(), base::remedy_of_refusal(call.name, call.error));
-  }
-  if (!all.empty()) throw StartFailed(all, 1);
 }
 
 }  // namespace
@@ -253,7 +262,6 @@ JobResult run_job(const JobOptions& given) {
   check(given);
   JobOptions options = given;
   open_standard_descriptors();
-  check_system(options);
   Task task{.arguments = options.command, .function = options.function};
   if (!task.function) task.path = find_program(options.command.front(), options.environment);
   const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks));
@@ -266,8 +274,10 @@ JobResult run_job(const JobOptions& given) {
   if (!options.store.empty()) meeting.emplace(options);
   std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
   if (options.nnodes > 1 && !task.function) options.node_rank = nodes.emplace(options).node();
+  std::unique_ptr<SeatWatch> seat;
+  if (meeting) seat = meeting->watch([&nodes](const std::string& why) { nodes->tell({.kind = Trouble::Kind::displaced, .how = why}); });
   std::optional<SignalScope> signals;
-  if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options));
+  if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options), options.forwarded_signals);
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
   Console console(options.environment, options.verbosity, options.conductor);
   console.tell_met();

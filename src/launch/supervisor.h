@@ -49,6 +49,7 @@ struct JobOptions {
   int min_nnodes = 0;  ///< hosts may come and go while so many are there, up to nnodes; 0: nnodes take part, from begin to end
   std::chrono::milliseconds last_call = std::chrono::seconds(30);  ///< with it: how long min_nnodes hosts wait for more, at the start
   int node_rank = 0;                                               ///< number of this host: its ranks come after those of the hosts before it
+  bool node_rank_is_said = true;                                   ///< the user, or a batch system, has said which one it is
   std::string master_addr = {};           ///< on several hosts: the address of the first, where their launchers meet; empty: this host
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child with the rank's variables (RANK, UNISONO_LAUNCHER_FD, …) and returns the exit code. Call run_job before threads exist.

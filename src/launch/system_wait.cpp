@@ -16,6 +16,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace unisono::launcher {
 namespace {
 
@@ -64,7 +66,7 @@ std::string file_text(int pid, std::uint64_t descriptor) {
   if (error) return "a file";
   if (target.starts_with("pipe:")) return "a pipe";
   if (target.starts_with("socket:")) return "a socket";
-  return (is_named_pipe(link) ? "the named pipe " : "") + target;
+  return (is_named_pipe(link) ? "the named pipe " : "") + base::printable(target);
 }
 
 std::string opened_text(int pid, std::uint64_t address) {
@@ -73,8 +75,9 @@ std::string opened_text(int pid, std::uint64_t address) {
   std::error_code error;
   const auto folder = std::filesystem::read_symlink(folder_of(pid) + "/cwd", error);
   const std::string whole = (folder / path).native();
-  return is_named_pipe(whole) ? fmt::format("waits to open the named pipe {} until another process opens its other end", path)
-                              : fmt::format("opens {}", path);
+  const std::string shown = base::printable(path);
+  return is_named_pipe(whole) ? fmt::format("waits to open the named pipe {} until another process opens its other end", shown)
+                              : fmt::format("opens {}", shown);
 }
 
 // A mutex of the C library is locked by the value 2 while somebody waits; behind the word and a counter lies the thread that has locked it.

@@ -13,8 +13,11 @@ bool can_wait(const RankFacts& rank) { return rank.process.lives && !rank.proces
 
 bool holds(const RankFacts& rank, const recorder::CallSeen& call) {
   if (call.state == recorder::CallState::waiting) return true;
-  // In a trace a call that has failed is over. It is what the rank stood in.
-  return rank.is_trace && call.state == recorder::CallState::failed && &call == &rank.record.recent.back();
+  // In a trace a call that has failed is over. It is what the rank stood in, unless the rank has called again since. The waits of the program for its
+  // asynchronous calls are of no group.
+  if (!rank.is_trace || call.state != recorder::CallState::failed) return false;
+  return std::ranges::none_of(
+      rank.record.recent, [&](const recorder::CallSeen& other) { return !other.group.empty() && std::max(other.queued, other.begun) > call.done; });
 }
 
 std::uint64_t time_in(const RankFacts& rank, const recorder::CallSeen& call) {

@@ -22,7 +22,8 @@
 #include "kernels/pack.h"
 #include "objects/lines.h"
 #include "unisono/collectives.h"
-#include "unisono/detail/bytes.h"
+#include "unisono/detail/object_bytes.h"
+#include "unisono/detail/object_exchange.h"
 #include "unisono/error.h"
 
 namespace unisono {
@@ -129,7 +130,8 @@ std::pair<int, std::int64_t> choose_source(group::Composed& call, const ElasticS
   const objects::Lines lines(call, {static_cast<std::uint64_t>(state.step), hash_of(table)}, views.fault);
   lines.nobody_failed();  // whose table may be a part
   if (const auto found = lines.difference_in(hash)) {
-    const detail::ByteParts all = detail::all_gather_bytes(detail::to_bytes(table), call.name(), call.group(), call.options());
+    const detail::ByteParts all = detail::all_gather_parcels(call.name(), detail::object_type<std::vector<std::string>>(), {detail::to_bytes(table)},
+                                                             call.group(), call.options());
     const auto theirs = detail::from_bytes<std::vector<std::string>>(all[static_cast<std::size_t>(found->other)]);
     call.throw_mismatch(*found, first_difference(table, theirs, found->other));
   }
@@ -151,19 +153,18 @@ Takings take_objects(group::Composed& call, const Entries& entries, int source) 
   Takings takings;
   if (entries.objects.empty()) return takings;
   const bool is_source = call.group().rank() == source;
-  std::exception_ptr error;
   ObjectBytes written;
-  std::vector<std::byte> bytes;
-  try {
-    if (is_source) {
-      for (const auto& entry : entries.objects) written.push_back(entry.write());
-      bytes = detail::to_bytes(written);
-    }
-  } catch (...) {
-    error = std::current_exception();
+  detail::Parcel own;
+  if (std::ranges::any_of(entries.objects, [](const auto& entry) { return entry.type.find(detail::python_object) != std::string::npos; })) {
+    own.error = detail::why_no_pickles(call.group());
   }
-  objects::Lines(call, {0}, error).nobody_failed();
-  detail::broadcast_bytes(bytes, source, call.name(), call.group(), call.options(), {});
+  if (is_source && !own.error) {
+    own = detail::make_parcel([&] {
+      for (const auto& entry : entries.objects) written.push_back(entry.write());
+      return detail::to_bytes(written);
+    });
+  }
+  const auto bytes = detail::broadcast_parcel(call.name(), detail::object_type<ObjectBytes>(), std::move(own), source, call.group(), call.options());
   if (is_source) return takings;
   try {
     written = detail::from_bytes<ObjectBytes>(bytes);

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "group/composed.h"
@@ -26,10 +29,13 @@ int find_root(std::string_view label, Rank root, const ProcessGroup& group, cons
 
 /// Checks before anything is moved that all ranks give the same type and root, that no rank has failed, and that nothing is too large. Returns what
 /// every rank brings.
-std::vector<ObjectSize> compare(group::Composed& call, const ObjectType& type, std::uint64_t own_root, ObjectSize own,
+std::vector<ObjectSize> compare(group::Composed& call, const ObjectType& type, std::uint64_t own_root, const ObjectSize& own,
                                 const std::exception_ptr& error) {
-  enum Item : std::size_t { fingerprint, root, bytes, limit, head };
-  const objects::Lines lines(call, {type.fingerprint, own_root, own.bytes, object_limits().bytes, own.head}, error);
+  enum Item : std::size_t { fingerprint, root, bytes, limit, head, number, codes };
+  std::vector<std::uint64_t> line{type.fingerprint, own_root, own.bytes, object_limits().bytes, own.head};
+  const bool has_codes = call.group().implementation()->seals().need() == group::Seals::Need::codes;
+  if (has_codes) line.insert(line.end(), {own.codes.number, own.codes.head[0], own.codes.head[1], own.codes.body[0], own.codes.body[1]});
+  const objects::Lines lines(call, std::move(line), error);
   if (const auto found = lines.difference_in(root)) {
     const int other = found->other;
     call.throw_mismatch(*found, fmt::format("the root is rank {} here, and rank {} on rank {}", lines.mine(root), lines.of(other, root), other));
@@ -43,9 +49,28 @@ std::vector<ObjectSize> compare(group::Composed& call, const ObjectType& type, s
   lines.nothing_too_large(bytes, limit);
   std::vector<ObjectSize> sizes;
   for (int r = 0; r < call.group().size(); ++r) {
-    sizes.push_back({.bytes = static_cast<std::size_t>(lines.of(r, bytes)), .head = static_cast<std::size_t>(lines.of(r, head))});
+    ObjectSize size{.bytes = static_cast<std::size_t>(lines.of(r, bytes)), .head = static_cast<std::size_t>(lines.of(r, head))};
+    if (has_codes) {
+      size.codes = {.number = lines.of(r, number),
+                    .head = {lines.of(r, codes), lines.of(r, codes + 1)},
+                    .body = {lines.of(r, codes + 2), lines.of(r, codes + 3)}};
+    }
+    sizes.push_back(size);
   }
   return sizes;
+}
+
+ObjectSize size_of(std::span<const std::byte> bytes, const ObjectSeal& seal) {
+  ObjectSize size{.bytes = bytes.size(), .head = 0, .codes = {.number = seal.take_number()}};
+  size.codes.body = seal.code(size.codes.number, ObjectSeal::body, bytes);
+  return size;
+}
+void check(const ObjectSeal& seal, int sender, const ObjectCodes& codes, std::span<const std::byte> bytes) {
+  seal.check(sender, codes.number, ObjectSeal::body, bytes, codes.body);
+  seal.check_number(sender, codes.number);
+}
+void check(const ObjectSeal& seal, const std::vector<ObjectSize>& sizes, const ByteParts& parts) {
+  for (std::size_t r = 0; r < parts.size(); ++r) check(seal, static_cast<int>(r), sizes[r].codes, parts[r]);
 }
 
 // The label keeps a plain receive from taking an object's message for elements.
@@ -65,7 +90,7 @@ void discard_rest(ObjectReader& in, int source, const ProcessGroup& group, const
 
 }  // namespace
 
-std::vector<ObjectSize> compare_objects(std::string_view label, const ObjectType& type, std::optional<Rank> root, ObjectSize own,
+std::vector<ObjectSize> compare_objects(std::string_view label, const ObjectType& type, std::optional<Rank> root, const ObjectSize& own,
                                         const std::exception_ptr& error, const ProcessGroup& group, CallOptions& options) {
   const std::uint64_t own_root = root ? static_cast<std::uint64_t>(find_root(label, *root, group, options)) : no_root;
   group::Composed call(label, group, options);
@@ -77,38 +102,62 @@ std::vector<ObjectSize> compare_objects(std::string_view label, const ObjectType
 ByteParts all_gather_parcels(std::string_view label, const ObjectType& type, const Parcel& own, const ProcessGroup& group,
                              const CallOptions& options) {
   group::Composed call(label, group, options);
-  compare(call, type, no_root, {.bytes = own.bytes.size()}, own.error);
-  return all_gather_bytes(own.bytes, label, group, call.options());
+  const ObjectSeal seal(label, std::nullopt, group);
+  const auto sizes = compare(call, type, no_root, size_of(own.bytes, seal), own.error);
+  ByteParts parts = all_gather_bytes(own.bytes, label, group, call.options());
+  check(seal, sizes, parts);
+  return parts;
 }
 
 std::optional<ByteParts> gather_parcels(std::string_view label, const ObjectType& type, const Parcel& own, Rank dst, const ProcessGroup& group,
                                         const CallOptions& options) {
   const int root = find_root(label, dst, group, options);
   group::Composed call(label, group, options);
-  compare(call, type, static_cast<std::uint64_t>(root), {.bytes = own.bytes.size()}, own.error);
-  return gather_bytes(own.bytes, root, label, group, call.options());
+  const ObjectSeal seal(label, root, group);
+  const auto sizes = compare(call, type, static_cast<std::uint64_t>(root), size_of(own.bytes, seal), own.error);
+  auto parts = gather_bytes(own.bytes, root, label, group, call.options());
+  if (parts) check(seal, sizes, *parts);
+  return parts;
 }
 
 std::vector<std::byte> broadcast_parcel(std::string_view label, const ObjectType& type, Parcel own, Rank src, const ProcessGroup& group,
                                         const CallOptions& options) {
   const int root = find_root(label, src, group, options);
   group::Composed call(label, group, options);
-  compare(call, type, static_cast<std::uint64_t>(root), {.bytes = own.bytes.size()}, own.error);
+  const ObjectSeal seal(label, root, group);
+  const auto sizes = compare(call, type, static_cast<std::uint64_t>(root), group.rank() == root ? size_of(own.bytes, seal) : ObjectSize{}, own.error);
   broadcast_bytes(own.bytes, root, label, group, call.options());
+  check(seal, root, sizes[static_cast<std::size_t>(root)].codes, own.bytes);
   return std::move(own.bytes);
 }
 
-std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType& type, const std::vector<std::vector<std::byte>>& parts,
+std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType& type, std::vector<std::vector<std::byte>> parts,
                                        const std::exception_ptr& error, Rank src, const ProcessGroup& group, const CallOptions& options) {
   const int root = find_root(label, src, group, options);
   group::Composed call(label, group, options);
-  std::size_t bytes = 0;
-  for (const auto& part : parts) bytes += part.size();
-  compare(call, type, static_cast<std::uint64_t>(root), {.bytes = bytes}, error);
-  return scatter_bytes(parts, root, label, group, call.options());
+  const ObjectSeal seal(label, root, group);
+  ObjectSize own{.bytes = 0, .head = 0, .codes = {.number = seal.take_number()}};
+  for (auto& part : parts) own.bytes += part.size();
+  for (std::size_t r = 0; seal.is_needed() && r < parts.size(); ++r) {  // each part ends with its own code
+    const ObjectCode code = seal.code(own.codes.number, ObjectSeal::body, parts[r], static_cast<int>(r));
+    const auto bytes = std::as_bytes(std::span(code));
+    parts[r].insert(parts[r].end(), bytes.begin(), bytes.end());
+  }
+  const auto sizes = compare(call, type, static_cast<std::uint64_t>(root), own, error);
+  auto part = scatter_bytes(parts, root, label, group, call.options());
+  if (!seal.is_needed()) return part;
+  ObjectCode code{};
+  const std::size_t content = part.size() - std::min(part.size(), sizeof code);
+  std::memcpy(code.data(), part.data() + content, part.size() - content);
+  part.resize(content);
+  const std::uint64_t number = sizes[static_cast<std::size_t>(root)].codes.number;
+  seal.check(root, number, ObjectSeal::body, part, code, group.rank());
+  seal.check_number(root, number);
+  return part;
 }
 
-void send_parcel(const std::vector<std::byte>& bytes, Rank dst, const ProcessGroup& group, const CallOptions& options) {
+void send_parcel(std::vector<std::byte> bytes, Rank dst, const ProcessGroup& group, const CallOptions& options) {
+  ObjectSeal::of_message(group.rank(), dst, options.tag, group).append_trailer(bytes);
   send_bytes(bytes, dst, message_label, group, options);
 }
 
@@ -117,7 +166,7 @@ std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::
   const group::Composed call("recv_object", group, options);
   const auto within_limit = [&](std::span<const std::size_t> sizes) {
     const std::size_t limit = object_limits().bytes;
-    if (sizes[0] <= limit) return;
+    if (sizes[0] <= limit || sizes[0] - limit <= ObjectSeal::trailer_bytes) return;
     throw InvalidArgument(fmt::format("the object has {} bytes, the limit is {}", sizes[0], limit),
                           {.operation = std::string(call.name()),
                            .group = group.name(),
@@ -128,15 +177,17 @@ std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::
   };
   int source = -1;
   try {
-    auto received = recv_bytes(src, message_label, group, options, within_limit);
-    source = received.second;
-    ObjectReader in(received.first);
+    auto [bytes, message] = recv_bytes(src, message_label, group, options, within_limit);
+    source = message.source;
+    const auto content = ObjectSeal::of_message(source, group.rank(), message.tag, group).checked(source, bytes).first;
+    bytes.resize(content.size());
+    ObjectReader in(bytes);
     in.array_of(2);
     std::uint64_t found = 0;
     in.number(DType::uint64, &found);
     if (found == fingerprint_of(python_object)) discard_rest(in, source, group, options);
     check_fingerprint(type, found);
-    return received;
+    return {std::move(bytes), source};
   } catch (const Mismatch& mismatch) {
     ErrorInfo info = mismatch.info();
     info.operation = call.name();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +25,8 @@ enum Format : std::uint8_t {
   fixarray = 0x90,
   fixstr = 0xa0,
   nil = 0xc0,
-  no = 0xc2,
+  wide,  ///< not of MessagePack, which leaves it free: before a value of 4 GiB or more. The format with 32 bits follows, then the length with 64
+  no,
   yes = 0xc3,
   bin8 = 0xc4,
   bin16,
@@ -55,6 +57,16 @@ enum Format : std::uint8_t {
   map16,
   map32,
 };
+
+/// The longest value whose length MessagePack has a format for.
+inline constexpr std::size_t longest_narrow = UINT32_MAX;
+
+/// Returns the beginning of a value that is longer.
+inline std::array<char, 10> wide_head(Format format, std::uint64_t length) {
+  std::array<char, 10> bytes{static_cast<char>(wide), static_cast<char>(format)};
+  for (std::size_t i = bytes.size(); i-- > 2; length >>= 8) bytes[i] = static_cast<char>(length & 0xff);
+  return bytes;
+}
 
 /// Returns the format of a number of this type; nil for boolean and for types that are written as an extension.
 constexpr Format format_of(DType dtype) {

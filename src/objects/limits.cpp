@@ -8,8 +8,8 @@
 namespace unisono {
 namespace {
 
-constexpr std::size_t most_bytes = UINT32_MAX;  // the largest length in MessagePack
-constexpr std::size_t most_depth = 1024;        // each level takes a few calls on the stack
+constexpr std::size_t most_bytes = PTRDIFF_MAX;  // of anything in memory
+constexpr std::size_t most_depth = 1024;         // each level takes a few calls on the stack
 
 std::atomic<std::size_t> limit_of_bytes{ObjectLimits{}.bytes};
 std::atomic<std::size_t> limit_of_depth{ObjectLimits{}.depth};
@@ -18,7 +18,7 @@ std::atomic<std::size_t> limit_of_depth{ObjectLimits{}.depth};
 
 void set_object_limits(const ObjectLimits& limits) {
   if (limits.bytes == 0 || limits.bytes > most_bytes) {
-    throw InvalidArgument("objects cannot be limited to " + std::to_string(limits.bytes) + " bytes", {.hint = "1 … 4294967295"});
+    throw InvalidArgument("objects cannot be limited to " + std::to_string(limits.bytes) + " bytes", {.hint = "1 … 9223372036854775807"});
   }
   if (limits.depth == 0 || limits.depth > most_depth) {
     throw InvalidArgument("objects cannot be limited to a depth of " + std::to_string(limits.depth), {.hint = "1 … 1024"});

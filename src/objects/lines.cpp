@@ -24,11 +24,10 @@ std::vector<T> all_gather(group::Composed& call, std::span<const T> own) {
 
 }  // namespace
 
-Lines::Lines(group::Composed& call, std::initializer_list<std::uint64_t> own, const std::exception_ptr& error)
+Lines::Lines(group::Composed& call, std::vector<std::uint64_t> own, const std::exception_ptr& error)
     : call_(call), error_(error), items_(own.size() + 1) {
-  std::vector<std::uint64_t> line(own);
-  line.push_back(error ? 1 : 0);
-  numbers_ = all_gather<std::uint64_t>(call, line);
+  own.push_back(error ? 1 : 0);
+  numbers_ = all_gather<std::uint64_t>(call, own);
 }
 
 std::optional<group::Difference> Lines::difference_in(std::size_t item) const {

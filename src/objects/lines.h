@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +17,7 @@ namespace unisono::objects {
 /// so all come to the same error.
 class Lines {
  public:
-  Lines(group::Composed& call, std::initializer_list<std::uint64_t> own, const std::exception_ptr& error);
+  Lines(group::Composed& call, std::vector<std::uint64_t> own, const std::exception_ptr& error);
 
   std::uint64_t of(int rank, std::size_t item) const { return numbers_[static_cast<std::size_t>(rank) * items_ + item]; }
   std::uint64_t mine(std::size_t item) const { return of(call_.group().rank(), item); }

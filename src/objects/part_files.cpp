@@ -61,6 +61,10 @@ void PartFile::write(std::span<const std::byte> bytes) {
   base::FileDescriptor file(retried([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); }));
   if (!file) fail("write", path_, errno);
   written_ = true;
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("write", path_, errno);
+  owner_ = status.st_uid;
+  mode_ = status.st_mode;
   const base::NoSizeSignal no_signal;
   while (!bytes.empty()) {
     const ssize_t n = retried([&] { return ::write(file.get(), bytes.data(), bytes.size()); });
@@ -70,13 +74,16 @@ void PartFile::write(std::span<const std::byte> bytes) {
   if (::close(file.release()) != 0 && errno != EINTR) fail("write", path_, errno);  // network file systems may report a failed write only now
 }
 
-void read_part(const fs::path& path, std::span<std::byte> bytes) {
+void PartFile::read_other(const fs::path& path, std::span<std::byte> bytes) const {
   const base::FileDescriptor file(retried([&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
   if (!file) fail("read", path, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
   if (!S_ISREG(status.st_mode) || status.st_size != static_cast<off_t>(bytes.size())) {
     throw InvalidArgument(fmt::format("{} is not the file of {} bytes that was written", path.native(), bytes.size()));
+  }
+  if (status.st_uid != owner_ || (status.st_mode & ~mode_ & (S_IWGRP | S_IWOTH)) != 0) {
+    throw InvalidArgument(fmt::format("{} belongs to another user or can be written by one", path.native()));
   }
   while (!bytes.empty()) {
     const ssize_t n = retried([&] { return ::read(file.get(), bytes.data(), bytes.size()); });

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <span>
@@ -34,14 +36,16 @@ class PartFile {
   PartFile& operator=(const PartFile&) = delete;
   /// Creates the file, readable by this user only.
   void write(std::span<const std::byte> bytes);
+  /// Reads the file of another rank, which has exactly as many bytes, belongs to whom this rank's own one does, and can be written by nobody else.
+  /// Some file systems have owners and modes of their own, so the own file is what it is compared with.
+  void read_other(const std::filesystem::path& path, std::span<std::byte> bytes) const;
 
  private:
   std::filesystem::path path_;
   bool written_ = false;
+  uid_t owner_ = 0;
+  mode_t mode_ = 0;
 };
-
-/// Reads a plain file of exactly as many bytes.
-void read_part(const std::filesystem::path& path, std::span<std::byte> bytes);
 
 /// Returns 128 random bits in hexadecimal.
 std::string random_name();

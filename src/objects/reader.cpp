@@ -88,6 +88,13 @@ std::uint64_t ObjectReader::length(int width) {
   return n;
 }
 
+// Reads what follows `wide`.
+std::size_t ObjectReader::wide_length(std::uint8_t expected, std::string_view asked) {
+  const auto f = static_cast<std::uint8_t>(take(1)[0]);
+  if (f != expected) another(asked, f);
+  return length(8);
+}
+
 void ObjectReader::nil() {
   const std::uint8_t f = format();
   if (f != Format::nil) another("nil", f);
@@ -128,6 +135,7 @@ std::string_view ObjectReader::string() {
   std::size_t n = 0;
   if (f >= fixstr && f < Format::nil) n = f - fixstr;
   else if (f >= str8 && f <= str32) n = length(1 << (f - str8));
+  else if (f == wide) n = wide_length(str32, "string");
   else another("string", f);
   const auto text = take(n);
   return {reinterpret_cast<const char*>(text.data()), text.size()};
@@ -135,6 +143,7 @@ std::string_view ObjectReader::string() {
 
 std::span<const std::byte> ObjectReader::bytes() {
   const std::uint8_t f = format();
+  if (f == wide) return take(wide_length(bin32, "bytes"));
   if (f < bin8 || f > bin32) another("bytes", f);
   return take(length(1 << (f - bin8)));
 }
@@ -144,6 +153,7 @@ ObjectReader::Piece ObjectReader::ext() {
   std::size_t n = 0;
   if (f >= fixext1 && f <= fixext16) n = std::size_t{1} << (f - fixext1);
   else if (f >= ext8 && f <= ext32) n = length(1 << (f - ext8));
+  else if (f == wide) n = wide_length(ext32, "elements");
   else another("elements", f);
   const auto code = static_cast<std::int8_t>(take(1)[0]);
   return {f, code, take(n)};
@@ -177,6 +187,7 @@ std::size_t ObjectReader::container(std::size_t n, std::size_t values_each) {
 std::size_t ObjectReader::array() {
   const std::uint8_t f = format();
   if (f >= fixarray && f < fixstr) return container(f - fixarray, 1);
+  if (f == wide) return container(wide_length(array32, "array"), 1);
   if (f != array16 && f != array32) another("array", f);
   return container(length(f == array16 ? 2 : 4), 1);
 }
@@ -184,6 +195,7 @@ std::size_t ObjectReader::array() {
 std::size_t ObjectReader::map() {
   const std::uint8_t f = format();
   if (f >= fixmap && f < fixarray) return container(f - fixmap, 2);
+  if (f == wide) return container(wide_length(map32, "map"), 2);
   if (f != map16 && f != map32) another("map", f);
   return container(length(f == map16 ? 2 : 4), 2);
 }

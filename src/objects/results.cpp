@@ -3,15 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "group/composed.h"
 #include "objects/lines.h"
 #include "objects/part_files.h"
+#include "store/authentication.h"
 #include "unisono/collectives_v.h"
 #include "unisono/detail/bytes.h"
+#include "unisono/detail/object_seal.h"
 #include "unisono/detail/object_stream.h"
 #include "unisono/error.h"
 
@@ -48,6 +54,33 @@ void compare(group::Composed& call, const ObjectType& type, std::size_t own_byte
   lines.nothing_too_large(bytes, limit);
 }
 
+using Hash = std::array<std::uint64_t, 4>;
+
+/// SHA-256: the file goes by a folder that others may reach, and what it must contain by the group. It also shows a file system that is behind.
+Hash hash_of(std::span<const std::byte> bytes) {
+  const std::string digits = store::digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  constexpr std::size_t digits_of_word = 16;
+  Hash hash{};
+  for (std::size_t i = 0; i < hash.size(); ++i) hash[i] = std::stoull(digits.substr(i * digits_of_word, digits_of_word), nullptr, 16);
+  return hash;
+}
+
+/// What a rank tells of its file.
+struct Told {
+  std::uint64_t bytes = 0;
+  Hash hash = {};
+  std::uint64_t number = 0;
+  ObjectCode code = {};  ///< of the hash
+
+  static Told of(const Lines& lines, int rank) {
+    return {.bytes = lines.of(rank, 0),
+            .hash = {lines.of(rank, 1), lines.of(rank, 2), lines.of(rank, 3), lines.of(rank, 4)},
+            .number = lines.of(rank, 5),
+            .code = {lines.of(rank, 6), lines.of(rank, 7)}};
+  }
+  std::vector<std::uint64_t> line() const { return {bytes, hash[0], hash[1], hash[2], hash[3], number, code[0], code[1]}; }
+};
+
 /// Collects by files with random names, so that a file left in the directory by an earlier run is never taken for a part.
 std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& own, const std::filesystem::path& given, const ProcessGroup& group,
                                           const CallOptions& options) {
@@ -74,7 +107,10 @@ std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& 
   const auto path_of = [&](int rank) { return place / fmt::format(".unisono-{}-part-{}", text.substr(0, name_length), rank); };
 
   objects::PartFile file(path_of(group.rank()));
-  const Lines written(call, {own.bytes.size()}, thrown_by([&] { file.write(own.bytes); }));
+  const ObjectSeal seal(label, 0, group);
+  Told mine{.bytes = own.bytes.size(), .hash = hash_of(own.bytes), .number = seal.take_number()};
+  mine.code = seal.code(mine.number, ObjectSeal::body, std::as_bytes(std::span(mine.hash)));
+  const Lines written(call, mine.line(), thrown_by([&] { file.write(own.bytes); }));
   written.nobody_failed();
 
   ByteParts all;
@@ -86,7 +122,12 @@ std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& 
     all.memory.resize(all.sizes.total());
     for (int r = 0; r < group.size(); ++r) {
       const auto index = static_cast<std::size_t>(r);
-      objects::read_part(path_of(r), std::span(all.memory).subspan(all.sizes.before(index), sizes[index]));
+      const Told theirs = Told::of(written, r);
+      seal.check(r, theirs.number, ObjectSeal::body, std::as_bytes(std::span(theirs.hash)), theirs.code);
+      seal.check_number(r, theirs.number);
+      const auto part = std::span(all.memory).subspan(all.sizes.before(index), sizes[index]);
+      file.read_other(path_of(r), part);
+      if (hash_of(part) != theirs.hash) throw InvalidArgument(fmt::format("{} is not what rank {} has written", path_of(r).native(), r));
     }
   });
   Lines(call, {}, unread).nobody_failed();

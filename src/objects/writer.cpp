@@ -31,7 +31,8 @@ namespace {
 
 // A length that is filled in later is written as one above 2^16 at first, because msgpack-cxx then uses the form with four bytes.
 constexpr std::uint32_t unknown_length = 0x10000;
-constexpr std::size_t longest_header = 6;  // the longest header before a payload
+// The longest headers before a payload.
+constexpr std::size_t longest_header = 6, longest_wide_header = 11;
 
 template <class T>
 T load(const void* value) {
@@ -49,6 +50,12 @@ void write_bits(Sink& sink, Format format, Bits bits) {
   sink.write(bytes.data(), bytes.size());
 }
 
+template <class Sink>
+void write_wide(Sink& sink, Format format, std::size_t n) {
+  const auto head = wide_head(format, n);
+  sink.write(head.data(), head.size());
+}
+
 }  // namespace
 
 ObjectWriter::ObjectWriter(const ObjectLimits& limits) : limits_(limits) {}
@@ -56,7 +63,8 @@ ObjectWriter::ObjectWriter(const ObjectLimits& limits) : limits_(limits) {}
 void ObjectWriter::value(std::size_t payload) {
   while (!frames_.empty() && !frames_.back().open && frames_.back().left == 0) frames_.pop_back();
   if (!frames_.empty()) frames_.back().left += frames_.back().open ? std::size_t{1} : ~std::size_t{0};
-  if (payload > limits_.bytes || bytes_.size() + longest_header > limits_.bytes - payload) {
+  const std::size_t header = payload > longest_narrow ? longest_wide_header : longest_header;
+  if (payload > limits_.bytes || bytes_.size() + header > limits_.bytes - payload) {
     throw InvalidArgument(fmt::format("an object takes more than {} bytes", limits_.bytes),
                           {.hint = "send its data as a buffer, or raise the limit with set_object_limits"});
   }
@@ -112,37 +120,46 @@ void ObjectWriter::extended(const long double& x) {
 void ObjectWriter::string(std::string_view text) {
   value(text.size());
   Sink sink(bytes_);
-  auto packer = sink.packer();
-  packer.pack_str(static_cast<std::uint32_t>(text.size()));
-  packer.pack_str_body(text.data(), static_cast<std::uint32_t>(text.size()));
+  if (text.size() > longest_narrow) write_wide(sink, str32, text.size());
+  else sink.packer().pack_str(static_cast<std::uint32_t>(text.size()));
+  sink.write(text.data(), text.size());
 }
 
 void ObjectWriter::bytes(std::span<const std::byte> bytes) {
   value(bytes.size());
   Sink sink(bytes_);
-  auto packer = sink.packer();
-  packer.pack_bin(static_cast<std::uint32_t>(bytes.size()));
-  packer.pack_bin_body(reinterpret_cast<const char*>(bytes.data()), static_cast<std::uint32_t>(bytes.size()));
+  if (bytes.size() > longest_narrow) write_wide(sink, bin32, bytes.size());
+  else sink.packer().pack_bin(static_cast<std::uint32_t>(bytes.size()));
+  sink.write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 void ObjectWriter::block(DType dtype, const void* elements, std::size_t count) {
-  const std::size_t n = count > limits_.bytes ? count : count * size_of(dtype);  // a size beyond the limit must not wrap
+  const std::size_t n = count > limits_.bytes / size_of(dtype) ? SIZE_MAX : count * size_of(dtype);  // a size beyond the limit must not wrap
   value(n);
   Sink sink(bytes_);
-  auto packer = sink.packer();
-  packer.pack_ext(n, code_of(dtype));
-  packer.pack_ext_body(static_cast<const char*>(elements), static_cast<std::uint32_t>(n));
+  if (n > longest_narrow) {
+    write_wide(sink, ext32, n);
+    const auto code = static_cast<char>(code_of(dtype));
+    sink.write(&code, 1);
+  } else {
+    sink.packer().pack_ext(n, code_of(dtype));
+  }
+  sink.write(static_cast<const char*>(elements), n);
 }
 
 void ObjectWriter::array(std::size_t n) {
   value(n);
-  Sink(bytes_).packer().pack_array(static_cast<std::uint32_t>(n));
+  Sink sink(bytes_);
+  if (n > longest_narrow) write_wide(sink, array32, n);
+  else sink.packer().pack_array(static_cast<std::uint32_t>(n));
   if (n > 0) enter({n, 0, false});
 }
 
 void ObjectWriter::map(std::size_t n) {
   value(n);
-  Sink(bytes_).packer().pack_map(static_cast<std::uint32_t>(n));
+  Sink sink(bytes_);
+  if (n > longest_narrow) write_wide(sink, map32, n);
+  else sink.packer().pack_map(static_cast<std::uint32_t>(n));
   if (n > 0) enter({2 * n, 0, false});
 }
 
@@ -156,6 +173,7 @@ std::size_t ObjectWriter::open() {
 void ObjectWriter::close(std::size_t mark) {
   const Frame frame = frames_[mark - 1];
   frames_.resize(mark - 1);
+  if (frame.left > longest_narrow) throw InvalidArgument("an object writes more values than 2^32 - 1", {.hint = "write the values as a vector"});
   for (std::size_t i = 1; i <= 4; ++i) bytes_[frame.at - i] = static_cast<std::byte>(frame.left >> (8 * (i - 1)));
 }
 

@@ -1,7 +1,5 @@
 #include "recorder/dump.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/file_of_own.h"
 #include "base/log.h"
 #include "recorder/reader.h"
 #include "recorder/recorder.h"
@@ -26,17 +25,6 @@ extern "C" void write_on_signal(int) {
   const int error = errno;
   if (Recorder* const recorder = of_signal.load()) recorder->dump();
   errno = error;
-}
-
-bool write_all(int fd, const char* data, std::size_t bytes) noexcept {
-  while (bytes != 0) {
-    const ssize_t written = ::write(fd, data, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    data += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return true;
 }
 
 bool belongs_in_name(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; }
@@ -71,9 +59,9 @@ bool DumpFile::write(const void* memory, std::size_t bytes) noexcept {
   if (!is_prepared() || is_busy_.exchange(true)) return false;
   bool is_written = false;
   constexpr mode_t for_its_user = 0600;
-  const int fd = ::open(new_path_.data(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, for_its_user);
+  const int fd = base::open_to_write(new_path_.data(), for_its_user);
   if (fd >= 0) {
-    is_written = write_all(fd, static_cast<const char*>(memory), bytes);
+    is_written = base::write_all(fd, static_cast<const char*>(memory), bytes);
     is_written = ::close(fd) == 0 && is_written;
     if (is_written) is_written = ::rename(new_path_.data(), path_.data()) == 0;
     else ::unlink(new_path_.data());

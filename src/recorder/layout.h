@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/printable.h"
 #include "recorder/ticks.h"
 
 // The memory of a rank's record. Other processes read it while it is written, and after its rank has ended, so it holds no pointers, and every word
@@ -29,10 +30,11 @@ class FixedText {
     for (std::size_t i = 0; i < text.size(); ++i) chars_[i].store(text[i], std::memory_order_relaxed);
     length_.store(static_cast<std::uint32_t>(text.size()), std::memory_order_release);
   }
+  /// Returns it as a text for people: the record may be somebody else's.
   std::string get() const {
     std::string text(std::min<std::size_t>(length_.load(std::memory_order_acquire), Size), '\0');
     for (std::size_t i = 0; i < text.size(); ++i) text[i] = chars_[i].load(std::memory_order_relaxed);
-    return text;
+    return base::printable(text);
   }
 
  private:

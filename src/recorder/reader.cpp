@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_of_own.h"
 #include "recorder/ticks.h"
 #include "recorder/trace_file.h"
 
@@ -116,7 +117,7 @@ std::optional<RecordCopy> copy_of(const base::FileDescriptor& file) {
 }
 
 std::unique_ptr<RecordReader> RecordReader::open_copy(const std::string& path) {
-  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const base::FileDescriptor file = base::open_to_read(path);
   if (!file) return nullptr;
   auto copy = copy_of(file);
   return copy ? std::make_unique<RecordReader>(std::move(copy->memory), Kind::copy) : nullptr;

@@ -120,6 +120,7 @@ void Recorder::set_identity(const Identity& identity) {
   header_->size.store(identity.size, std::memory_order_relaxed);
   header_->local_rank.store(identity.local_rank, std::memory_order_relaxed);
   header_->node.store(identity.node, std::memory_order_relaxed);
+  members_ = identity.members;
   header_->host.set(identity.host);
   header_->job.set(identity.job);
   header_->program.set(program());

@@ -8,8 +8,10 @@
 #include <memory>
 #include <mutex>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file_descriptor.h"
 #include "recorder/dump.h"
@@ -69,9 +71,12 @@ class Recorder {
   struct Identity {
     int rank = -1, size = 0, local_rank = -1, node = -1;
     std::string_view host, job;
+    std::vector<std::string> members = {};  ///< by rank, what tells each process from all others
   };
   /// Says which rank of which job this is. The first job counts.
   void set_identity(const Identity& identity);
+  /// Returns the ranks that these processes have in the job, -1 for one that has none; nothing where the job's members are not known.
+  std::vector<int> ranks_of(std::span<const std::string> members);
   /// Where the ranks belong that a group's calls name. A job that takes other processes in has a generation for each of its worlds.
   struct World {
     int generation = 0;  ///< 0: not known
@@ -166,6 +171,7 @@ class Recorder {
   std::uint8_t label_count_ = 1;
   std::uint8_t counted_groups_ = 1;
   bool has_failed_ = false, has_identity_ = false;
+  std::vector<std::string> members_;
 
   bool own_grows_;
   std::mutex others_mutex_;  // of what follows, which a trace uses

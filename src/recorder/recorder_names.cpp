@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/error_place.h"
 #include "recorder/recorder.h"
 
 namespace unisono::recorder {
@@ -24,12 +25,23 @@ std::uint16_t Recorder::add_group(std::string_view name, int size, const World& 
   return groups_;
 }
 
+std::vector<int> Recorder::ranks_of(std::span<const std::string> members) {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  if (members_.empty()) return ranks;
+  for (const std::string& member : members) {
+    const auto found = std::ranges::find(members_, member);
+    ranks.push_back(found == members_.end() ? -1 : static_cast<int>(found - members_.begin()));
+  }
+  return ranks;
+}
+
 std::uint16_t Recorder::find_place(const std::source_location& where) noexcept {
   const std::lock_guard lock(mutex_);
   for (std::uint16_t i = 1; i < place_count_; ++i) {
     if (places_[i].line == where.line() && places_[i].file == where.file_name()) return i;
   }
-  if (place_count_ == places_.size()) return 0;
+  if (place_count_ == places_.size() || base::is_own_place(where)) return 0;
   const std::uint16_t id = place_count_++;
   places_[id] = {where.file_name(), where.line(), id};
   std::array<char, 16> line{};
@@ -78,7 +90,8 @@ std::uint16_t Recorder::find_count(std::uint32_t key, std::size_t from) noexcept
 }
 
 std::uint8_t Recorder::counted_group(std::string_view name) noexcept {
-  const auto same = [&](const FixedText<60>& known) { return known.get() == name.substr(0, 60); };
+  const std::string kept = base::printable(name.substr(0, 60));
+  const auto same = [&](const FixedText<60>& known) { return known.get() == kept; };
   const auto end = header_->counted_groups.begin() + counted_groups_;
   const auto found = std::find_if(header_->counted_groups.begin() + 1, end, same);
   if (found != end) return static_cast<std::uint8_t>(found - header_->counted_groups.begin());

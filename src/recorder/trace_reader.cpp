@@ -1,11 +1,10 @@
 #include "recorder/trace_reader.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "base/file_of_own.h"
 #include "unisono/operation.h"
 
 namespace unisono::recorder {
@@ -42,7 +41,7 @@ std::optional<TracedCall> call_of(const CallEntry& entry, bool of_owner) {
 }  // namespace
 
 std::unique_ptr<TraceReader> TraceReader::open(const std::string& path) {
-  const base::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const base::FileDescriptor file = base::open_to_read(path);
   if (!file) return nullptr;
   auto memory = map_record(file);
   return memory ? std::unique_ptr<TraceReader>(new TraceReader(std::move(memory))) : nullptr;

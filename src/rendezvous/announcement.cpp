@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
 #include "rendezvous/multicast_socket.h"
 #include "store/authentication.h"
 #include "unisono/error.h"
@@ -59,13 +60,8 @@ std::string code_of(std::string_view content, std::string_view token, std::strin
   return store::message_code(token, code_label, text);
 }
 
-// Replaces control characters, since the text goes into messages and into records whose fields end with a tab.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) c = '?';
-  }
-  return text;
-}
+// The text goes into messages, and into records whose fields end with a tab.
+using base::printable;
 
 bool read(Fields& in, Announcement& said) {
   said.nonce = in.text();

@@ -271,7 +271,7 @@ class Generation {
     if (verdict == "abandoned") return std::nullopt;
     if (!verdict.starts_with("ok")) conclude(verdict);
     MemberList list = list_in(verdict);
-    Joined joined{list.rank_of(request_.self), list.take_members(), prefix_, seat_, number_};
+    Joined joined{list.rank_of(request_.self), list.take_members(), prefix_, seat_, number_, prefix_of(request_, number_ + 1) + "version"};
     if (joined.rank < 0) throw ProtocolError("the job was completed without this process", info());
     return joined;
   }

@@ -46,6 +46,7 @@ struct Joined {
   std::string prefix;  ///< of this generation's keys; the job may use it as well
   std::string seat;    ///< set to `left` when the process is done with the job
   int generation = 1;
+  std::string next;  ///< the first key of the next generation: once it is there, this one counts as over
 };
 
 inline constexpr std::string_view left_mark = "left";

@@ -13,7 +13,9 @@
 
 #include "base/process.h"
 #include "rendezvous/departure.h"
+#include "rendezvous/reach.h"
 #include "store/client.h"
+#include "unisono/detail/launcher_store.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -107,8 +109,14 @@ std::shared_ptr<Store> launcher_store(const base::Environment& environment, cons
   return store;
 }
 
-std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, int rank, int world_size, const base::Deadline& deadline) {
-  if (!environment.has(variable) || environment.get_int("RANK") != rank || environment.get_int("WORLD_SIZE") != world_size) return nullptr;
+bool is_launched_as(const base::Environment& environment, int rank, int world_size) {
+  return environment.get_int("RANK") == rank && environment.get_int("WORLD_SIZE") == world_size;
+}
+
+std::optional<std::string> token_of_launcher(Store& launcher_store) { return launcher_store.try_get("unisono/store/token"); }
+
+std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, const base::Deadline& deadline) {
+  if (!environment.has(variable)) return nullptr;
   try {
     return launcher_store(environment, deadline);
   } catch (const InvalidArgument&) {
@@ -118,3 +126,20 @@ std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environmen
 }
 
 }  // namespace unisono::rendezvous
+
+namespace unisono {
+
+std::shared_ptr<Store> detail::launcher_store(int rank, int world_size, const std::string& place, std::chrono::milliseconds timeout) {
+  const auto& environment = base::Environment::process();
+  if (!rendezvous::is_launched_as(environment, rank, world_size)) return nullptr;
+  const auto launcher = rendezvous::store_of_own_launcher(environment, base::Deadline(timeout));
+  if (!launcher) return nullptr;
+  const rendezvous::JoinTimeout bounded(*launcher, timeout);
+  if (const auto job = rendezvous::store_of_launchers(*launcher, base::Deadline(timeout)))
+    return std::make_shared<PrefixStore>(job->prefix + "/" + place, job->client);
+  // Ranks of other hosts have launchers, and stores, of their own.
+  if (environment.get_int("LOCAL_WORLD_SIZE").value_or(world_size) < world_size) return nullptr;
+  return std::make_shared<PrefixStore>(place, launcher);
+}
+
+}  // namespace unisono

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/deadline.h"
@@ -12,8 +14,8 @@ namespace unisono::rendezvous {
 
 // `unisono run` serves a store for the ranks of its host, and tells them of it in two ways. It listens at an abstract local address that follows from
 // the job's name and attempt. It also hands a connected socket down (UNISONO_LAUNCHER_FD). The address comes first: every program that connects there
-// gets a connection of its own, so that a rank may be a wrapper that closes descriptors, or run one program after another. The socket serves processes
-// in another network namespace, where the address is not known.
+// gets a connection of its own, so that a rank may be a wrapper that closes descriptors, or run one program after another. The socket serves
+// processes in another network namespace, where the address is not known.
 
 /// Returns the address at which the launcher of a job serves the store of its ranks.
 base::SocketAddress launcher_address(std::string_view job_id, int attempt);
@@ -22,8 +24,12 @@ base::SocketAddress launcher_address(std::string_view job_id, int attempt);
 /// the same one. Throws InvalidArgument where the variables lead to no launcher, and Timeout where the launcher does not answer in time.
 std::shared_ptr<Store> launcher_store(const base::Environment& environment, const base::Deadline& deadline);
 
-/// Returns that store for a world that met elsewhere but may be the job that the launcher has started. Null unless the launcher's variables name this
-/// rank of that many, and the launcher takes this process for one of its own.
-std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, int rank, int world_size, const base::Deadline& deadline);
+/// Returns that store for a group that met elsewhere. Null unless the launcher's variables are there, and the launcher takes this process for one of
+/// its own.
+std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, const base::Deadline& deadline);
+/// Returns true where the launcher has started this process as that rank of that many: then a world of these numbers may be its job.
+bool is_launched_as(const base::Environment& environment, int rank, int world_size);
+/// Returns the secret of a job of several hosts, or "none", as its launcher tells it.
+std::optional<std::string> token_of_launcher(Store& launcher_store);
 
 }  // namespace unisono::rendezvous

@@ -43,6 +43,7 @@ constexpr auto last_reads = 2s;
 // while.
 constexpr auto reminder_period = 30s;
 
+constexpr std::string_view unnamed_run = "none";  // torchrun's name for every run that was given none
 constexpr auto first_retry = 5ms, longest_retry = 200ms;
 
 Route own_end(const store::Client& client) { return client.addresses() ? Route(client.addresses()->own) : std::nullopt; }
@@ -271,6 +272,14 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   return meet_at(std::move(plan), *meeting_at(*address, Reach::unknown, {}, environment));
 }
 
+/// Returns the name that the launcher gave the job of all its ranks; empty: this job is another one, or nameless.
+std::string name_of_launcher(const Plan& plan, const Environment& environment) {
+  if (plan.identity.launcher_store) return environment.get("UNISONO_JOB_ID").value_or("");
+  const std::string run = environment.get("TORCHELASTIC_RUN_ID").value_or("");
+  const bool is_whole = environment.get("RANK") == std::to_string(*plan.rank) && environment.get("WORLD_SIZE") == std::to_string(plan.world_size);
+  return is_whole && run != unnamed_run ? run : "";
+}
+
 JobIdentity meet_in_given_store(const JobRequest& request, const Environment& environment) {
   if (!request.rank || !request.world_size) {
     throw InvalidArgument(
@@ -282,7 +291,12 @@ JobIdentity meet_in_given_store(const JobRequest& request, const Environment& en
   Plan plan = explicit_plan(request, request.rank, request.world_size, environment);
   check_range(plan);
   plan.store_may_end = request.store_may_end;
-  if (plan.store_may_end) plan.identity.launcher_store = store_of_own_launcher(environment, *plan.rank, plan.world_size, Deadline(plan.timeout));
+  if (const auto launcher = store_of_own_launcher(environment, Deadline(plan.timeout))) {
+    const JoinTimeout bounded(*launcher, plan.timeout);
+    plan.identity.token = token_of_launcher(*launcher);
+    if (plan.store_may_end && is_launched_as(environment, *plan.rank, plan.world_size)) plan.identity.launcher_store = launcher;
+  }
+  plan.identity.job_id = name_of_launcher(plan, environment);
   return meet_in_store(std::move(plan), request.store);
 }
 
@@ -321,7 +335,7 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   plan.timeout = join_timeout(request.timeout, environment);
   JobIdentity& identity = plan.identity;
   identity.launcher = given.launcher;
-  identity.job_id = given.job_id;
+  if (given.job_id != unnamed_run) identity.job_id = given.job_id;
   identity.local_rank = value(agree("local rank", said(request.local_rank, "the argument local_rank"), said(given.local_rank)));
   identity.local_world_size = value(said(given.local_world_size));
   identity.node_rank = value(said(given.node_rank));

@@ -82,6 +82,23 @@ std::string own_address(const Environment& environment, const std::optional<Sock
                         info(fmt::format("there are: {}", describe(own))));
 }
 
+namespace {
+
+[[noreturn]] void refuse_loopback(const InterfaceRule& rule, const std::string& address) {
+  auto others = own_addresses();
+  std::erase_if(others, [](const InterfaceAddress& each) { return each.loopback; });
+  throw InvalidArgument(
+      fmt::format("{} chooses {}, a loopback address, which no other host reaches, and the job has several hosts", rule.said(), address),
+      info(fmt::format("choose another interface, or none (of this host: {})", describe(others))));
+}
+
+}  // namespace
+
+void check_for_other_hosts(const std::string& address, const Environment& environment) {
+  const auto rule = InterfaceRule::own_or_others(environment);
+  if (rule && base::is_numeric(address) && base::resolve(address, 0).front().is_loopback()) refuse_loopback(*rule, address);
+}
+
 std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const std::vector<SocketAddress>& resolved,
                                                   const Environment& environment) {
   const auto rule = InterfaceRule::own_or_others(environment);
@@ -97,6 +114,8 @@ std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const
   for (const SocketAddress& address : here) {
     if (std::ranges::any_of(chosen, [&](const auto& each) { return is(each, address); })) admitted.push_back(address);
   }
+  const bool all_loopback = std::ranges::all_of(resolved, [](const auto& address) { return address.is_loopback(); });
+  if (admitted.empty() && chosen.front().loopback && !all_loopback) refuse_loopback(*rule, chosen.front().address.host());
   if (admitted.empty()) admitted.push_back(with_port(chosen.front().address, resolved.front().port()));
   return admitted;
 }

@@ -15,8 +15,13 @@ namespace unisono::rendezvous {
 /// there is no address.
 std::string own_address(const base::Environment& environment, const std::optional<base::SocketAddress>& route, bool one_network);
 
+/// Throws InvalidArgument where an interface variable has chosen this address of this host, a loopback address, and ranks of other hosts are to reach
+/// it.
+void check_for_other_hosts(const std::string& address, const base::Environment& environment);
+
 /// Returns the addresses of `host` to listen on. A name may stand for several addresses of this host, or for one that the others do not see: then
-/// UNISONO_INTERFACE and the like choose. A numeric address is taken as it is.
+/// UNISONO_INTERFACE and the like choose. A numeric address is taken as it is. Throws InvalidArgument where they choose a loopback address, and the
+/// name stands for others.
 std::vector<base::SocketAddress> addresses_to_listen_on(const std::string& host, const std::vector<base::SocketAddress>& resolved,
                                                         const base::Environment& environment);
 

@@ -55,7 +55,7 @@ struct JobIdentity {
   std::shared_ptr<Store> store;
   std::shared_ptr<Store> launcher_store;  ///< of our launcher on this host, which is told how its ranks end; null elsewhere
   Launcher launcher = Launcher::none;
-  std::string job_id;
+  std::string job_id;                 ///< the same for all members on a host; empty for a process that is alone
   std::vector<Member> members;        ///< by rank
   std::string address = "127.0.0.1";  ///< numeric; the other ranks reach this one by it
   /// The job's secret, or "none", from the launcher or UNISONO_TOKEN; all our connections use it by `store::token_for`.

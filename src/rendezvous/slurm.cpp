@@ -14,6 +14,9 @@ namespace {
 
 using base::Environment;
 
+/// Slurm's numbers for the steps that are no step of srun in a script: those from here on are the batch script, the interactive shell, and the like.
+constexpr std::string_view first_special_step = "4294967290";
+
 /// Returns the first of the names that is set; empty: none.
 std::string_view first_set(const Environment& environment, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
@@ -32,6 +35,12 @@ std::string_view node_count_variable(const Environment& environment) {
 }
 
 }  // namespace
+
+bool is_step_of_srun(const Environment& environment) {
+  const std::string step = environment.get("SLURM_STEP_ID").value_or("");
+  if (step.size() >= first_special_step.size() && step >= first_special_step) return false;
+  return environment.has("SLURM_STEP_NUM_NODES") || !step.empty();
+}
 
 bool is_slurm_task(const Environment& environment) {
   if (job_id_variable(environment).empty()) return false;

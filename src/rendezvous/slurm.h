@@ -21,6 +21,9 @@ struct SlurmTask {
 /// reported. False in the shell of an allocation of one task, which is a process like any other.
 bool is_slurm_task(const base::Environment& environment);
 
+/// Returns true where srun has started this process, and false in the script of sbatch and in the shell of an allocation.
+bool is_step_of_srun(const base::Environment& environment);
+
 /// Reads the task. Throws InvalidArgument for missing variables, variables without a number, and a node list without a host.
 SlurmTask slurm_task(const base::Environment& environment);
 

@@ -169,7 +169,7 @@ void CarriedCall::reduce_elements() {
   for (std::size_t r = 0; r < ranks; ++r) inputs.push_back(from(static_cast<int>(r), begin));
   if (!call_.custom) return kernels::reduce(call_.out.data(), inputs.data(), ranks, call_.count, dtype, call_.op, divisor);
   std::memcpy(call_.out.data(), inputs.front(), block);
-  for (std::size_t r = 1; r < ranks; ++r) call_.custom->apply(call_.out.data(), inputs[r], call_.count);
+  for (std::size_t r = 1; r < ranks; ++r) call_.custom->combine(call_.out.data(), inputs[r], call_.count);
 }
 
 CountsAgreement::CountsAgreement(coordination::Coordination& coordination, const CollectiveCall& call)

@@ -45,7 +45,7 @@ void CarriedSum::combine_share() {
   if (count == 0) return;
   if (!call_.custom) return kernels::reduce(out, versions.data(), versions.size(), count, call_.in.dtype(), call_.op, versions.size());
   std::memcpy(out, versions.front(), bytes);
-  for (std::size_t r = 1; r < versions.size(); ++r) call_.custom->apply(out, versions[r], count);
+  for (std::size_t r = 1; r < versions.size(); ++r) call_.custom->combine(out, versions[r], count);
 }
 
 void CarriedSum::begin_gather() {

@@ -22,7 +22,41 @@ std::string text_of(const CollectiveCall& call) {
   return text;
 }
 
+/// The end of the caller's stream as it is when somebody asks: the caller of a blocking call puts nothing there meanwhile. An operation that is put
+/// on that stream comes after it anyway, so that nothing is recorded then.
+class EndOfCallersStream final : public DeviceEvent {
+ public:
+  EndOfCallersStream(Device device, void* stream) : device_(device), stream_(stream) {}
+  bool reached() override { return event().reached(); }
+  void order(void* stream) override {
+    if (stream != stream_) event().order(stream);
+  }
+
+ private:
+  DeviceEvent& event() {
+    if (!event_) event_ = device_runtime()->record(device_, stream_);
+    return *event_;
+  }
+  Device device_;
+  void* stream_;
+  std::shared_ptr<DeviceEvent> event_;
+};
+
 }  // namespace
+
+std::string device_terms(const CollectiveCall& call) {
+  std::string terms = call.also.empty() ? text_of(call) : std::string(call.also);
+  if (!call.also.empty() && call.label == to_string(call.operation)) terms.insert(0, text_of(call) + " ");  // a shape, see group/shapes.h
+  return terms.append(", on device memory");
+}
+
+CollectiveCall agreement_on(const CollectiveCall& call, std::string_view terms) {
+  CollectiveCall agreement;
+  agreement.sequence = call.sequence;
+  agreement.label = name_of(call);
+  agreement.also = terms;
+  return agreement;
+}
 
 /// A peer's failure is known this soon after the failure of a call on a device.
 constexpr std::chrono::milliseconds device_grace{300};
@@ -33,34 +67,43 @@ coordination::FailureAttribution attribution_of_device(coordination::Coordinatio
 
 DeviceCallTask::DeviceCallTask(Executor& executor, const CollectiveCall& call)
     : executor_(executor), call_(call), attribution_(attribution_of_device(executor.coordination())) {
-  const Device device = executor.device_engine()->device();
-  engines::sample_device_memory(device);
-  call_.device = call.device ? std::make_shared<DeviceCall>(*call.device) : std::make_shared<DeviceCall>();
-  terms_ = call_.also.empty() ? text_of(call_) : std::string(call_.also);
-  if (!call_.also.empty() && call_.label == to_string(call_.operation)) terms_.insert(0, text_of(call_) + " ");  // a shape, see group/shapes.h
-  terms_.append(", on ").append("device memory");
-  const CollectiveCall agreement = agreement_call();
-  // The call waits for the work that was on the stream when it was made, whichever thread continues it later.
+  engines::sample_device_memory(executor.device_engine()->device());
+  if (!call.device) call_.device = std::make_shared<DeviceCall>();
+  else if (!call.device->ins.empty()) call_.device = std::make_shared<DeviceCall>(*call.device);  // the caller keeps its list
   static_cast<void>(attribution_.attempt([&] {
-    DeviceRuntime& runtime = *device_runtime();
-    void* stream = current_stream();
-    call_.device->after.push_back(runtime.record(device, stream));
-    for (const TensorView& tensor : call_.device->ins) {
-      if (stream == nullptr && tensor.device() != device) call_.device->after.push_back(runtime.record(tensor.device(), nullptr));
-    }
-    agreement_ = executor_.start(agreement);
+    note_streams();
+    // A rank that is alone has nobody to agree with; the counts of all_to_all_v are compared all the same.
+    if (executor_.coordination().size() > 1 || call_.operation == Operation::all_to_all_v) agreement_ = executor_.start(agreement_call());
   }));
 }
 
+// The call waits for the work that was on the stream when it was made, whichever thread continues it later.
+void DeviceCallTask::note_streams() {
+  const Device device = executor_.device_engine()->device();
+  DeviceCall& own = *call_.device;
+  if (own.stream && own.ins.empty()) {
+    own.after.push_back(std::make_shared<EndOfCallersStream>(device, *own.stream));
+    return;
+  }
+  own.stream.reset();
+  DeviceRuntime& runtime = *device_runtime();
+  void* const stream = current_stream();
+  own.after.push_back(runtime.record(device, stream));
+  for (const TensorView& tensor : own.ins) {
+    if (stream == nullptr && tensor.device() != device) own.after.push_back(runtime.record(tensor.device(), nullptr));
+  }
+}
+
 CollectiveCall DeviceCallTask::agreement_call() {
-  CollectiveCall agreement;
+  terms_ = device_terms(call_);
+  CollectiveCall agreement = agreement_on(call_, terms_);
   if (call_.operation == Operation::all_to_all_v) {  // the counts that a rank sends must be those that its peer expects
     counts_.emplace(call_, executor_.coordination().rank(), executor_.coordination().size());
     agreement = counts_->gather();
+    agreement.sequence = call_.sequence;
+    agreement.label = name_of(call_);
+    agreement.also = terms_;
   }
-  agreement.sequence = call_.sequence;
-  agreement.label = name_of(call_);
-  agreement.also = terms_;
   return agreement;
 }
 

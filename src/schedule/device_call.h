@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "coordination/counts.h"
 #include "coordination/failure_attribution.h"
@@ -10,6 +12,11 @@
 #include "unisono/task.h"
 
 namespace unisono::schedule {
+
+/// Returns what the ranks agree on before a collective on memory of devices, beside its operation: dtype, count, op, root, shape.
+std::string device_terms(const CollectiveCall& call);
+/// Makes the call in host memory by which they do. `terms` has to outlive it.
+CollectiveCall agreement_on(const CollectiveCall& call, std::string_view terms);
 
 /// A collective on memory of devices: the ranks agree on it through the engine of host memory, then the engine of devices carries it out.
 class DeviceCallTask final : public Task {
@@ -22,6 +29,7 @@ class DeviceCallTask final : public Task {
   std::shared_ptr<DeviceEvent> completion() const override { return task_->completion(); }
 
  private:
+  void note_streams();
   CollectiveCall agreement_call();
 
   Executor& executor_;

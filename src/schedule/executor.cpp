@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "base/error_text.h"
 #include "coordination/counts.h"
+#include "engines/signature.h"
 #include "schedule/algorithm.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
@@ -34,6 +36,30 @@ class Wave final : public Task {
   ScheduledTask& steps_;
 };
 
+/// Calls `f`, which advances a task. If an exception leaves it, the group is over: engines are told so while the memory of the task is still there,
+/// from which a transfer may be half sent. A Mismatch and callables that differ leave the group as it is, since nothing was moved.
+template <class F>
+void ending_before_memory(Coordination& coordination, F&& f) {
+  try {
+    f();
+  } catch (const Mismatch&) {
+    throw;
+  } catch (const engines::CallablesDiffer&) {
+    throw;
+  } catch (const GroupFailure& over) {
+    coordination.poison(over.failure());
+    throw;
+  } catch (...) {
+    const int rank = coordination.rank();
+    coordination.poison({.kind = Failure::Kind::peer_failed,
+                         .cause = PeerFailed::Cause::aborted,
+                         .culprit = rank,
+                         .missing = {},
+                         .message = fmt::format("rank {} gave up: {}", rank, base::what_of(std::current_exception()))});
+    throw;
+  }
+}
+
 }  // namespace
 
 using coordination::Coordination;
@@ -53,8 +79,9 @@ Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks n
     if (!is_composed()) network_.emplace();
   }
   if (engines_.group->blocks()) {
-    watchdog_ = std::make_unique<coordination::Watchdog>([this] { return coordination_.look_for_failures({}, false); },
-                                                         [this](const Failure& failure) { coordination_.poison(failure); });
+    watchdog_ = std::make_unique<coordination::Watchdog>(
+        [this](std::chrono::milliseconds patience) { return coordination_.look_for_failures({}, false, patience); },
+        [this](const Failure& failure) { coordination_.poison(failure); });
   }
 }
 
@@ -102,6 +129,7 @@ Problem Executor::problem_of(const CollectiveCall& call) const {
 Schedule Executor::schedule_of(const CollectiveCall& call) const {
   Schedule schedule;
   if (call.operation == Operation::barrier) return schedule;  // the agreement was one
+  const detail::FixedFloatingPoint fixed;                     // all ranks choose the same algorithm
   Builder builder(schedule);
   schedule.algorithm = build(problem_of(call), setting(), builder);
   return schedule;
@@ -124,7 +152,9 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     }
   } else {
     const auto finish = [&](auto& task) {
-      if (!task.advance()) waiter.wait(task);
+      ending_before_memory(coordination_, [&] {
+        if (!task.advance()) waiter.wait(task);
+      });
     };
     const auto pattern = pattern_of(call);
     if (!pattern && is_early(call)) {
@@ -157,14 +187,16 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
   scratch_.reset();
   ScheduledTask steps(*this, call, schedule_of(call));
   Wave wave(steps);
-  while (!steps.is_at_end()) {
-    if (Engine* const blocking = may_block ? steps.next_that_blocks() : nullptr) {
-      run_blocking(*blocking, steps.take_engine_call(), waiter);
-      continue;
+  ending_before_memory(coordination_, [&] {
+    while (!steps.is_at_end()) {
+      if (Engine* const blocking = may_block ? steps.next_that_blocks() : nullptr) {
+        run_blocking(*blocking, steps.take_engine_call(), waiter);
+        continue;
+      }
+      steps.begin_wave();
+      if (!wave.advance()) waiter.wait(wave);
     }
-    steps.begin_wave();
-    if (!wave.advance()) waiter.wait(wave);
-  }
+  });
 }
 
 Setting Executor::setting() const {
@@ -175,12 +207,14 @@ Setting Executor::setting() const {
 }
 
 std::optional<coordination::Carried::Pattern> Executor::pattern_of(const CollectiveCall& call) {
+  const detail::FixedFloatingPoint fixed;
   const auto pattern = pattern_with_agreement(call, problem_of(call), setting());
   const bool is_direct = pattern && *pattern != coordination::Carried::Pattern::to_all;
   return is_direct && needs_calibration() ? std::nullopt : pattern;  // which way is the faster one has to be measured
 }
 
 bool Executor::is_early(const CollectiveCall& call) const {
+  const detail::FixedFloatingPoint fixed;
   return network_ && leaves_early(call, problem_of(call), setting(), coordination_.connects_all());
 }
 

@@ -111,7 +111,7 @@ void ScheduledTask::reduce(const Step& step) const {
   const std::byte* const blocks = address(step.in);
   if (call_.custom) {
     std::memmove(out, blocks, bytes);
-    for (std::size_t i = 1; i < step.blocks; ++i) call_.custom->apply(out, blocks + i * bytes, count);
+    for (std::size_t i = 1; i < step.blocks; ++i) call_.custom->combine(out, blocks + i * bytes, count);
     return;
   }
   std::vector<const void*> inputs;
@@ -134,7 +134,7 @@ void ScheduledTask::combine(const Step& step) const {
     right = kept.data();
   }
   if (out != left) std::memcpy(out, left, bytes);
-  call_.custom->apply(out, right, step.out.count);
+  call_.custom->combine(out, right, step.out.count);
 }
 
 std::vector<int> ScheduledTask::names_of(const Active& active) const {

@@ -197,7 +197,8 @@ std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addr
       throw Timeout(fmt::format("{} could not be reached within {} ms and {} attempts ({})", place, deadline.timeout().count(), attempts, reasons),
                     {.hint = all_loopback(addresses) && addresses.front().family() != AF_UNIX
                                  ? "is rank 0 running on this host? A loopback address leads nowhere else"
-                                 : "is rank 0 running, and is the address its own?"});
+                                 : "is rank 0 running, and is the address its own? `unisono doctor --hosts A,B` shows whether a firewall is in the "
+                                   "way"});
     }
     base::check_interruption();
     // The system does not announce a new listener, so it is tried again, at growing intervals.

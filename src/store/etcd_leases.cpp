@@ -96,8 +96,8 @@ void Leases::renew(const Deadline& deadline) {
 }
 
 void Leases::keep_alive() {
-  bool is_known = false;  // that etcd does not answer
-  const std::chrono::milliseconds period = client_.location().time_to_live / renewals;
+  bool is_known = false;                                                                      // that etcd does not answer
+  const auto period = std::chrono::milliseconds(client_.location().time_to_live) / renewals;  // of 2 s, too, it is a part
   for (std::unique_lock lock(mutex_);;) {
     stopping_.wait_for(lock, period, [&] { return stop_; });
     if (stop_) return;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -16,10 +17,7 @@ constexpr std::size_t entry_overhead = 64;
 
 std::string printable(std::string_view key) {
   constexpr std::size_t longest = 120;
-  std::string text;
-  for (const char c : key.substr(0, longest)) text += c >= 0x20 && c < 0x7f ? c : '?';
-  if (key.size() > longest) text += "...";
-  return text;
+  return base::printable(key.substr(0, longest)) + (key.size() > longest ? "..." : "");
 }
 
 void Table::check(const Limits& limits, std::string_view key, std::string_view value) {

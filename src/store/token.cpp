@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::size_t shortest_secret = 16;
 constexpr std::size_t longest_token_file = 4096;
+constexpr std::string_view where_from =
+    "set UNISONO_TOKEN to the same random text on every rank, or UNISONO_TOKEN_FILE to a file that holds it and that only you can read; "
+    "UNISONO_TOKEN=none goes without";
+constexpr std::string_view how_to_make_one = "`openssl rand -hex 32` makes one";
 
 }  // namespace
 
@@ -30,16 +34,30 @@ std::string token_for(std::span<const base::SocketAddress> addresses, const std:
   if (said.empty() && !local) {
     throw InvalidArgument(
         fmt::format("the store's address {} is not a loopback address, so its connections need the job's secret", describe(*remote)),
-        {.hint = "set UNISONO_TOKEN to the same random text on every rank, or UNISONO_TOKEN_FILE to a file that holds it and that only you can "
-                 "read; UNISONO_TOKEN=none goes without"});
+        {.hint = std::string(where_from)});
   }
   // A rank sends its first proof to whatever process listens at the address, which could then guess a short secret at leisure.
   if (!local && said.size() < shortest_secret) {
     throw InvalidArgument(fmt::format("the job's secret has {} bytes; for {}, which is not a loopback address, it takes {} at least", said.size(),
                                       describe(*remote), shortest_secret),
-                          {.hint = "`openssl rand -hex 32` makes one"});
+                          {.hint = std::string(how_to_make_one)});
   }
   return said;
+}
+
+void check_token_between(std::string_view hosts, const std::optional<std::string>& token) {
+  if (token == "none") return;
+  if (!token || token->empty()) {
+    throw InvalidArgument(fmt::format("the ranks are on several hosts ({}), so their connections need the job's secret", hosts),
+                          {.hint = std::string(where_from)});
+  }
+  // Whoever can write to the store where the ranks meet can give his own address as a rank's, and is sent a proof by which he could guess a short
+  // secret at leisure.
+  if (token->size() < shortest_secret) {
+    throw InvalidArgument(
+        fmt::format("the job's secret has {} bytes; between ranks of several hosts ({}) it takes {} at least", token->size(), hosts, shortest_secret),
+        {.hint = std::string(how_to_make_one)});
+  }
 }
 
 std::optional<std::string> said_token(const base::Environment& environment) {
@@ -56,14 +74,17 @@ std::string token_of_file(const std::string& path) {
   return text.substr(first, text.find_last_not_of(white) - first + 1);
 }
 
+void check_key_of_tls(const std::string& token, const base::Environment& environment) {
+  const base::TlsOptions options = base::tls_options(environment);
+  if (!options.wanted() || !token.empty() || options.has_certificate()) return;
+  throw InvalidArgument(fmt::format("UNISONO_TLS={} takes the job's secret, by which the processes know each other, or certificates", options.word()),
+                        {.hint = "set UNISONO_TOKEN or UNISONO_TOKEN_FILE on every rank, or UNISONO_TLS_CERT, UNISONO_TLS_KEY and UNISONO_TLS_CA"});
+}
+
 std::shared_ptr<const base::TlsContext> tls_for(const std::string& token, const base::Environment& environment) {
+  check_key_of_tls(token, environment);
   const base::TlsOptions options = base::tls_options(environment);
   if (!options.wanted()) return nullptr;
-  if (token.empty() && !options.has_certificate()) {
-    throw InvalidArgument(
-        fmt::format("UNISONO_TLS={} takes the job's secret, by which the processes know each other, or certificates", options.word()),
-        {.hint = "set UNISONO_TOKEN or UNISONO_TOKEN_FILE on every rank, or UNISONO_TLS_CERT, UNISONO_TLS_KEY and UNISONO_TLS_CA"});
-  }
   return base::make_tls_context(options, token.empty() ? std::string() : derived_key(token, "unisono store: TLS 1.3 pre-shared key"));
 }
 

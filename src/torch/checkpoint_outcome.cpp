@@ -1,5 +1,6 @@
 #include "torch/checkpoint_outcome.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include "unisono/detail/ending.h"
 #include "unisono/objects.h"
 #include "unisono/torch/checkpoint.h"
 
@@ -52,17 +54,23 @@ Outcome outcome_of(const std::exception_ptr& error) {
 
 void share_outcome(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& own) {
   const std::vector<Outcome> all = all_gather_object(outcome_of(own), group);
+  const auto first = std::ranges::find_if(all, [](const Outcome& outcome) { return outcome.kind != Outcome::Kind::good; });
+  if (first == all.end()) return;
+  const auto culprit = static_cast<int>(first - all.begin());
+  const ErrorInfo info{.operation = std::string(operation),
+                       .group = group.name(),
+                       .rank = group.rank(),
+                       .culprit = culprit,
+                       .hint = first->hint,
+                       .world_rank = group.global_rank(group.rank()),
+                       .world_culprit = group.global_rank(culprit)};
+  const std::string message = fmt::format("{} (on rank {})", first->message, culprit);
+  if (first->kind == Outcome::Kind::checkpoint) unisono::detail::note_error_of_all(group, CheckpointError(first->path, message), culprit);
+  else unisono::detail::note_error_of_all(group, Error(message), culprit);
   if (own) std::rethrow_exception(own);
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    const Outcome& theirs = all[r];
-    if (theirs.kind == Outcome::Kind::good) continue;
-    const ErrorInfo info{
-        .operation = std::string(operation), .group = group.name(), .rank = group.rank(), .culprit = static_cast<int>(r), .hint = theirs.hint};
-    const std::string message = fmt::format("{} (on rank {})", theirs.message, r);
-    if (theirs.kind == Outcome::Kind::checkpoint) throw CheckpointError(theirs.path, message, info);
-    if (theirs.kind == Outcome::Kind::invalid_argument) throw InvalidArgument(message, info);
-    throw Error(message, info);
-  }
+  if (first->kind == Outcome::Kind::checkpoint) throw CheckpointError(first->path, message, info);
+  if (first->kind == Outcome::Kind::invalid_argument) throw InvalidArgument(message, info);
+  throw Error(message, info);
 }
 
 }  // namespace libtorch

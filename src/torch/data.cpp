@@ -100,8 +100,8 @@ std::size_t shared_evenly(std::size_t samples, int ranks) {
 
 }  // namespace
 
-RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, const ProcessGroup& group) {
-  return RankSampler([draw = std::move(draw_epoch), group](std::uint64_t) {
+RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, const ProcessGroup& group, bool exact) {
+  return RankSampler([draw = std::move(draw_epoch), group, exact](std::uint64_t) {
     // Only rank 0 draws, because the generators of other ranks may differ from its own.
     std::pair<std::vector<std::size_t>, std::size_t> drawn;
     const auto draw_all = [&] {
@@ -109,6 +109,7 @@ RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, con
       indices = draw();
       length = indices.size();
       if (length == 0) throw_empty_sampler();
+      if (exact) return;
       while (indices.size() < shared_evenly(length, group.size())) {
         const std::vector<std::size_t> more = draw();
         if (more.empty()) throw_empty_sampler();
@@ -118,13 +119,15 @@ RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, con
     };
     one_rank_only(draw_all, {.with_barrier = true, .group = group})();
     broadcast_object(drawn, 0, group);
-    return DistributedProxySampler(Draws{std::move(drawn.first), drawn.second}, {.num_replicas = group.size(), .rank = group.rank()}).indices();
+    return DistributedProxySampler(Draws{std::move(drawn.first), drawn.second}, {.num_replicas = group.size(), .rank = group.rank(), .exact = exact})
+        .indices();
   });
 }
 
 ProcessGroup group_of(const AutoDataOptions& how) { return how.group ? *how.group : world(); }
 
 LoaderPlan plan_torch_loader(LoaderRequest request, const torch::data::DataLoaderOptions& options, const AutoDataOptions& how) {
+  if (how.exact && options.drop_last()) throw InvalidArgument("a loader cannot be exact and drop the last batch", {.operation = "auto_dataloader"});
   request.batch_size = options.batch_size();
   request.split = how.split;
   request.num_workers = static_cast<int>(options.workers());
@@ -153,6 +156,7 @@ RankSampler sampler_of(const LoaderPlan& plan, std::size_t dataset_size, const A
                                                        .rank = group.rank(),
                                                        .shuffle = plan.sampler_shuffles || plan.loader_shuffles,
                                                        .seed = how.seed,
+                                                       .exact = how.exact,
                                                        .batch_sizes = differ ? plan.batch_sizes : std::vector<std::size_t>{}}));
 }
 

@@ -158,6 +158,8 @@ void prepare_model(torch::nn::Module* module, const AutoModelOptions& options, c
   const at::Device home = torch_device(device());
   for (const at::Tensor& parameter : module->parameters()) {
     if (parameter.device() != home) {
+      if (!parameter.device().is_cpu())
+        TORCH_WARN("unisono: auto_model moves the model from ", parameter.device(), " to ", home, ", which is this process's device()");
       module->to(home);
       break;
     }

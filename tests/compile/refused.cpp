@@ -58,6 +58,12 @@ void call() {
       x, [](float a, float b) { return a < b ? a : b; }, world());
   all_reduce(x, y, ReduceOp::sum, world(), {.tag = 1});
   send(x, 1, world(), {.tag = 7});
+  std::vector<int> in(4), out(2), counts(2);
+  scatter_v(in, Counts(counts), out);
+  scatter_v(in, {2, 2}, out);
+  scatter_v(x, counts, y);
+  reduce_scatter_v(in, std::vector<std::size_t>{2, 2}, out);
+  all_reduce(x, std::plus<>());
   static_cast<void>(batch({P2POp::send(x, 1), P2POp::recv(y, 1)}));
 }
 #elif CASE == 1
@@ -226,4 +232,54 @@ void call() { average_across_processes(text); }
 void call() { average_across_processes(constant); }
 #elif CASE == 69
 void call() { all_reduce_params(text); }
+#elif CASE == 110
+void call() { broadcast(x, world()); }
+#elif CASE == 111
+void call() { static_cast<void>(broadcast(text, world())); }
+#elif CASE == 112
+void call() { broadcast_async(x, world()).wait(); }
+#elif CASE == 113
+void call() { gather(x, y, world()); }
+#elif CASE == 114
+void call() { scatter(x, y, world()); }
+#elif CASE == 115
+void call() { reduce(x, world()); }
+#elif CASE == 116
+void call() { reduce(x, ReduceOp::sum); }
+#elif CASE == 117
+void call() {
+  std::vector<std::string> all;
+  all_gather(text, all);
+}
+#elif CASE == 118
+void call() {
+  std::vector<std::string> mine, all;
+  gather(mine, all);
+}
+#elif CASE == 119
+void call() {
+  std::vector<int> in(4), out(2), counts(2);
+  scatter_v(in, out, counts);
+}
+#elif CASE == 120
+void call() {
+  std::vector<int> in(4), out(2), counts(2);
+  reduce_scatter_v(in, counts, out);
+}
+#elif CASE == 121
+void call() {
+  std::vector<int> in(4), out(4), counts(2);
+  all_to_all_v(in, out, counts, counts);
+}
+#elif CASE == 122
+void call() { broadcast(x, 0, 7); }
+#elif CASE == 83
+void call() {
+  spawn(
+      {.nproc_per_node = 2}, [](int epochs, int batch = 32) { return epochs * batch; }, 10);
+}
+#elif CASE == 84
+void call() {
+  run_threads(2, [](auto... arguments) { return static_cast<int>(sizeof...(arguments)); });
+}
 #endif

@@ -16,7 +16,7 @@ if output=$("$@" 2>&1); then
   echo "it compiles"
   exit 1
 fi
-if ! grep --quiet --extended-regexp "static assertion failed.*unisono: .*$sentence" <<<"$output"; then
+if ! grep --quiet --extended-regexp "(static assertion failed|#error).*unisono: .*$sentence" <<<"$output"; then
   printf 'expected "%s" in\n%s\n' "$sentence" "$output"
   exit 1
 fi

@@ -115,8 +115,8 @@ MANY_TEST(Bytes, Messages) {
       const int to = (from + 1) % n;
       if (rank() == from) detail::send_bytes(bytes_of(round, from), to, "test", world(), {});
       if (rank() != to) continue;
-      const auto [bytes, source] = detail::recv_bytes(round % 2 == 0 ? std::optional<Rank>(from) : std::nullopt, "test", world(), {});
-      ASSERT_EQ(source, from);
+      const auto [bytes, message] = detail::recv_bytes(round % 2 == 0 ? std::optional<Rank>(from) : std::nullopt, "test", world(), {});
+      ASSERT_EQ(message.source, from);
       ASSERT_TRUE(equal(bytes, bytes_of(round, from)));
     }
     barrier();

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "covers.h"
 #include "world.h"
 
@@ -40,6 +42,17 @@ void expect_over(const std::string& message) {
   EXPECT_THROW(all_reduce(x, small), InvalidArgument);  // what is wrong by itself still is
 }
 
+/// The others blame the rank that did not come. That rank is told whose deadline has passed, and not that it waits for itself.
+void expect_culprit(const Timeout& error, int absent) {
+  if (rank() != absent) {
+    EXPECT_EQ(error.culprit(), absent);
+    return;
+  }
+  ASSERT_TRUE(error.culprit());
+  EXPECT_NE(error.culprit(), absent);
+  EXPECT_NE(std::string(error.what()).find(fmt::format("a deadline of rank {} has passed", *error.culprit())), std::string::npos) << error.what();
+}
+
 // C8, S6, rule 7: who skips a call is named to all; the group is over, also for the one who skipped.
 WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
   COVERS("K-20", "C-21");
@@ -51,7 +64,7 @@ WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
     else static_cast<void>(all_reduce(1.0, ReduceOp::sum, world(), {.timeout = 1s}));
   });
   EXPECT_EQ(error.missing(), std::vector<int>{absent});
-  EXPECT_EQ(error.culprit(), absent);
+  expect_culprit(error, absent);
   EXPECT_FALSE(error.host().empty());
   EXPECT_EQ(error.operation(), rank() == absent ? "recv" : "all_reduce");
   EXPECT_NE(std::string(error.what()).find("all_reduce"), std::string::npos) << error.what();
@@ -72,7 +85,7 @@ WORLD_TEST_IN(poisoned, Timeout, OfALargeCallNamesTheRankThatDidNotCome) {
     else all_reduce(x, sums, ReduceOp::sum, world(), {.timeout = 1s});
   });
   EXPECT_EQ(error.missing(), std::vector<int>{absent});
-  EXPECT_EQ(error.culprit(), absent);
+  expect_culprit(error, absent);
   EXPECT_EQ(error.operation(), rank() == absent ? "recv" : "all_reduce");
   EXPECT_EQ(difference(sums, std::vector<float>(sums.size(), -1.0F)), "");
   expect_over<Timeout>(error.message());

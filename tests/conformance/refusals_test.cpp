@@ -18,6 +18,14 @@ TensorView floats(std::vector<float>& memory, std::size_t offset, const Dimensio
   return {memory.data() + offset, DType::float32, shape, strides};
 }
 
+WORLD_TEST(Refusals, OneBufferForBothSidesOfAllToAllIsNotCalledAnOverlapInPart) {
+  if (world_size() == 1) return;  // there it is in place
+  auto x = values<float>(static_cast<std::size_t>(world_size()), rank());
+  const auto error = thrown_by<InvalidArgument>([&] { all_to_all(x, x); });
+  EXPECT_EQ(error.message(), "input and output are one buffer");
+  EXPECT_EQ(error.hint(), "give another one for the output");
+}
+
 WORLD_TEST(Refusals, AnotherViewOfTheSameMemoryIsNotInPlace) {
   const auto before = values<float>(24, rank());
   auto x = before;

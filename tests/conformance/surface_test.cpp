@@ -36,7 +36,7 @@ TEST(Surface, Launch) {
   EXPECT_EQ(options.timeout, 30min);
   EXPECT_EQ(spawn({.backend = "native", .nproc_per_node = 2}, ranks_of, 4), (std::vector<int>{24, 124}));
   EXPECT_EQ(launch([](int given) { return std::string(static_cast<std::size_t>(given), 'x'); }, 1, 1, 0, "", 3), (std::vector<std::string>{"xxx"}));
-  EXPECT_EQ(launch(ranks_of, 1, 2, 0, "", 5), (std::vector<int>{25, 125}));
+  EXPECT_EQ(launch([](int given) { return 100 * local_rank() + 10 * world_size() + given; }, 1, 2, 0, "", 5), (std::vector<int>{25, 125}));
   Parallel parallel(ParallelOptions{.backend = "native", .nproc_per_node = 2});
   EXPECT_EQ(parallel.run(ranks_of, 6), (std::vector<int>{26, 126}));
   EXPECT_THROW(spawn({.nproc_per_node = 0}, ranks_of, 1), InvalidArgument);

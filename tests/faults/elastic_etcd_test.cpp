@@ -169,6 +169,27 @@ TEST_F(ElasticEtcd, SayWhatIsMissing) {
   EXPECT_NE(confused.err().find("told its address in no way of ours"), std::string::npos) << confused.err();
 }
 
+// As on a machine that was suspended: etcd has taken the launcher for dead, and another job has begun at its place meanwhile. The two would write the
+// same checkpoints.
+TEST_F(ElasticEtcd, EndAJobWhoseHostZeroHasSleptAndLostItsPlace) {
+  const Variables brief{{"UNISONO_INTERFACE", "lo"}, {"UNISONO_ETCD_TTL", "2"}};
+  Launchers sleeping = endless(), next = endless();
+  RunningCommand& sleeper = sleeping.start({}, brief);
+  ASSERT_TRUE(sleeper.until_out_has("under way", 2)) << sleeper.err();
+  const auto store = look();
+  const rendezvous::Record zero = rendezvous::decode(store->get(first_claim, 30s));
+  sleeper.send(SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return !store->is_present(zero.presence); }));
+  RunningCommand& other = next.start({}, brief);
+  ASSERT_TRUE(other.until_out_has("under way", 2)) << other.err();
+  sleeper.send(SIGCONT);
+  EXPECT_EQ(sleeper.wait(), 1) << sleeper.err();
+  EXPECT_EQ(count(sleeper.err(), fmt::format("first cause: another job has taken the place of this one at {}, because", url())), 1) << sleeper.err();
+  sleeping.expect_nothing_left_of_all();
+  EXPECT_EQ(other.wait(500ms), -1) << other.err();
+  end(next);
+}
+
 // Launchers of a second job are further hosts of the first one where they say the same, and are refused where not; the job goes on.
 TEST_F(ElasticEtcd, RefuseLaunchersThatSayAnotherThing) {
   Launchers job = endless();

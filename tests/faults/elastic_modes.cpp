@@ -167,7 +167,7 @@ void meet_fate(const Plan& plan, const ElasticState& state, const ProcessGroup& 
   }
   if (plan.moment == "exit") std::exit(7);
   if (plan.moment == "leave") std::exit(0);
-  if (plan.moment == "stop") {
+  if (plan.moment == "stop" || plan.moment == "stall") {
     say("stopped");
     ::raise(SIGSTOP);
   }

@@ -135,6 +135,17 @@ TEST(Elastic, AProcessThatWasLeftOutIsRefused) {
   EXPECT_EQ(count(job.err(), "the others go on without rank 1"), 1) << job.err();
 }
 
+// The deadline of the calls is far below the patience with silent ranks: the job goes on without a stopped rank all the same.
+TEST(Elastic, AStoppedRankIsLeftOutBeforeAShortDeadline) {
+  auto options = with("native");
+  options.environment.insert({"TEST_INIT_TIMEOUT_MS", "6000"});
+  RunningCommand job(command_of({.moment = "stall", .victims = "1"}), options);
+  EXPECT_EQ(job.wait(std::chrono::seconds(100)), 0) << job.out() << job.err();
+  expect_done(job, 4);
+  EXPECT_EQ(count(job.err(), "the others go on without rank 1"), 1) << job.err();
+  EXPECT_EQ(count(job.err(), "rank 1 ended by SIGTERM; another process takes its place"), 1) << job.err();
+}
+
 // A newcomer that asks to be taken in, and then does not answer, makes room for another one.
 TEST(Elastic, ANewcomerThatHangsIsReplaced) {
   auto options = with("native");

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -121,6 +122,12 @@ int work(const std::string& moment, const std::string& victims) {
 
 /// end HOW: rank 1 ends in that way after a while, the others are in all_reduce.
 int end(const std::string& how) {
+  if (how == "handled") {  // a handler of the program's own, which is there before the library's
+    std::set_terminate([] {
+      say("own handler");
+      std::_Exit(9);
+    });
+  }
   initialize(options_from_environment());
   say_ready();
   no_core();
@@ -134,7 +141,8 @@ int end(const std::string& how) {
         if (how == "exit") std::exit(7);
         if (how == "exit-zero") std::exit(0);
         if (how == "return") return 0;
-        if (how == "uncaught") throw std::runtime_error("nobody catches this");
+        if (how == "exec") ::execlp("sleep", "sleep", "1000", nullptr);
+        if (how == "uncaught" || how == "handled") throw std::runtime_error("nobody catches this");
       }
       since = Clock::now();
       check_round(x, k);

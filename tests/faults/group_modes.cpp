@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -129,12 +131,91 @@ int survive(const std::string& victims, const std::string& how) {
   return 0;
 }
 
+/// unwinds HOW: an exception leaves rank 1 while the others wait in a group of their own with it. "group-first": the group is destroyed before the
+/// Context; "context-first": after it; "static": it is not destroyed; "caught": only the group's scope is left.
+int unwinds(const std::string& how) {
+  static std::optional<ProcessGroup> kept;
+  std::optional<ProcessGroup> outer;
+  try {
+    const Context context(options_from_environment());
+    say_ready();
+    std::optional<ProcessGroup> inner;
+    const auto part = [&]() -> ProcessGroup& {
+      auto& group = how == "static" ? kept : how == "context-first" ? outer : inner;
+      group = new_group();
+      barrier(*group);
+      return *group;
+    };
+    if (how == "caught" && rank() == 1) {
+      try {
+        const ProcessGroup group = new_group();
+        barrier(group);
+        throw std::runtime_error("the user's own error");
+      } catch (const std::runtime_error&) {
+        barrier();
+        return 0;
+      }
+    }
+    const ProcessGroup& group = part();
+    if (rank() == 1) throw std::runtime_error("the user's own error");
+    try {
+      barrier(group);
+      say("the operation SUCCEEDED");
+    } catch (const Error&) {
+      say("error " + describe_current_exception());
+    }
+    if (how == "caught") barrier();
+  } catch (const std::runtime_error&) {
+    return 5;
+  }
+  return 0;
+}
+
+/// deadline HOW: a deadline of 300 ms passes. "world", "part": a rank waits for a message of one that is in another call, in the world or in a group
+/// of the ranks 3 and 2; "away": for one that finalizes when the test says so; "circle": each rank for the next one, which sends as well; "hangs":
+/// all ranks for one that does not come; "astray": rank 1 for a message of rank 0, which has sent one with another tag and finalizes.
+int meet_deadline(const std::string& how) {
+  using namespace std::chrono_literals;
+  block_go();
+  const Context context(options_from_environment());
+  const auto part = how == "part" ? new_group({3, 2}) : std::optional(world());
+  say_ready();
+  if (!part) return 0;
+  const int own = part->rank(), size = part->size();
+  const CallOptions brief{.timeout = 300ms};
+  int box = 0;
+  barrier(*part);
+  try {
+    if (how == "hangs" && own == 1) rest();
+    if (how == "away" && own == 1) {
+      wait_for_go();
+      return 0;
+    }
+    if (how == "astray" && own == 0) {
+      send(std::vector<float>(1'000'000, 1.0F), 1, *part, {.tag = 7});
+      return 0;
+    }
+    if (how == "hangs") barrier(*part, brief);
+    else if (how == "astray") recv(box, 0, *part, {.tag = 5});
+    else if (how == "circle") send(std::vector<float>(1'000'000, 1.0F), (own + 1) % size, *part, brief);
+    else if (own == (how == "part" ? 1 : 0)) recv(box, size - 1 - own, *part, brief);
+    else static_cast<void>(all_reduce(1, ReduceOp::sum, *part));
+    say("the operation SUCCEEDED");
+  } catch (const Error&) {
+    say("error " + describe_current_exception());
+    if (how == "circle" || how == "hangs") return 3;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::optional<int> run_group_mode(const std::string& mode, const std::string& first, const std::string& second) {
   if (mode == "form") return form_with_victim(first, second);
   if (mode == "survive") return survive(first, second);
   if (mode == "join") return join_with_victim(first);
+  if (mode == "unwinds") return unwinds(first);
+  if (mode == "deadline") return meet_deadline(first);
   return std::nullopt;
 }
 

@@ -168,6 +168,13 @@ TEST_P(EndsEarly, IsSeenByTheOthersAndIsTheExitCode) {
     expect_later_calls_threw_the_same(lines);
   }
   EXPECT_EQ(count(job.err(), "first cause: rank 1"), 1) << job.err();
+  if (end.how == "uncaught") {
+    EXPECT_NE(job.err().find("ended by SIGABRT: ended with std::runtime_error: nobody catches this"), std::string::npos) << job.err();
+    EXPECT_NE(job.err().find("terminate called after throwing an instance of 'std::runtime_error'"), std::string::npos) << "the handler of before";
+  }
+  if (end.how == "handled") {
+    EXPECT_EQ(count(job.out(), "own handler"), 1) << job.out() << job.err();
+  }
   if (end.how == "exit-zero" || end.how == "return") {
     EXPECT_EQ(count(job.err(), "left without finalize (exit code 0)"), 1) << job.err();
   }
@@ -176,12 +183,32 @@ TEST_P(EndsEarly, IsSeenByTheOthersAndIsTheExitCode) {
 INSTANTIATE_TEST_SUITE_P(Faults, EndsEarly,
                          ::testing::Values(End{"segv", 139, "killed", "SIGSEGV"}, End{"abort", 134, "killed", "SIGABRT"},
                                            End{"exit", 7, "exited", "code 7"}, End{"exit-zero", 1, "exited", "code 0"},
-                                           End{"return", 1, "exited", "code 0"}, End{"uncaught", 134, "killed", "SIGABRT"}),
+                                           End{"return", 1, "exited", "code 0"},
+                                           End{"uncaught", 134, "aborted", "rank 1 ended with std::runtime_error: nobody catches this"},
+                                           End{"handled", 9, "aborted", "rank 1 ended with std::runtime_error: nobody catches this"}),
                          [](const auto& one) {
                            std::string name = one.param.how;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// The process lives on as another program, so nothing of the kernel's says that a rank is gone.
+TEST(Exec, K4OfARankIsSeenByTheOthers) {
+  RunningCommand job(faulty_job(3, {"end", "exec"}, {"--grace", "1"}));
+  EXPECT_NE(job.wait(), 0) << job.out() << job.err();
+  DirectJob direct(DirectJob::Method::env, 3, {"end", "exec"});
+  for (const int r : {0, 2}) {
+    EXPECT_EQ(direct[r].wait(), 3) << direct[r].out();
+    for (const auto& lines : {lines_of_rank(job, r), lines_of(direct[r].out())}) {
+      const std::string error = line_of(lines, "error ");
+      EXPECT_TRUE(error.starts_with("PeerFailed cause=exited culprit=1 ")) << error;
+      EXPECT_NE(error.find("has become another program (exec) before finalize"), std::string::npos) << error;
+      expect_later_calls_threw_the_same(lines);
+    }
+  }
+  direct[1].send(SIGKILL);
+  expect_nothing_left(job_id(job));
+}
 
 class LeavesScope : public ::testing::TestWithParam<std::string> {};
 

@@ -75,6 +75,30 @@ TEST_P(StoppedElsewhere, S2ForEverIsAFailureThatNamesIt) {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, StoppedElsewhere, ::testing::Values("idle", "async", "recv"), [](const auto& one) { return one.param; });
 
+class StoppedBeforeADeadline : public ::testing::TestWithParam<bool> {};
+
+// The deadline of the calls is shorter than the patience with silent ranks. A rank that is late is missing at the deadline; one that is known to be
+// silent is named as such, before it.
+TEST_P(StoppedBeforeADeadline, S2IsNamedAsSilent) {
+  const bool over_tcp = GetParam();
+  Variables variables{{"TEST_INIT_TIMEOUT_MS", "8000"}};
+  if (over_tcp) variables["TEST_HOSTS"] = one_host_each(3);
+  RunningCommand job(faulty_job(3, {"work", "small", "1"}, {"--grace", "2"}), with(variables));
+  ASSERT_TRUE(job.until_out_has("under way", 3)) << job.err();
+  ::kill(pid_of(job, 1), SIGSTOP);
+  EXPECT_EQ(job.wait(std::chrono::seconds(40)), 3) << job.out() << job.err();
+  for (const int r : {0, 2}) {
+    const auto lines = lines_of_rank(job, r);
+    const std::string error = line_of(lines, "error ");
+    EXPECT_TRUE(error.starts_with("PeerFailed cause=silent culprit=1 ")) << error;
+    EXPECT_NE(error.find("has been stopped for 4 s"), std::string::npos) << error;
+    expect_later_calls_threw_the_same(lines);
+  }
+  expect_nothing_left(job_id(job));
+}
+INSTANTIATE_TEST_SUITE_P(Faults, StoppedBeforeADeadline, ::testing::Bool(),
+                         [](const auto& one) { return std::string(one.param ? "OverTcp" : "InMemory"); });
+
 TEST(Silent, S2RankZeroWithoutALauncher) {
   DirectJob job(DirectJob::Method::env, 3, {"work", "small", "1"}, {{"TEST_SILENCE_MS", "1500"}});
   for (int r = 0; r < 3; ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].out() << job[r].err();

@@ -50,9 +50,15 @@ TEST(CollectivesOfHosts, go_over_our_own_connections_where_nobody_asks_for_other
   auto variables = secret;
   for (const std::string backend : {"auto", "gloo"}) {
     variables["UNISONO_BACKEND"] = backend;
-    const auto job = start_job(hosts, 2, {HOST_RANK, "sum"}, {}, variables);
-    for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
-    EXPECT_EQ(count(job[0]->err(), "backend tcp between hosts, native inside them"), backend == "auto" ? 1 : 0) << job[0]->err();
+    for (const std::string level : {"warning", "info"}) {
+      variables["UNISONO_LOG"] = level;
+      const auto job = start_job(hosts, 2, {HOST_RANK, "sum"}, {}, variables);
+      for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
+      EXPECT_EQ(count(job[0]->err(), "backend tcp between hosts, native inside them"), backend == "auto" && level == "info" ? 1 : 0) << job[0]->err();
+      if (level == "warning") {
+        EXPECT_EQ(job[0]->err() + job[1]->err(), "") << "nothing is wrong";
+      }
+    }
   }
 }
 

@@ -100,6 +100,55 @@ void sum_in_groups() {
   say("all is right");
 }
 
+/// Every rank gives an object that tests look for on its way, by the call of that name.
+void exchange_objects(const std::string& call) {
+  const Context context;
+  const std::string own = "the object as it was sent";
+  const std::string rest(40'000, '.');  // of a message, which is more than a frame of its own then
+  const auto got = [](const std::string& text) { say(fmt::format("rank {} has {}", rank(), text.substr(0, text.find('.')))); };
+  if (call == "broadcast") {
+    std::string text = rank() == 0 ? own : "";
+    broadcast_object(text);
+    got(text);
+  } else if (call == "gather") {
+    if (const auto all = gather_object(own)) got(all->back());
+  } else if (call == "all_gather") {
+    got(all_gather_object(own)[static_cast<std::size_t>(1 - rank())]);
+  } else if (call == "scatter") {
+    got(scatter_object(rank() == 0 ? std::vector<std::string>(2, own) : std::vector<std::string>()));
+  } else if (call == "files") {
+    if (const auto all = collect_results(std::vector<std::string>{own}, 2, {.via = CollectVia::shared_dir})) got(all->back());
+  } else if (call == "elastic") {
+    std::string text = rank() == 0 ? own : "";
+    ElasticState state;
+    state.object("text", text);
+    state.step = 1 - rank();
+    synchronize(state);
+    got(text);
+  } else if (rank() == 0) {  // message, messages
+    for (int i = 1; i <= (call == "message" ? 1 : 2); ++i) send_object((call == "message" ? own : fmt::format("message {}", i)) + rest, 1);
+    barrier();
+  } else {
+    for (int i = 1; i <= (call == "message" ? 1 : 2); ++i) got(recv_object<std::string>(0));
+    barrier();
+  }
+}
+
+/// The whole way.
+void sum(const std::vector<std::string>& words) {
+  InitOptions options;
+  if (words.size() > 1) options.init_method = words[1];
+  const Context context(options);
+  say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
+}
+
+/// In a group that meets in a store of the program's own, and not in the launcher's.
+void sum_as_member(const std::string& file) {
+  const auto number = [](const char* name) { return base::Environment::process().get_int(name).value(); };
+  const Membership member({.store = std::make_shared<FileStore>(file), .rank = number("RANK"), .size = number("WORLD_SIZE")});
+  say(fmt::format("rank {}, sum {}", member.group().rank(), all_reduce(member.group().rank(), ReduceOp::sum, member.group())));
+}
+
 int run(const std::vector<std::string>& words) {
   const std::string& mode = words.at(0);
   if (const char* const limit = std::getenv("HOST_RANK_SILENCE_MS")) detail::set_silence_limit(std::chrono::milliseconds(std::atoi(limit)));
@@ -111,11 +160,14 @@ int run(const std::vector<std::string>& words) {
     say("holding");
     while (::access(words.at(1).c_str(), F_OK) != 0) ::poll(nullptr, 0, 20);
     part(identity);
-  } else if (mode == "sum") {  // the whole way
-    const Context context;
-    say(fmt::format("rank {} of {}, node {} of {}, sum {}", rank(), world_size(), node_rank(), nnodes(), all_reduce(rank())));
+  } else if (mode == "sum") {  // sum [INIT_METHOD]
+    sum(words);
+  } else if (mode == "member") {  // member FILE
+    sum_as_member(words.at(1));
   } else if (mode == "move") {
     move_data(words.size() > 1 ? std::stoul(words[1]) : 300'000);
+  } else if (mode == "objects") {
+    exchange_objects(words.at(1));
   } else if (mode == "groups") {
     sum_in_groups();
   } else if (mode == "work") {  // sums until rank 0 sees the file that its last word names
@@ -164,7 +216,7 @@ int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
   } catch (const std::exception& error) {
-    say(fmt::format("failed: {}: {}", launcher::readable(typeid(error)), error.what()));
+    say(fmt::format("failed: {}: {}", base::readable(typeid(error)), error.what()));
     return 1;
   }
 }

@@ -70,6 +70,30 @@ TEST(RefusedHosts, a_busy_port_is_named_with_its_address) {  // R6, F6
   EXPECT_NE(second->err().find("10.77.0.1:29500: Address already in use"), std::string::npos) << second->err();
 }
 
+// It would be waited for until the time is over: what listens on loopback is reached by nobody else.
+TEST(RefusedHosts, an_interface_that_is_loopback_is_named) {
+  MAKE_HOSTS(hosts, 2);
+  for (const char* variable : {"UNISONO_INTERFACE", "GLOO_SOCKET_IFNAME"}) {
+    auto job = start_job(hosts, 2, {HOST_RANK, "sum"}, {}, with(secret, {{variable, "lo"}}));
+    for (const auto& launcher : job) {
+      EXPECT_NE(launcher->wait(), 0) << launcher->out();
+      const std::string said = launcher->out() + launcher->err();
+      EXPECT_NE(said.find(fmt::format("{}=lo chooses 127.0.0.1, a loopback address, which no other host reaches", variable)), std::string::npos)
+          << said;
+      EXPECT_NE(said.find("choose another interface"), std::string::npos) << said;
+    }
+  }
+}
+
+TEST(RefusedHosts, a_number_that_was_forgotten_is_named) {
+  MAKE_HOSTS(hosts, 2);
+  const auto launcher = hosts.start(1, unisono_command({"run", "--nnodes", "2", "--master-addr", hosts.address(0), "-n", "1", "--", "true"}), secret);
+  EXPECT_EQ(launcher->wait(), 2) << launcher->err();
+  const std::string said = unwrapped(launcher->err());
+  for (const char* part : {"--node-rank is missing, so this launcher is host 0", "Cannot assign requested address", "--node-rank 1, 2"})
+    EXPECT_NE(said.find(part), std::string::npos) << part << ": " << said;
+}
+
 TEST(RefusedHosts, an_address_that_does_not_answer_is_named_with_the_reason) {  // R7
   MAKE_HOSTS(hosts, 2);
   const auto reason = [&](const std::string& master) {
@@ -83,6 +107,7 @@ TEST(RefusedHosts, an_address_that_does_not_answer_is_named_with_the_reason) {  
   const std::string hole = reason(hosts.address(0));
   EXPECT_TRUE(hole.find("No route to host") != std::string::npos || hole.find("timed out") != std::string::npos) << hole;
   EXPECT_NE(hole.find("the launchers' store at 10.77.0.1:29500 could not be reached within 12"), std::string::npos) << hole;
+  EXPECT_NE(unwrapped(hole).find("`unisono doctor --hosts A,B` shows whether a firewall is in the way"), std::string::npos) << hole;
 }
 
 TEST(RefusedHosts, a_secret_must_be_said_or_declined) {  // A5

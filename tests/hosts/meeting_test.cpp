@@ -61,6 +61,65 @@ TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // of two hosts, one of which
   });
 }
 
+/// Two ranks on two hosts, each with these words and variables; what they say, whatever comes of them.
+struct Told {
+  std::vector<int> codes;
+  std::string text;
+};
+Told two_ranks(const Hosts& hosts, const std::vector<std::string>& words, const Variables& variables) {
+  std::vector<std::unique_ptr<RunningCommand>> job;
+  for (int rank = 0; rank < 2; ++rank) {
+    job.push_back(hosts.start(rank, words, with({{"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}}, variables)));
+  }
+  Told told;
+  for (const auto& each : job) {
+    told.codes.push_back(each->wait());
+    told.text += each->out() + unwrapped(each->err());
+  }
+  return told;
+}
+
+TEST(RanksOfHosts, that_meet_in_a_file_or_a_store_of_the_program_need_the_jobs_token) {
+  MAKE_HOSTS(hosts, 2);
+  const TemporaryFolder folder;
+  int meetings = 0;
+  for (const bool is_file : {false, true}) {
+    const auto words = [&] {
+      const std::string path = fmt::format("{}/{}", folder.path(), ++meetings);
+      return is_file ? std::vector<std::string>{HOST_RANK, "sum", "file://" + path} : std::vector<std::string>{HOST_RANK, "member", path};
+    };
+    const Told without = two_ranks(hosts, words(), {});
+    EXPECT_EQ(without.codes, (std::vector<int>{1, 1}));
+    expect_has(without.text, {"the ranks are on several hosts (rank 0 on host0, rank 1 on host1), so their connections need the job's secret",
+                              "set UNISONO_TOKEN to the same random text on every rank"});
+    const Told with_one = two_ranks(hosts, words(), secret);
+    EXPECT_EQ(with_one.codes, (std::vector<int>{0, 0})) << with_one.text;
+    expect_has(with_one.text, {"rank 0", "rank 1", "sum 1"});
+    EXPECT_EQ(with_one.text.find("token"), std::string::npos) << with_one.text;
+    const Told warned = two_ranks(hosts, words(), {{"UNISONO_TOKEN", "none"}});
+    EXPECT_EQ(warned.codes, (std::vector<int>{0, 0})) << warned.text;
+    EXPECT_EQ(count(warned.text, "the ranks of several hosts ask each other for no token"), 1) << warned.text;
+    const Told unencrypted = two_ranks(hosts, words(), {{"UNISONO_TOKEN", "none"}, {"UNISONO_TLS", "required"}});
+    EXPECT_EQ(unencrypted.codes, (std::vector<int>{1, 1}));
+    expect_has(unencrypted.text, {"UNISONO_TLS=required takes the job's secret"});
+  }
+}
+
+TEST(RanksOfHosts, that_meet_in_a_store_of_the_program_have_the_launchers_token) {  // which is in no variable of theirs
+  MAKE_HOSTS(hosts, 2);
+  const TemporaryFolder folder;
+  write_secret(folder.path() + "/token", "the secret in the launchers' file");
+  const std::vector<std::string> words{"sh", "-c", "test -z \"$UNISONO_TOKEN$UNISONO_TOKEN_FILE\" && exec \"$0\" member \"$1\"", HOST_RANK,
+                                       folder.path() + "/store"};
+  const auto job = start_job(hosts, 2, words, {"--token-file", folder.path() + "/token"}, {{"UNISONO_TLS", "required"}});
+  std::string out;
+  for (const auto& launcher : job) {
+    EXPECT_EQ(launcher->wait(), 0) << launcher->err();
+    out += launcher->out();
+  }
+  EXPECT_EQ(count(out, "sum 6"), 4) << out;
+}
+
 TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // at the first node of the list, at the port of the job's number
   COVERS("S-01", "S-02");
   MAKE_HOSTS(hosts, 2);

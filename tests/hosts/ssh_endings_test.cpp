@@ -75,6 +75,7 @@ TEST(JobBySsh, ends_by_a_second_ctrl_c_where_ranks_take_no_notice) {
   ASSERT_TRUE(job->until_out_has("up\n", 2)) << job->err();
   job->send(SIGINT);
   ASSERT_TRUE(job->until_err_has("a second one kills them")) << job->err();
+  EXPECT_EQ(job->wait(std::chrono::milliseconds(1100)), -1) << "at once it would be the same request";
   job->send(SIGINT);
   EXPECT_EQ(job->wait(), 130) << job->err();
 }

@@ -50,6 +50,21 @@ TEST(RefusedBySsh, a_host_without_the_command) {
   expect_parts(refusal(all, "host0,host1"), {"host host1 (--hosts) cannot be used", "not found", "hint: install unisono on host1", UNISONO_COMMAND});
 }
 
+// As in /tmp, where any user may have put it.
+TEST(RefusedBySsh, a_command_that_another_user_may_have_put_there) {
+  MAKE_SSH_HOSTS(all, 2);
+  write_script(all.folder() + "/other", "#!/bin/sh\necho unisono-host 99.1.2\n");
+  all.hosts().run(0, {"chown", "54321", all.folder() + "/other"});
+  all.replace(1, UNISONO_COMMAND, all.folder() + "/other");
+  const std::string owned = refusal(all, "host0,host1");
+  expect_parts(owned,
+               {"host host1 (--hosts) cannot be used", UNISONO_COMMAND, " is not run: ", "belongs to another user", "hint: put unisono on host1"});
+  EXPECT_EQ(count(owned, "99.1.2"), 0) << owned;
+  all.hosts().run(0, {"chown", "root", all.folder() + "/other"});
+  all.hosts().run(0, {"chmod", "777", all.folder() + "/other"});
+  expect_parts(refusal(all, "host0,host1"), {" is not run: ", "or all may write to it"});
+}
+
 TEST(RefusedBySsh, a_host_with_another_version) {
   MAKE_SSH_HOSTS(all, 2);
   write_script(all.folder() + "/other", "#!/bin/sh\necho unisono-host 99.1.2\n");

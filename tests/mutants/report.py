@@ -33,10 +33,17 @@ def words(file):
     return found
 
 
+def sections(file):
+    """By path, the text of its survivors."""
+    return {text.partition("\n")[0]: f"\n## {text.rstrip()}\n" for text in (file.read_text().split("\n## ")[1:] if file.exists() else [])}
+
+
 def write(file, mutants, verdicts):
-    """Writes the list anew and returns how many survivors it has, and how many of these have no word."""
-    known = words(file)
+    """Writes the list anew and returns how many survivors it has, and how many of these have no word. Sources that were not read this time keep theirs."""
+    known, root = words(file), file.resolve().parents[2]
+    unread = sections(file).keys() - {mutant["path"] for mutant in mutants.values()}
     lines, path, count, bare = [HEAD], "", 0, 0
+    lines += [text for path, text in sections(file).items() if path in unread and (root / path).exists()]
     for mutant in mutants.values():
         verdict = verdicts.get(mutant["key"])
         # A mutation that was not asked again keeps its line.

@@ -4,12 +4,15 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fake_ranks.h"
 #include "group/progress.h"
+#include "unisono/cuda.h"
+#include "unisono/device_runtime.h"
 #include "unisono/unisono.h"
 
 using namespace unisono;
@@ -171,6 +174,89 @@ TEST(BlockingCalls, never_end_on_the_device) {
         EXPECT_TRUE(has(late.what(), "all_reduce #")) << late.what();
         EXPECT_TRUE(has(late.what(), "within 1000 ms; waiting for the device")) << late.what();
       });
+}
+
+// Neither an event nor another stream lies between the caller's work and the operation, and events are used again.
+TEST(BlockingCalls, GoToTheStreamOfTheirCaller) {
+  fake::reset(2);
+  std::atomic<int> waits{-1};
+  on_ranks({.count = 2}, [&](const ProcessGroup& group) {
+    const int me = group.rank();
+    const auto own = device_runtime()->stream({.type = Device::Type::cuda, .index = me});
+    const CurrentStream current(own->handle());
+    const DeviceArray<int> x(me, {1, 0});
+    for (int call = 0; call < 100; ++call) {
+      barrier(group);
+      if (call == 1 && me == 0) waits = fake::calls("cudaStreamWaitEvent");
+      barrier(group);
+      all_reduce(x.view(), ReduceOp::max, group);
+    }
+    barrier(group);
+    if (me == 0) {
+      EXPECT_EQ(fake::calls("cudaStreamWaitEvent"), waits);
+      EXPECT_LE(fake::calls("cudaEventCreateWithFlags"), 2 * 33);  // of each rank's last calls, which it ends in rows
+    }
+    barrier(group);
+    fake::synchronize();
+    EXPECT_EQ(x.values(), (std::vector<int>{1, 0}));
+  });
+}
+
+// Of those that nobody waits for.
+TEST(BlockingCalls, InARowAskTheDeviceOnceInAWhile) {
+  fake::reset(1);
+  on_ranks({.count = 1}, [&](const ProcessGroup& group) {
+    const DeviceArray<int> x(0, {1, 0});
+    all_reduce(x.view(), ReduceOp::max, group);
+    const int before = fake::calls("cudaEventQuery");
+    constexpr int calls = 160;
+    for (int call = 0; call < calls; ++call) all_reduce(x.view(), ReduceOp::max, group);
+    EXPECT_LT(fake::calls("cudaEventQuery") - before, calls / 2);
+    EXPECT_EQ(x.values(), (std::vector<int>{1, 0}));
+  });
+}
+
+TEST(BlockingCalls, InPlaceAskOnceWhereTheirMemoryLies) {
+  fake::reset(1);
+  on_ranks({.count = 1}, [&](const ProcessGroup& group) {
+    const DeviceArray<int> x(0, {1, 0});
+    std::vector<int> host{1, 0};
+    for (const std::span<int> range : {std::span(x.data(), 2), std::span(host)}) {
+      const int before = fake::calls("cudaPointerGetAttributes");
+      all_reduce(range, ReduceOp::max, group);
+      EXPECT_EQ(fake::calls("cudaPointerGetAttributes"), before + 1);
+    }
+    EXPECT_EQ(fake::calls("ncclAllReduce"), 1);
+  });
+}
+
+// The sum first, then the maximum, though the program has put neither stream behind the other.
+TEST(BlockingCalls, OnOneStreamComeBehindThoseOnAnother) {
+  for (const bool first_is_async : {false, true}) {
+    fake::reset(2);
+    on_ranks({.count = 2}, [&](const ProcessGroup& group) {
+      const int me = group.rank();
+      const Device device{.type = Device::Type::cuda, .index = me};
+      const auto one = device_runtime()->stream(device), other = device_runtime()->stream(device);
+      const DeviceArray<int> x(me, {me + 1, 10});
+      fake::stall_devices(group);
+      Work work;
+      {
+        const CurrentStream current(one->handle());
+        if (first_is_async) work = all_reduce_async(x.view(), ReduceOp::sum, group);
+        else all_reduce(x.view(), ReduceOp::sum, group);
+      }
+      const CurrentStream current(other->handle());
+      all_reduce(x.view(), ReduceOp::max, group);
+      barrier(group);
+      if (me == 0) fake::stall(false);
+      fake::synchronize();
+      EXPECT_EQ(x.values(), (std::vector<int>{3, 20}));
+      if (first_is_async) {
+        EXPECT_TRUE(work.wait_for(20s));
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ SAME_VALUE(ours::MemoryType::managed, cudaMemoryTypeManaged);
 SAME_VALUE(ours::MemcpyKind::automatic, cudaMemcpyDefault);
 SAME_VALUE(ours::stream_non_blocking, cudaStreamNonBlocking);
 SAME_VALUE(ours::event_disable_timing, cudaEventDisableTiming);
+SAME_VALUE(ours::host_register_portable, cudaHostRegisterPortable);
 static_assert(std::is_same_v<ours::Stream, cudaStream_t> && std::is_same_v<ours::Event, cudaEvent_t>);
 
 // The runtime writes no more than we have room for.

@@ -73,7 +73,8 @@ TEST(Calls, of_the_runtime_fail) {
   }
   fake::reset(3);
   fake::answer("cudaStreamWaitEvent", CudaError::launch_failure, {.rank = 1});
-  expect_failure("cudaStreamWaitEvent", call);
+  expect_failure("cudaStreamWaitEvent",
+                 [](const ProcessGroup& group, const DeviceArray<int>& x) { all_reduce_async(x.view(), ReduceOp::sum, group).wait(); });
   fake::reset(3);
   fake::answer("cudaMemcpyAsync", CudaError::launch_failure, {.rank = 1});
   expect_failure("cudaMemcpyAsync",
@@ -86,7 +87,8 @@ TEST(Calls, the_current_stream_cannot_wait) {
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
     if (group.rank() == 1) {
-      EXPECT_TRUE(has(thrown_by<Error>([&] { all_reduce(x.view(), ReduceOp::sum, group); }).what(), "cudaStreamWaitEvent"));
+      Work work = all_reduce_async(x.view(), ReduceOp::sum, group);
+      EXPECT_TRUE(has(thrown_by<Error>([&] { work.wait(); }).what(), "cudaStreamWaitEvent"));
     } else {
       all_reduce(x.view(), ReduceOp::sum, group);
     }

@@ -86,13 +86,42 @@ FAKE_EXPORT CudaError cudaEventRecord(Event event, Stream stream) {
   });
   return CudaError::success;
 }
+FAKE_EXPORT CudaError cudaStreamQuery(Stream stream) {
+  FAKE_CUDA("cudaStreamQuery");
+  pump();
+  return stream_of(stream)->work.empty() ? CudaError::success : CudaError::not_ready;
+}
 FAKE_EXPORT CudaError cudaEventQuery(Event event) {
   FAKE_CUDA("cudaEventQuery");
   pump();
   return event->state->done >= event->state->recorded ? CudaError::success : CudaError::not_ready;
 }
+// Counts what a copy moves from or to memory of the host that is not pinned.
+static void count_pageable(const void* address, std::size_t bytes) {
+  if (memory_of(address) != nullptr) return;
+  const auto* const begin = static_cast<const std::byte*>(address);
+  const auto after = machine().pinned.upper_bound(begin);
+  if (after != machine().pinned.begin()) {
+    const auto& [pinned, size] = *std::prev(after);
+    if (begin + bytes <= pinned + size) return;
+  }
+  machine().pageable += bytes;
+}
+FAKE_EXPORT CudaError cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
+  FAKE_CUDA("cudaHostRegister");
+  if (!machine().pinned.emplace(static_cast<const std::byte*>(memory), bytes).second) note("memory pinned twice");
+  return CudaError::success;
+}
+FAKE_EXPORT CudaError cudaHostUnregister(void* memory) {
+  FAKE_CUDA("cudaHostUnregister");
+  pump();
+  if (machine().pinned.erase(static_cast<const std::byte*>(memory)) == 0) note("memory unpinned that is not pinned");
+  return CudaError::success;
+}
 FAKE_EXPORT CudaError cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, MemcpyKind, Stream stream) {
   FAKE_CUDA("cudaMemcpyAsync");
+  count_pageable(to, bytes);
+  count_pageable(from, bytes);
   stream_of(stream)->work.emplace_back([=] {
     std::memmove(to, from, bytes);
     return true;

@@ -117,6 +117,8 @@ struct Machine {
     bool given_back = false;
   };
   std::map<const std::byte*, Memory> memory;
+  std::map<const std::byte*, std::size_t> pinned;     // memory of the host, by its begin
+  std::size_t pageable = 0;                           // bytes that were copied to or from memory of the host that is not pinned
   std::vector<std::unique_ptr<CUstream_st>> orphans;  // streams that were destroyed with work on them
   std::size_t others = 0;                             // bytes of other processes on each device
   int initialized_by = 0;                             // the process that called the runtime first

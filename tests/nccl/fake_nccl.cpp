@@ -129,6 +129,7 @@ static Result add(const char* function, Part part) {
     else part.factor = made->second;
     part.op = made_operation;
   }
+  part.stream = stream_of(part.stream);
   part.communicator = part.comm->communicator;
   part.rank = part.comm->rank;
   if (part.kind != Kind::send && part.kind != Kind::recv) part.number = part.comm->collectives++;

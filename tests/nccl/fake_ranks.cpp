@@ -78,12 +78,12 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
         ProcessGroup group(std::make_shared<group::Group>(std::move(parts)));
         try {
           body(group);
-          group.implementation()->close(std::chrono::seconds(10));
+          group.implementation()->close(std::chrono::seconds(10), coordination::Leaving::in_order);
         } catch (...) {
           const std::string text = text_of(std::current_exception());
           ADD_FAILURE() << "rank " << rank << ": " << text;
           group.abort(text);
-          group.implementation()->drop();
+          group.implementation()->drop(coordination::Leaving::by_exception);
         }
       }
       progress->stop();

@@ -27,6 +27,7 @@ void reset(int devices) {
   m.defaults.clear();
   m.orphans.clear();
   m.memory.clear();
+  m.pageable = 0;
   m.others = 0;
   m.initialized_by = 0;
   device_of_thread = 0;
@@ -97,8 +98,12 @@ int leftovers() {
   const std::lock_guard lock(machine().mutex);
   pump();
   const auto is_kept = [](const auto& entry) { return entry.second.of_stream && !entry.second.given_back; };
-  return static_cast<int>(machine().comms.size() + machine().streams.size() + machine().events.size() +
+  return static_cast<int>(machine().comms.size() + machine().streams.size() + machine().events.size() + machine().pinned.size() +
                           static_cast<std::size_t>(std::ranges::count_if(machine().memory, is_kept)));
+}
+std::size_t pageable_bytes() {
+  const std::lock_guard lock(machine().mutex);
+  return machine().pageable;
 }
 int calls(const std::string& function) {
   const std::lock_guard lock(machine().mutex);

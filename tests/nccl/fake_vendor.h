@@ -47,7 +47,9 @@ void stall_device(int device, bool stalled);
 
 /// The first misuse; "" if there was none.
 std::string misuse();
-/// Communicators, streams, events and memory of streams that nobody has destroyed.
+/// The bytes that were copied between a device and memory of the host which the system may move: such a copy keeps its caller, and is slow.
+std::size_t pageable_bytes();
+/// Communicators, streams, events, memory of streams and pinned memory that nobody has let go of.
 int leftovers();
 /// The number of calls of a function.
 int calls(const std::string& function);

@@ -24,6 +24,7 @@ TEST(Initialize, says_why_nccl_cannot_be_used) {
         const std::string text = error.what();
         EXPECT_NE(text.find("backend nccl cannot be used"), std::string::npos) << text;
         EXPECT_NE(text.find(missing.message()), std::string::npos) << text;
+        EXPECT_EQ(text.find("cannot be", text.find("cannot be used") + 1), std::string::npos) << text;  // it is said once
       }
       EXPECT_FALSE(is_initialized());
     }
@@ -47,7 +48,9 @@ TEST(Initialize, device_memory_is_refused_without_its_runtime) {
     all_reduce(on_device);
     FAIL() << "went through";
   } catch (const Unsupported& error) {
-    EXPECT_NE(std::string(error.what()).find("cuda:0"), std::string::npos) << error.what();
+    const std::string text = error.what();
+    EXPECT_NE(text.find("memory of cuda:0 cannot be communicated"), std::string::npos) << text;
+    EXPECT_EQ(text.find("cannot be", text.find("cannot be communicated") + 1), std::string::npos) << text;
   }
   try {
     static_cast<void>(AnyValue(on_device));

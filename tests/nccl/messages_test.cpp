@@ -75,6 +75,28 @@ TEST(Messages, blocking_and_from_anybody) {
   });
 }
 
+TEST(Messages, a_receive_that_has_none_is_taken_back) {
+  fake::reset(2);
+  on_ranks({.count = 2}, [](const ProcessGroup& group) {
+    const int me = group.rank();
+    const DeviceArray<int> unwanted(me, {8, 8}), x(me, {me, 7});
+    if (me == 1) {
+      Work work = irecv(unwanted.view(), 0, group);
+      EXPECT_TRUE(work.cancel());
+      EXPECT_TRUE(work.wait_for(20s));
+      EXPECT_EQ(work.source_rank(), -1);
+    }
+    std::vector<int> host{me};
+    if (me == 1) send(host, 0, group, {.tag = 3});
+    else recv(host, 1, group, {.tag = 3});
+    if (me == 0) isend(x.view(), 1, group).wait();
+    else EXPECT_EQ(recv(x.view(), 0, group), 0);
+    fake::synchronize();
+    EXPECT_EQ(x.values(), (std::vector<int>{0, 7}));
+    EXPECT_EQ(unwanted.values(), (std::vector<int>{8, 8}));
+  });
+}
+
 TEST(Messages, many_between_two) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {

@@ -75,6 +75,34 @@ TEST(SpawnOnDevices, initialize_makes_the_device_current) {
   EXPECT_EQ(results.at(0), (std::vector<int>{0, 1, 1, 43, 1}));
 }
 
+// As with two, and as ignite: the memory of a model stays where it is.
+TEST(SpawnOnDevices, AutoComputesOnTheDeviceWithOneRank) {
+  const auto results = spawn({.backend = "auto", .nproc_per_node = 1}, [] {
+    const int sum = sum_on_device(44);
+    void* memory = nullptr;
+    of_stand_in<int(void**, std::size_t)>("cudaMalloc")(&memory, std::size_t{16} << 20);
+    return std::vector<std::string>{to_string(device()), backend().value_or("none"), std::to_string(sum), std::to_string(gpu_mem_usage())};
+  });
+  EXPECT_EQ(results.at(0), (std::vector<std::string>{"cuda:0", "nccl", "44", "16"}));
+}
+
+// The stand-in has two devices, so that ranks 0 and 2 have the same.
+TEST(SpawnOnDevices, RanksThatShareADeviceGoThroughTheHost) {
+  const auto results = spawn({.backend = "auto", .nproc_per_node = 3}, [] {
+    const int sum = sum_on_device(1 << rank());
+    return std::vector<std::string>{to_string(device()), backend().value_or("none"), std::to_string(sum)};
+  });
+  for (int r = 0; r < 3; ++r) {
+    EXPECT_EQ(results.at(static_cast<std::size_t>(r)), (std::vector<std::string>{r == 1 ? "cuda:1" : "cuda:0", "native", "7"})) << r;
+  }
+  try {
+    spawn({.backend = "nccl", .nproc_per_node = 3}, [] {});
+    FAIL() << "went through";
+  } catch (const LaunchFailed& error) {
+    EXPECT_NE(std::string(error.what()).find("ranks 0 and 2 share a device"), std::string::npos) << error.what();
+  }
+}
+
 // Others have 20 MiB of each device of the stand-in.
 TEST(SpawnOnDevices, memory_is_the_process_s_own) {
   COVERS("V-11", "K-56");

@@ -9,6 +9,7 @@
 #include "covers.h"
 #include "fake_ranks.h"
 #include "unisono/cuda.h"
+#include "unisono/device_runtime.h"
 #include "unisono/unisono.h"
 
 using namespace unisono;
@@ -116,6 +117,7 @@ TEST(ThroughHost, waits_for_the_device) {
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {group.rank(), 4});
     fake::stall_devices(group);
+    const auto own = device_runtime()->record({.type = Device::Type::cuda, .index = group.rank()}, nullptr);  // work that is not done
     Work work = all_reduce_async(x.view(), ReduceOp::avg, group);
     if (group.rank() == 0) {
       EXPECT_FALSE(work.wait_for(20ms));
@@ -124,6 +126,7 @@ TEST(ThroughHost, waits_for_the_device) {
     EXPECT_TRUE(work.wait_for(20s));
     EXPECT_EQ(x.values(), (std::vector<int>{0, 4}));
   });
+  EXPECT_EQ(fake::calls("cudaStreamWaitEvent"), 2);  // once a rank
 }
 
 TEST(ThroughHost, a_device_that_fails_ends_the_group) {
@@ -174,6 +177,105 @@ TEST(WithoutAnEngine, everything_goes_through_the_host) {
     EXPECT_EQ(x.values(), (std::vector<int>{2, 40, 12, 40}));
   });
   EXPECT_EQ(fake::calls("ncclAllReduce"), 0);
+}
+
+TEST(WithoutAnEngine, CallsWaitForNoStreamWithoutWork) {
+  fake::reset(2);
+  on_ranks({.count = 2, .engine = false}, [](const ProcessGroup& group) {
+    const DeviceArray<int> x(group.rank(), {group.rank(), 10});
+    for (int call = 0; call < 3; ++call) all_reduce(x.view(), ReduceOp::max, group);
+    EXPECT_EQ(x.values(), (std::vector<int>{1, 10}));
+  });
+  EXPECT_EQ(fake::calls("cudaStreamWaitEvent"), 0);
+  EXPECT_EQ(fake::calls("cudaEventRecord"), 2 * 3 * 2);  // behind each copy
+}
+
+// A call that takes several pieces; its elements are no multiple of theirs.
+constexpr std::size_t many = 1'000'003;
+
+std::vector<int> numbers(int rank, std::size_t count) {
+  std::vector<int> x(count);
+  for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<int>(i % 1000) + 1000 * (rank + 1);
+  return x;
+}
+std::vector<int> part_of(const std::vector<int>& x, std::size_t begin, std::size_t count) {
+  const auto first = x.begin() + static_cast<std::ptrdiff_t>(begin);
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+/// The sum over three ranks.
+std::vector<int> sum_of(std::size_t count) {
+  std::vector<int> x(count);
+  for (std::size_t i = 0; i < count; ++i) x[i] = 3 * static_cast<int>(i % 1000) + 6000;
+  return x;
+}
+
+TEST(WithoutAnEngine, LongCallsGoThroughPinnedMemoryInPieces) {
+  fake::reset(3);
+  on_ranks({.count = 3, .engine = false}, [](const ProcessGroup& group) {
+    const int me = group.rank();
+    const auto own = static_cast<std::size_t>(me);
+    const DeviceArray<int> x(me, numbers(me, many));
+    all_reduce(x.view(), ReduceOp::sum, group);
+    EXPECT_EQ(x.values(), sum_of(many));
+    const DeviceArray<int> shared(me, numbers(me, many));
+    broadcast(shared.view(), 1, group);
+    EXPECT_EQ(shared.values(), numbers(1, many));
+    const DeviceArray<int> reduced(me, numbers(me, many));
+    reduce(reduced.view(), 2, ReduceOp::sum, group);
+    EXPECT_EQ(reduced.values(), me == 2 ? sum_of(many) : numbers(me, many));
+    const DeviceArray<int> largest(me, numbers(me, many));
+    auto view = largest.view();
+    scan(view, ReduceOp::max, group);
+    EXPECT_EQ(largest.values(), numbers(me, many));
+
+    const DeviceArray<int> block(me, numbers(me, many)), blocks(me, 3 * many), back(me, many);
+    all_gather(block.view(), blocks.view(), group);
+    const std::vector<int> all = blocks.values();
+    for (int r = 0; r < 3; ++r) EXPECT_EQ(part_of(all, static_cast<std::size_t>(r) * many, many), numbers(r, many)) << r;
+    reduce_scatter(blocks.view(), back.view(), ReduceOp::max, group);
+    EXPECT_EQ(back.values(), numbers(me, many));
+    const DeviceArray<int> given(me, numbers(me, 3 * many)), taken(me, 3 * many);
+    all_to_all(given.view(), taken.view(), group);
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(part_of(taken.values(), static_cast<std::size_t>(r) * many, many), part_of(numbers(r, 3 * many), own * many, many)) << r;
+    }
+    scatter(given.view(), back.view(), 0, group);
+    EXPECT_EQ(back.values(), part_of(numbers(0, 3 * many), own * many, many));
+  });
+  EXPECT_EQ(fake::pageable_bytes(), 0U);
+  EXPECT_GT(fake::calls("cudaMemcpyAsync"), 3 * 2 * 4);
+}
+
+TEST(WithoutAnEngine, LongCallsOnStridedMemoryAndWithAFactor) {
+  fake::reset(3);
+  on_ranks({.count = 3, .engine = false}, [](const ProcessGroup& group) {
+    const int me = group.rank();
+    const DeviceArray<int> block(me, numbers(me, many)), at_root(me, me == 0 ? 3 * many : 0);
+    gather(block.view(), at_root.view(), 0, group);
+    if (me == 0) {
+      for (int r = 0; r < 3; ++r) EXPECT_EQ(part_of(at_root.values(), static_cast<std::size_t>(r) * many, many), numbers(r, many)) << r;
+    }
+    const DeviceArray<int> x(me, std::vector<int>(2 * many, me + 1));
+    all_reduce(strided(x, {static_cast<std::int64_t>(many)}, {2}, me), ReduceOp::sum, group);
+    const std::vector<int> values = x.values();
+    for (std::size_t i = 0; i < 2 * many; ++i) ASSERT_EQ(values[i], i % 2 == 0 ? 6 : me + 1) << i;
+    const DeviceArray<float> scaled(me, std::vector<float>(many, static_cast<float>(me + 1)));
+    all_reduce(scaled.view(), premul_sum(0.5), group);
+    EXPECT_EQ(scaled.values(), std::vector<float>(many, 3.0F));
+  });
+}
+
+// The first pieces of both calls are alike.
+TEST(WithoutAnEngine, LongCallsOfDifferentLengthAreAMismatch) {
+  fake::reset(2);
+  on_ranks({.count = 2, .engine = false}, [](const ProcessGroup& group) {
+    const int me = group.rank();
+    const DeviceArray<int> x(me, std::vector<int>(me == 0 ? 4 * many : 5 * many, me + 1));
+    thrown_by<Mismatch>([&] { all_reduce(x.view(), ReduceOp::sum, group); });
+    EXPECT_EQ(x.values().back(), me + 1);
+    all_reduce(x.view(0, many), ReduceOp::sum, group);
+    EXPECT_EQ(x.values().front(), 3);
+  });
 }
 
 }  // namespace

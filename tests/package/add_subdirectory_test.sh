@@ -36,6 +36,15 @@ if ours "$work/own" | grep -e '-O2' >/dev/null; then
   exit 1
 fi
 
+# A project that asks for static libraries gets one, without plug-ins.
+configure "$work/static" -DBUILD_SHARED_LIBS=OFF
+"$cmake" --build "$work/static" --target help >"$work/targets"
+if grep -E 'unisono_(gloo|mpi|ucx|nccl|torch)\b' "$work/targets"; then
+  echo "plug-ins are built beside a static library"
+  exit 1
+fi
+grep --quiet 'builds     static library' "$work/static.log"
+
 if [[ ${4:-} != --build ]]; then
   configure "$work/outside" -DCMAKE_BUILD_TYPE=Debug -DUNISONO_DEVELOPER=ON
   "$cmake" --build "$work/outside" --target help >"$work/targets"
@@ -52,6 +61,28 @@ configure "$work/outside" -DCMAKE_BUILD_TYPE=Debug -DUNISONO_DEVELOPER=ON
 
 env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE "$work/outside/outside" | tee "$work/alone"
 grep --quiet "rank 0 of 1: sum is right" "$work/alone"
+
+# The static one in a project that takes warnings for errors, more of them than this one, by each compiler that is here.
+strict="-O2 -Wall -Wextra -Wconversion -Werror"
+flags=("-DCMAKE_CXX_FLAGS=$strict")
+! command -v clang++-16 >/dev/null || clang=("-DCMAKE_CXX_COMPILER=clang++-16" "-DCMAKE_CXX_FLAGS=$strict -Wexit-time-destructors")
+for compiler in gcc clang; do
+  [[ $compiler == gcc || -n ${clang[*]:-} ]] || { echo "not built by Clang: there is no clang++-16"; continue; }
+  [[ $compiler == gcc ]] || flags=("${clang[@]}")
+  configure "$work/$compiler" -DBUILD_SHARED_LIBS=OFF "${flags[@]}"
+  "$cmake" --build "$work/$compiler"
+  if readelf --dynamic "$work/$compiler/outside" | grep 'libunisono'; then
+    echo "the program needs a library that was to be a part of it"
+    exit 1
+  fi
+  env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE "$work/$compiler/outside" | tee "$work/alone"
+  grep --quiet "rank 0 of 1: sum is right" "$work/alone"
+  if env -u RANK -u WORLD_SIZE UNISONO_BACKEND=gloo "$work/$compiler/outside" >"$work/refused" 2>&1; then
+    echo "the static library took a plug-in"
+    exit 1
+  fi
+  grep --quiet "takes no plug-ins" "$work/refused" || { cat "$work/refused"; exit 1; }
+done
 
 # A guest has no business building these.
 for surplus in bin/unisono unisono/bin/unisono; do

@@ -146,9 +146,47 @@ TEST(FirstCause, AMismatchThatWasCaughtIsNone) {
   EXPECT_EQ(finished.cause(), 0);
 }
 
+TEST(FirstCause, ARankThatHangsIsNamedByTheOthers) {
+  Job job(4);
+  job.ends(2, How::exited, 3, "poisoned 1 rank 2: barrier #5 was not done");
+  job.ends(0, How::signaled, SIGABRT, "poisoned 1 rank 2: barrier #5 was not done");
+  job.ends(3, How::exited, 4, "poisoned 2 rank 2 gave up");
+  job.ends(1, How::signaled, SIGTERM, "initialized").ended_by_launcher = true;
+  EXPECT_EQ(job.cause(), 1);
+  EXPECT_TRUE(is_only_named(job.all()[1]));
+  EXPECT_EQ(exit_code_of_job(job.all(), 1), 3) << "the most blamed of those that failed";
+  EXPECT_EQ(said_of(job.all(), 1), "rank 2: barrier #5 was not done");
+}
+
+TEST(FirstCause, ARankThatHasLeftEarlyIsNamedByTheOthers) {
+  Job job(2);
+  job.ends(1, How::exited, 0, "finalized");
+  job.ends(0, How::exited, 5, "poisoned 1 rank 1 has left the group");
+  EXPECT_EQ(job.cause(), 1);
+  EXPECT_EQ(exit_code_of_job(job.all(), 1), 5);
+}
+
+TEST(FirstCause, IsFollowedFromOneRankToTheNext) {
+  Job job(4);
+  job.ends(0, How::exited, 1, "poisoned 2 rank 2 gave up");
+  job.ends(1, How::exited, 1, "poisoned 2 rank 2 gave up");
+  job.ends(2, How::exited, 2, "poisoned 3 rank 2 ended with CheckpointError");
+  job.ends(3, How::signaled, SIGTERM, "poisoned 3 rank 3: no space").ended_by_launcher = true;
+  EXPECT_EQ(job.cause(), 3);
+  EXPECT_EQ(exit_code_of_job(job.all(), 3), 2) << "the most blamed of those that failed";
+}
+
+TEST(FirstCause, OfRanksThatBlameEachOtherTheFirstToFailStandsForAll) {
+  Job job(2);
+  job.ends(1, How::exited, 7, "poisoned 0 text");
+  job.ends(0, How::exited, 8, "poisoned 1 text");
+  EXPECT_EQ(job.cause(), 1);
+  EXPECT_EQ(exit_code_of_job(job.all(), 1), 7);
+}
+
 TEST(FirstCause, OnlyConsequencesIsStillACause) {
   Job job(2);
-  job.ends(0, How::exited, 1, "poisoned 1 silent for 30 s");
+  job.ends(0, How::exited, 1, "poisoned -1 the connection between two ranks was cut");
   job.ends(1, How::exited, 0);
   EXPECT_EQ(job.cause(), 0);
 }

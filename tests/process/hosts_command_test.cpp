@@ -3,8 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -159,6 +164,104 @@ TEST_F(ScriptForSsh, leaves_colours_to_the_terminal_here) {
   EXPECT_EQ(command.wait(), 0) << command.out();
   EXPECT_EQ(count(command.out(), "\x1b[36m[0]\x1b[0m here"), 1) << command.out();
   EXPECT_EQ(count(command.out(), "\x1b[33m[1]\x1b[0m here"), 1) << command.out();
+}
+
+TEST_F(ScriptForSsh, gives_the_ranks_the_password_of_etcd_by_standard_input) {
+  const std::string password = "a-word-of-etcd-alone";
+  std::ofstream(path_) << "#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\nenv >>\"" << folder_.path() << "/environment\"\necho \"$2\" >>\""
+                       << folder_.path() << "/words\"\nexec sh -c \"$2\"\n";
+  const std::string look = "echo mine $UNISONO_ETCD_PASSWORD; echo of the launcher $(grep -c -a " + password.substr(0, 5) + "'" + password.substr(5) +
+                           "' /proc/$PPID/environ /proc/$PPID/cmdline | grep -c ':[1-9]')";
+  const Ended ended = run(flags("one.invalid:1,two.invalid:1"), {"sh", "-c", look}, {{"UNISONO_ETCD_PASSWORD", password}});
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(count(ended.out, tag(rank) + "mine " + password + "\n"), 1) << ended.out;
+    EXPECT_EQ(count(ended.out, tag(rank) + "of the launcher 0\n"), 1) << ended.out;
+  }
+  for (const char* file : {"/environment", "/words"}) EXPECT_EQ(count(contents(folder_.path() + file), password), 0) << file;
+  expect_refused({"--hosts", "a", "-x", "UNISONO_ETCD_PASSWORD"}, {"the password reaches the ranks by itself"},
+                 {{"UNISONO_ETCD_PASSWORD", password}});
+}
+
+/// The processes whose environment has the text, but for zombies.
+std::vector<pid_t> processes_with(const std::string& text) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (contents("/proc/" + name + "/environ").find(text) != std::string::npos && is_alive(std::stoi(name))) found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+/// Hosts that are reached in a way that notices nothing of their end, as kubectl, srun and docker are. Their processes are in a session of their own,
+/// and carry the host's name. Gone with this object.
+class FarHosts {
+ public:
+  explicit FarHosts(const std::string& folder) : mark_("FAR_HOST=" + folder + "-"), way_(folder + "/far") {
+    std::ofstream(way_) << "#!/bin/sh\nFAR_HOST=" << folder << "-$1; export FAR_HOST; shift; exec setsid -w sh -c \"$*\"\n";
+    EXPECT_EQ(::chmod(way_.c_str(), 0755), 0);
+  }
+  ~FarHosts() {
+    for (const pid_t pid : of("")) ::kill(pid, SIGKILL);
+  }
+  FarHosts(const FarHosts&) = delete;
+  FarHosts& operator=(const FarHosts&) = delete;
+
+  /// A job whose ranks have started.
+  std::unique_ptr<RunningCommand> start(const std::string& hosts, int ranks, const std::string& silence) const {
+    auto job = std::make_unique<RunningCommand>(unisono_command(
+        {"run", "--hosts", hosts, "--ssh", way_, "--silence", silence, "--grace", "1", "--master-addr", "127.0.0.1", "--", RANK_HELPER, "rest"}));
+    EXPECT_TRUE(job->until_out_has("ready ", ranks)) << job->err();
+    return job;
+  }
+  std::vector<pid_t> of(const std::string& host) const { return processes_with(mark_ + host); }
+  void signal(const std::string& host, int number) const {
+    for (const pid_t pid : of(host)) ::kill(pid, number);
+  }
+
+ private:
+  const std::string mark_, way_;
+};
+
+// As when the host has lost its power.
+TEST(FarHost, that_falls_silent_ends_the_job_within_the_silence) {
+  for (const auto& [hosts, ranks] : std::vector<std::pair<std::string, int>>{{"a.invalid:1,b.invalid:1", 2}, {"b.invalid:2", 2}}) {
+    const TemporaryFolder folder;
+    const FarHosts far(folder.path());
+    const auto job = far.start(hosts, ranks, "2");
+    ASSERT_GE(far.of("b.invalid").size(), 3U);
+    far.signal("b.invalid", SIGSTOP);
+    EXPECT_EQ(job->wait(), 1) << job->err();
+    EXPECT_EQ(count(job->err(), "first cause: "), 1) << job->err();
+    EXPECT_EQ(count(job->err(), "first cause: host b.invalid is lost: nothing has come from it for 2 s\n"), 1) << job->err();
+    EXPECT_TRUE(eventually([&] { return far.of("a.invalid").empty(); }));
+  }
+}
+
+// Its agent lives and sends beats. The launcher of the other host takes this one for lost, and ends; that counts.
+TEST(FarHost, whose_launcher_stops_ends_the_job) {
+  const TemporaryFolder folder;
+  const FarHosts far(folder.path());
+  const auto job = far.start("a.invalid:1,b.invalid:1", 2, "2");
+  for (const pid_t pid : far.of("b.invalid")) {
+    if (contents(fmt::format("/proc/{}/cmdline", pid)).find("__launch") != std::string::npos) ::kill(pid, SIGSTOP);
+  }
+  EXPECT_EQ(job->wait(), 1) << job->err();
+  EXPECT_EQ(count(job->err(), "first cause: the launcher at "), 1) << job->err();
+}
+
+// scancel signals all processes of a job on all of its nodes, but the command that has started it.
+TEST(FarHost, whose_job_is_cancelled_is_not_lost) {
+  const TemporaryFolder folder;
+  const FarHosts far(folder.path());
+  const auto job = far.start("a.invalid:1,b.invalid:1", 2, "30");
+  far.signal("b.invalid", SIGTERM);
+  EXPECT_EQ(job->wait(), 143) << job->err();
+  EXPECT_EQ(count(job->err(), "first cause: "), 1) << job->err();
+  EXPECT_TRUE(job->err().ends_with("first cause: the job was cancelled (SIGTERM)\n")) << job->err();
+  EXPECT_EQ(count(job->err(), "is lost"), 0) << job->err();
+  EXPECT_TRUE(eventually([&] { return far.of("").empty(); }));
 }
 
 /// Bytes that another host may send and that are no message of an agent of this version.

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "etcd_server.h"
+#include "rendezvous/record.h"
 #include "running_command.h"
 #include "store/etcd_store.h"
 
@@ -66,6 +67,32 @@ TEST_F(LauncherEtcd, RefusesOneTooManyAndGoesOnAfterAJobThatWasKilled) {
   EXPECT_EQ(first.wait(), 0) << first.err();
   EXPECT_EQ(second.wait(), 0) << second.err();
   expect_four_ranks(first.out() + second.out());
+}
+
+// All of its launchers have slept for longer than their leases, and another job has begun at the place.
+TEST_F(LauncherEtcd, EndsAJobThatHasSleptAndLostItsPlace) {
+  const std::map<std::string, std::string> brief{{"UNISONO_ETCD_TTL", "2"}};
+  std::vector<std::unique_ptr<RunningCommand>> sleeping, next;
+  const auto start_two = [&](std::vector<std::unique_ptr<RunningCommand>>& job) {
+    for (int i = 0; i < 2; ++i)
+      job.push_back(std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}), RunningCommand::Options{.environment = brief}));
+    for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("ready", 2)) << launcher->err();
+  };
+  start_two(sleeping);
+  const auto store = store::etcd::open_etcd(server_->url("/jobs/a"), {}, base::Deadline(std::chrono::seconds(20)));
+  for (const auto& launcher : sleeping) launcher->send(SIGSTOP);
+  for (int seat = 0; seat < 2; ++seat) {
+    const std::string text = store->get(fmt::format("unisono/rendezvous/hosts/1/auto/{}", seat), std::chrono::seconds(30));
+    ASSERT_TRUE(eventually([&] { return !store->is_present(rendezvous::decode(text).presence); }));
+  }
+  start_two(next);
+  for (const auto& launcher : sleeping) launcher->send(SIGCONT);
+  for (const auto& launcher : sleeping) {
+    EXPECT_EQ(launcher->wait(), 1) << launcher->err();
+    EXPECT_EQ(count(launcher->err(), "first cause: another job has taken the place of this one at "), 1) << launcher->err();
+  }
+  next[0]->send(SIGTERM);
+  for (const auto& launcher : next) EXPECT_EQ(launcher->wait(), 143) << launcher->err();
 }
 
 TEST_F(LauncherEtcd, GoesOnWithoutEtcdOnceAllHaveMet) {

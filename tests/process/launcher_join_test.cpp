@@ -21,7 +21,7 @@ std::vector<std::string> run_script(const std::string& ranks, const std::string&
 }
 
 TEST(RanksLauncher, IsFoundByProgramsWhoseParentHasClosedTheDescriptors) {
-  for (const char* script : {"eval \"exec $UNISONO_LAUNCHER_FD>&-\"; \"$0\" meet",           // as Python's subprocess does
+  for (const char* script : {"eval \"exec $UNISONO_LAUNCHER_FD>&-\"; \"$0\" meet",            // as Python's subprocess does
                              "eval \"exec $UNISONO_LAUNCHER_FD</dev/null\"; \"$0\" meet"}) {  // and another file has got the number
     RunningCommand job(run_script("2", script));
     EXPECT_EQ(job.wait(), 0) << script << job.err();
@@ -42,7 +42,9 @@ TEST(RanksLauncher, ServesTheNextProgramWhereTheOneBeforeHasFailed) {
 }
 
 TEST(RanksLauncher, RefusesTheSecondOfTwoProgramsAtOnce) {
-  RunningCommand job(run_script("1", "coproc \"$0\" meet stay; read -r line <&${COPROC[0]}; echo \"$line\"; \"$0\" meet; echo \"ended with $?\"; eval \"exec ${COPROC[1]}>&-\"; wait $COPROC_PID"));
+  RunningCommand job(run_script("1",
+                                "coproc \"$0\" meet stay; read -r line <&${COPROC[0]}; echo \"$line\"; \"$0\" meet; echo \"ended with $?\"; eval "
+                                "\"exec ${COPROC[1]}>&-\"; wait $COPROC_PID"));
   EXPECT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(count(job.out(), "met 0 of 1, sum 1\n"), 1) << job.out();
   EXPECT_EQ(count(job.out(), "ended with 92\n"), 1) << job.out();
@@ -52,7 +54,8 @@ TEST(RanksLauncher, RefusesTheSecondOfTwoProgramsAtOnce) {
 TEST(RanksLauncher, IsNamedWithinTheTimeoutWhereItIsStopped) {
   RunningCommand job(run_script("1", "trap 'kill -CONT $PPID' EXIT; kill -STOP $PPID; UNISONO_TIMEOUT=1 \"$0\" meet"));
   EXPECT_EQ(job.wait(), 92) << job.out() << job.err();
-  EXPECT_NE(job.err().find(fmt::format("the launcher, process {} (unisono), did not answer within 1000 ms: it is stopped", job.pid())), std::string::npos)
+  EXPECT_NE(job.err().find(fmt::format("the launcher, process {} (unisono), did not answer within 1000 ms: it is stopped", job.pid())),
+            std::string::npos)
       << job.err();
   EXPECT_NE(job.err().find(fmt::format("kill -CONT {}", job.pid())), std::string::npos) << job.err();
 }

@@ -134,8 +134,14 @@ TEST(LauncherOutput, H6ADiskThatTakesNoMoreIsOneWarningAndTheJobGoesOn) {
 
 TEST(LauncherOutput, H6AFullDiskIsSaidOnce) {
   TemporaryFolder folder;
-  std::filesystem::create_symlink("/dev/full", folder.path() + "/rank-0.log");
   launcher::RankLog log(folder.path(), 0, 0);
+  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(open, gone) != folder.path() + "/rank-0.log") continue;
+    ASSERT_GE(::dup3(full, std::stoi(open.path().filename().native()), O_CLOEXEC), 0);
+  }
+  ::close(full);
   log.append("words\n");
   EXPECT_FALSE(log.is_open());
   EXPECT_EQ(count(log.take_warning(), "No space left"), 1);

@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "launched_jobs.h"
 
@@ -116,10 +119,70 @@ TEST(LauncherEnding, K8ASecondCtrlCKillsAtOnce) {
   ASSERT_TRUE(job.until_out_has("ready", 2));
   job.send(SIGINT);
   ASSERT_TRUE(job.until_out_has("caught 02", 2));
+  EXPECT_FALSE(job.until([&] { return count(job.err(), "again") > 0; }, milliseconds(1100))) << job.err();  // at once it would be the same request
   job.send(SIGINT);
   EXPECT_EQ(job.wait(), 130);
   EXPECT_NE(job.err().find("again"), std::string::npos) << job.err();
   expect_nothing_left(job_of(job));
+}
+
+// GNU timeout signals its child and then its process group; Slurm and systemd do alike. The ranks keep their grace, and what they write in it.
+TEST(LauncherEnding, TheSameSignalTwiceAtOnceIsOneRequest) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    RunningCommand job(run_helper({"-n", "2", "--grace", "1000"}, {"stubborn"}));
+    ASSERT_TRUE(job.until_out_has("ready", 2));
+    for (int i = 0; i < 3; ++i) job.send(signal);
+    ASSERT_TRUE(job.until_out_has(signal == SIGTERM ? "caught 15" : "caught 02", 2)) << job.out() << job.err();
+    job.send(signal);
+    EXPECT_FALSE(job.until([&] { return count(job.err(), "again") > 0; }, milliseconds(300))) << job.err();
+    for (int rank = 0; rank < 2; ++rank) EXPECT_TRUE(is_alive(pid_of(job, rank)));
+    EXPECT_EQ(count(job.out(), "caught"), 2) << job.out();
+    job.send(signal == SIGTERM ? SIGINT : SIGTERM);  // another one is another request
+    EXPECT_EQ(job.wait(), 128 + signal);
+    expect_nothing_left(job_of(job));
+  }
+}
+
+// The rank's own process decides when its helpers end: workers that load data would be missed amid a checkpoint.
+TEST(LauncherEnding, HelpersOfARankDoNotHearOfTheSignal) {
+  RunningCommand job(run_helper({"-n", "2", "--grace", "1000"}, {"helped"}));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  std::vector<pid_t> helpers;
+  for (int rank = 0; rank < 2; ++rank) helpers.push_back(std::stoi(word_after(job.out(), tag(rank) + "grandchild ")));
+  for (const auto& [signal, said] :
+       std::vector<std::pair<int, std::string>>{{SIGUSR1, "caught 10"}, {SIGUSR2, "caught 12"}, {SIGTERM, "caught 15"}}) {
+    job.send(signal);
+    ASSERT_TRUE(job.until_out_has(said, 2)) << job.out() << job.err();
+    EXPECT_FALSE(job.until([&] { return !is_alive(helpers[0]) || !is_alive(helpers[1]); }, milliseconds(200))) << said;
+  }
+  job.send(SIGQUIT);  // kills all
+  EXPECT_EQ(job.wait(), 143);
+  for (const pid_t helper : helpers) EXPECT_FALSE(is_alive(helper));
+  expect_nothing_left(job_of(job));
+}
+
+// A shell that the signal ends at once hands nothing on. The program that it has left is asked then, and has the grace, too.
+TEST(LauncherEnding, TheProgramOfAWrapperHasTheGraceToo) {
+  const std::string program = "trap 'sleep 1.5; echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done";
+  RunningCommand job(unisono_command({"run", "-n", "2", "--", "/bin/sh", "-c", "/bin/sh -c \"$0\"; true", program}));
+  ASSERT_TRUE(job.until_out_has("up\n", 2)) << job.err();
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait(), 143) << job.err();
+  EXPECT_EQ(count(job.out(), "saved\n"), 2) << job.out();
+}
+
+// Slurm signals all processes of a job. A rank that ends before the launcher has seen its own signal has not failed.
+TEST(LauncherEnding, ARankThatTheSameSignalHasEndedIsNoFirstCause) {
+  RunningCommand job(run_helper({"-n", "2"}, {"rest"}));
+  ASSERT_TRUE(job.until_out_has("ready", 2));
+  job.send(SIGSTOP);
+  ::kill(pid_of(job, 1), SIGTERM);
+  EXPECT_TRUE(eventually([&] { return !is_alive(pid_of(job, 1)); }));
+  job.send(SIGTERM);
+  job.send(SIGCONT);
+  EXPECT_EQ(job.wait(), 143) << job.err();
+  EXPECT_EQ(count(job.err(), "first cause"), 0) << job.err();
+  EXPECT_EQ(count(job.err(), "SIGTERM: handed on"), 1) << job.err();
 }
 
 TEST(LauncherEnding, StoppedRanksHearTheSignalToo) {

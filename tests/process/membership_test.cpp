@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "covers.h"
+#include "recorder/whereabouts.h"
 #include "running_command.h"
 #include "spawn_ranks.h"
 #include "unisono/unisono.h"
@@ -92,6 +93,17 @@ class Noting final : public Store {
   mutable std::mutex mutex_;
   std::set<std::string, std::less<>> keys_;
 };
+
+TEST(Membership, FormingItIsNoCallOfTheProgram) {
+  const TemporaryFolder folder;
+  const auto results = spawn(ranks(2), [path = folder.path() + "/store"] {
+    const Membership first = member(std::make_shared<FileStore>(path), "first", rank(), 2);
+    const auto part = new_group({1, 0});
+    const Membership second = member(std::make_shared<FileStore>(path), "second", 1 - rank(), 2);
+    return recorder::whereabouts_of(::getpid());
+  });
+  EXPECT_EQ(results, std::vector<std::string>(2, "has made no call yet"));
+}
 
 // The hosts of the ranks are asked for once, and one rank compares the wishes of all: a job of thousands does not ask its store millions of
 // questions.

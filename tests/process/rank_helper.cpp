@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,22 +22,19 @@
 
 #include "base/environment.h"
 #include "base/file_descriptor.h"
-#include "context/state.h"
 #include "store/client.h"
 #include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 
+#include "rank_helper.h"
+
+using unisono::testing::rank;
+using unisono::testing::say;
+using unisono::testing::variable;
+
 namespace {
 
-std::string variable(const char* name) { return unisono::base::Environment::process().get(name).value_or(""); }
-int rank() { return unisono::base::Environment::process().get_int("RANK").value_or(-1); }
 int attempt() { return unisono::base::Environment::process().get_int("UNISONO_ATTEMPT").value_or(-1); }
-
-/// Writes a line at once: the lines that tests wait for arrive whole.
-void say(const std::string& text) {
-  const std::string line = text + "\n";
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
-}
 
 [[noreturn]] void rest() {
   while (true) ::pause();
@@ -195,67 +191,6 @@ int mismatch(int odd, const std::string& how) {
   return rank() == 2 ? 9 : 0;
 }
 
-/// Rank 1 gives up a group of ranks 1, 2, 0, and ends after them. Nobody leaves the world in an orderly way.
-int give_up_a_group() {
-  unisono::initialize();
-  const auto store = unisono::context::current().launcher_store;
-  auto group = *unisono::new_group({1, 2, 0});
-  unisono::barrier(group);
-  if (rank() == 1) {
-    group.abort("out of data");
-    store->wait(std::vector<std::string>{"over/0", "over/2"});
-  } else {
-    try {
-      for (;;) unisono::barrier(group);
-    } catch (const unisono::PeerFailed&) {
-      store->set("over/" + std::to_string(rank()), "1");
-    }
-  }
-  std::_Exit(10 + rank());
-}
-
-/// A job that somebody else has formed, and who ends it is not the library's business: no rank finalizes.
-int adopted_by_sync() {
-  unisono::register_context_probe([] {
-    unisono::InitOptions options;
-    options.rank = rank();
-    options.world_size = 2;
-    return std::optional(options);
-  });
-  unisono::sync();
-  if (unisono::all_reduce(1) != 2) return 90;
-  const auto store = unisono::context::current().launcher_store;
-  store->set("done/" + std::to_string(rank()), "1");
-  store->wait(std::vector<std::string>{"done/0", "done/1"});
-  std::_Exit(0);
-}
-
-int join() {
-  const unisono::Context context;
-  const auto half = unisono::new_group({0, 1});
-  return half.has_value() == (unisono::rank() < 2) ? 0 : 90;
-}
-
-/// Joins, and says how many have met. Then it ends; or stays until its input ends ("stay"); or ends with code 3 and without finalize ("die").
-int meet(const std::string& how) {
-  const unisono::Context context;
-  say(fmt::format("met {} of {}, sum {}", unisono::rank(), unisono::world_size(), unisono::all_reduce(unisono::rank() + 1)));
-  if (how == "stay") {
-    std::string line;
-    while (std::getline(std::cin, line)) say("read " + line);
-  }
-  if (how == "die") ::_exit(3);
-  return 0;
-}
-
-/// Another socket has got the number of the launcher's.
-int meet_by_foreign_socket() {
-  int ends[2];
-  const int number = std::stoi(variable("UNISONO_LAUNCHER_FD"));
-  if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0 || ::dup2(ends[0], number) < 0) return 90;
-  return meet({});
-}
-
 void say_ready() { say("ready " + std::to_string(::getpid()) + " " + variable("UNISONO_JOB_ID")); }
 
 /// Writes and reads; false where it is no such mode.
@@ -303,6 +238,11 @@ bool end_or_rest(const std::string& mode, const std::vector<std::string>& words)
     answer({SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH});
     say_ready();
     rest();
+  } else if (mode == "helped") {  // the same, with a child in its process group that answers none
+    leave_child("group");
+    answer({SIGTERM, SIGUSR1, SIGUSR2});
+    say_ready();
+    rest();
   } else if (mode == "leave-child") {  // leave-child [session] [exit|rest]
     leave_child(words.at(0));
     say_ready();
@@ -333,12 +273,8 @@ int run(const std::string& mode, const std::vector<std::string>& words) {
   if (mode == "fail-until-attempt") return fail_until_attempt(std::stoi(words.at(0)));
   if (mode == "play") return play(words.at(static_cast<std::size_t>(rank())));   // play SCRIPT_OF_RANK_0 SCRIPT_OF_RANK_1 …
   if (mode == "mismatch") return mismatch(std::stoi(words.at(0)), words.at(1));  // mismatch ODD HOW
-  if (mode == "give-up-a-group") return give_up_a_group();
-  if (mode == "adopted") return adopted_by_sync();
-  if (mode == "late") return late(std::stoi(words.at(0)), words.at(1));  // late RANK HOW
-  if (mode == "meet") return meet(words.empty() ? "" : words.at(0));     // meet [stay|die]
-  if (mode == "foreign-socket") return meet_by_foreign_socket();
-  if (mode == "join") return join();                                     // a job of the library that does nothing
+  if (mode == "late") return late(std::stoi(words.at(0)), words.at(1));          // late RANK HOW
+  if (const auto code = unisono::testing::run_job_of_library(mode, words)) return *code;
   return 91;
 }
 

@@ -42,8 +42,8 @@ class SlurmAllocation : public ::testing::Test {
   };
   /// Runs `unisono run FLAGS`, whose ranks tell where they are, in the shell of an allocation.
   Ended run(Variables variables, const std::vector<std::string>& flags = {}) {
-    variables.merge(Variables{
-        {"SLURM_JOB_ID", "4711"}, {"MASTER_ADDR", "127.0.0.1"}, {"CALLED", folder_.path() + "/called"}, {"PATH", folder_.path()}});
+    variables.merge(
+        Variables{{"SLURM_JOB_ID", "4711"}, {"MASTER_ADDR", "127.0.0.1"}, {"CALLED", folder_.path() + "/called"}, {"PATH", folder_.path()}});
     const std::ofstream made_empty(folder_.path() + "/called", std::ios::trunc);
     std::vector<std::string> words{"run"};
     words.insert(words.end(), flags.begin(), flags.end());
@@ -164,14 +164,13 @@ TEST_F(SlurmAllocation, runs_the_script_of_the_document) {
   write_program(folder_.path() + "/job.sbatch", document.substr(begin, document.find("```", begin) - begin));
   write_program(folder_.path() + "/app", "#!/bin/sh\necho rank $RANK of $WORLD_SIZE on $SLURMD_NODENAME\n");
   ASSERT_EQ(::symlink(UNISONO_COMMAND, (folder_.path() + "/unisono").c_str()), 0);
-  RunningCommand job({"/bin/bash", "-c", "cd " + folder_.path() + " && exec ./job.sbatch"},
-                     {.environment = {{"SLURM_JOB_ID", "4711"},
-                                      {"SLURM_JOB_NODELIST", "n[1-2].invalid"},
-                                      {"SLURM_TASKS_PER_NODE", "4(x2)"},
-                                      {"SLURM_PROCID", "0"},
-                                      {"MASTER_ADDR", "127.0.0.1"},
-                                      {"CALLED", folder_.path() + "/called"},
-                                      {"PATH", folder_.path()}}});
+  RunningCommand job({"/bin/bash", "-c", "cd " + folder_.path() + " && exec ./job.sbatch"}, {.environment = {{"SLURM_JOB_ID", "4711"},
+                                                                                                             {"SLURM_JOB_NODELIST", "n[1-2].invalid"},
+                                                                                                             {"SLURM_TASKS_PER_NODE", "4(x2)"},
+                                                                                                             {"SLURM_PROCID", "0"},
+                                                                                                             {"MASTER_ADDR", "127.0.0.1"},
+                                                                                                             {"CALLED", folder_.path() + "/called"},
+                                                                                                             {"PATH", folder_.path()}}});
   EXPECT_EQ(job.wait(), 0) << job.err();
   for (int rank = 0; rank < 8; ++rank)
     EXPECT_EQ(count(job.out(), fmt::format("[{}] rank {} of 8 on n{}.invalid\n", rank, rank, rank / 4 + 1)), 1) << job.out();

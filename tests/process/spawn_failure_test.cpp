@@ -187,7 +187,7 @@ TEST(SpawnFailure, ATimeoutIsNamed) {
                                   }
                                 },
                                 {.timeout = 3s});
-  EXPECT_EQ(error.culprit(), 0) << error.what();
+  EXPECT_EQ(error.culprit(), 1) << "whom the timeout of rank 0 names: " << error.what();
   EXPECT_EQ(end_of(error, 0).error_type, "Timeout");
 }
 

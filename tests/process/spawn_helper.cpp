@@ -125,7 +125,9 @@ int spawn_on_a_node(const Words& words) {
 
 /// machine RANK MACHINES PROCESSES URL
 int launch_on_a_machine(const Words& words) {
-  for (const std::string& line : launch(account, std::stoi(words.at(2)), std::stoi(words.at(3)), std::stoi(words.at(1)), words.at(4))) say(line);
+  for (const std::string& line :
+       launch([] { return account(local_rank()); }, std::stoi(words.at(2)), std::stoi(words.at(3)), std::stoi(words.at(1)), words.at(4)))
+    say(line);
   return 0;
 }
 

@@ -44,7 +44,7 @@ class Borrowed final : public Engine {
   bool offers(const CollectiveCall&) const override { return true; }
   std::unique_ptr<Task> start(const CollectiveCall& call) override { return ranks_.engine->start(call); }
   void abort(const Failure&) noexcept override {}
-  void leave() override { ranks_.peers->leave(); }
+  void leave() override { ranks_.peers->leave(coordination::Leaving::in_order); }
 
  private:
   coordination::HostRanks ranks_;

@@ -193,8 +193,7 @@ TEST(Spawn, WorksWhereALauncherHasStartedOneProcess) {
 
 TEST(Launch, RunsOneProcessHereAndSeveralElsewhere) {
   COVERS("V-01", "V-04", "V-05", "K-51", "K-52");
-  const auto alone =
-      launch([](int local_rank, int base) { return std::tuple(::getpid(), is_initialized(), world_size(), base + local_rank); }, 1, 1, 0, "", 40);
+  const auto alone = launch([](int base) { return std::tuple(::getpid(), is_initialized(), world_size(), base + local_rank()); }, 1, 1, 0, "", 40);
   EXPECT_EQ(alone, (std::vector{std::tuple(::getpid(), true, 1, 40)}));
   EXPECT_FALSE(is_initialized());
   const auto many = launch([](int base) { return base + all_reduce(rank()); }, 1, 3, 0, "", 40);
@@ -203,6 +202,15 @@ TEST(Launch, RunsOneProcessHereAndSeveralElsewhere) {
   launch([&ran] { ran = true; });
   EXPECT_TRUE(ran);
   launch([] { barrier(); }, 1, 2);
+}
+
+TEST(Launch, PassesItsArgumentsAlone) {
+  const auto job = [](int epochs, int batch = 32) { return 1000 * epochs + batch; };
+  EXPECT_EQ(launch(job, 1, 1, 0, "", 10), std::vector<int>{10032});
+  EXPECT_EQ(launch(job, 1, 2, 0, "", 10), (std::vector<int>{10032, 10032}));
+  const auto count_of = [](auto... arguments) { return static_cast<int>(sizeof...(arguments)); };
+  EXPECT_EQ(launch(count_of, 1, 1, 0, "", 10), std::vector<int>{1});
+  EXPECT_EQ(launch(count_of, 1, 2), (std::vector<int>{0, 0}));
 }
 
 TEST(Launch, WhatASingleProcessThrowsIsThrown) {

@@ -33,6 +33,10 @@ TEST(Summary, ComparesTheWaitsOfTheRanks) {
   const auto rank = [](int number, int waited) { return RankEnd{.rank = number, .waited = waited}; };
   EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(1, 20), rank(2, 400)}),
             "rank 1 waited for the others for 2 % of its time, the least of all, and rank 0 for 70 %, the most");
+  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(1, 20), rank(2, 15), rank(3, 690)}),
+            "ranks 1 and 2 waited for the others for at most 2 % of their time, the least of all, and rank 0 for 70 %, the most");
+  EXPECT_EQ(summary_of_waits(std::vector{rank(0, 40), rank(1, 38), rank(2, 41)}),
+            "no rank stands out: they waited for each other for 3.8 to 4.1 % of their time");
   EXPECT_EQ(summary_of_waits(std::vector{rank(0, 1), rank(1, 2)}), "no rank waited for the others for more than 1 % of its time");
   EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(1, -1)}), "") << "there is nothing to compare";
 }

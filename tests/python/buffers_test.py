@@ -3,13 +3,18 @@
 import array
 import gc
 import importlib.util
+import os
+import tempfile
 import unittest
 import weakref
 
 import numpy as np
 
 import unisono
-from ranks import RankTest, main
+from ranks import RankTest, distinct, main
+
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2 " + os.environ.get("XLA_FLAGS", "")  # before JAX is imported
 
 
 def has(module):
@@ -99,8 +104,49 @@ class Refused(RankTest):
         x.flags.writeable = False
         error = self.refused(unisono.InvalidArgument, "read-only", unisono.all_reduce, x)
         self.assertIn("copy", error.hint)
-        for call in (unisono.broadcast, unisono.scan, unisono.all_reduce_async, lambda x: unisono.recv(x, 0)):
-            self.refused(unisono.InvalidArgument, "read-only", call, x)
+        for call in (unisono.scan, unisono.all_reduce_async, lambda x: unisono.recv(x, 0), lambda x: unisono.broadcast(x, (self.rank + 1) % self.size)):
+            if self.size > 1 or call is unisono.scan:
+                self.refused(unisono.InvalidArgument, "read-only", call, x)
+
+    def test_what_is_only_read_may_be_read_only(self):
+        # Memory that no process can write to: a rank that did would be killed.
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.npy")
+            np.save(path, self.mine((20_000,)))
+            mine, again, total = np.load(path, mmap_mode="r"), np.load(path, mmap_mode="r"), sum(self.all((20_000,)))
+            for root in range(self.size):
+                x = mine if self.rank == root else np.empty(20_000)
+                self.assertIs(unisono.broadcast(x, root), x)
+                self.same(x, distinct(root, (20_000,)))
+                x = mine if self.rank == root else np.empty(20_000)
+                self.assertIs(unisono.broadcast_async(x, root).result(), x)
+                self.same(x, distinct(root, (20_000,)))
+                for reduce in (unisono.reduce, lambda x, dst: unisono.reduce_async(x, dst).result()):
+                    result = reduce(mine.copy() if self.rank == root else mine, root)
+                    if self.rank == root:
+                        self.same(result, total)
+                    else:
+                        self.assertIsNone(result)
+                second = np.empty(20_000)
+                unisono.broadcast_multigpu([mine if self.rank == root else np.empty(20_000), second], root)
+                self.same(second, distinct(root, (20_000,)))
+                first = np.array(mine)
+                unisono.reduce_multigpu([first if self.rank == root else mine, again], root)
+                if self.rank == root:
+                    self.same(first, 2 * total)
+                parts = unisono.gather(mine, dst=root)
+                if self.rank == root:
+                    self.same(parts[-1], distinct(self.size - 1, (20_000,)))
+                self.same(unisono.scatter(np.stack([mine] * self.size) if self.rank == root else None, np.empty(20_000), root), distinct(root, (20_000,)))
+            self.same(unisono.all_gather(mine)[-1], distinct(self.size - 1, (20_000,)))
+            self.same(unisono.all_reduce(mine, out=np.empty(20_000)), total)
+            if self.size > 1:
+                right, left = (self.rank + 1) % self.size, (self.rank - 1) % self.size
+                received = np.empty(20_000)
+                unisono.send_recv(mine, right, received, left)
+                self.same(received, distinct(left, (20_000,)))
+                unisono.wait_all(unisono.batch([unisono.P2POp.send(mine, right), unisono.P2POp.recv(received, left)]))
+            unisono.barrier()
 
     def test_lists(self):
         x = np.ones(3)
@@ -263,6 +309,27 @@ class DLPack(RankTest):
         self.assertIsInstance(total, jax.Array)
         self.same(total, np.full(4, self.size * (self.size + 1) / 2))
         self.same(x, np.full(4, self.rank + 1.0))
+        for result, expected in (
+            (unisono.all_gather(x), np.stack([np.full(4, r + 1.0) for r in range(self.size)])),
+            (unisono.all_gather_v(x)[0], np.repeat(np.arange(self.size) + 1.0, 4)),
+            (unisono.reduce_scatter(jnp.ones(3 * self.size)), np.full(3, self.size)),
+            (unisono.all_gather_async(x).result(), np.stack([np.full(4, r + 1.0) for r in range(self.size)])),
+            (unisono.all_reduce(jnp.ones(3, "bfloat16")), np.full(3, self.size)),
+        ):
+            self.assertIsInstance(result, jax.Array)
+            self.same(np.asarray(result, "float32"), expected.astype("float32"))
+
+    @unittest.skipUnless(has("jax"), "JAX is not installed")
+    def test_jax_results_are_where_the_input_is(self):
+        import jax
+
+        devices = jax.devices("cpu")
+        self.assertGreater(len(devices), 1)  # by XLA_FLAGS, above
+        for device in devices:
+            x = jax.device_put(np.full(4, self.rank + 1.0, "float32"), device)
+            for call in (unisono.all_reduce, unisono.broadcast, unisono.scan, unisono.all_gather):
+                with self.subTest(call=call.__name__, device=str(device)):
+                    self.assertEqual(call(x).devices(), {device})
 
     @unittest.skipUnless(has("pyarrow"), "pyarrow is not installed")
     def test_pyarrow(self):

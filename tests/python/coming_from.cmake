@@ -7,8 +7,11 @@ endif()
 unisono_core_test(horovod_test RANKS 3 LONG_RANKS 1 2 4)
 unisono_core_test(horovod_training_test RANKS 2 LONG_RANKS 1 3 4)
 unisono_core_test(horovod_jobs_test TIMEOUT 900 SHORT Names Jobs.test_again_after_shutdown Jobs.test_a_rank_that_is_killed)
-unisono_core_test(ignite_test TIMEOUT 900 SHORT Names Alone Places)
-unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values IgniteJobs.test_again IgniteJobs.test_an_exception_leaves_parallel)
-unisono_core_test(mmengine_test TIMEOUT 900 SHORT Names Lists Better.test_groups_count_their_own_ranks_and_turn_others_away
-  Better.test_results_of_any_length_none_and_a_missing_folder)
+unisono_core_test(ignite_test TIMEOUT 900 SHORT Names Alone Places Sides.test_two_processes)
+unisono_core_test(ignite_adaptors_test TIMEOUT 600)
+unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values IgniteJobs.test_again IgniteJobs.test_an_exception_leaves_parallel
+  IgniteJobs.test_spawn IgniteJobs.test_the_original_beside_a_group_of_unisono)
+unisono_core_test(mmengine_test TIMEOUT 900 SHORT Names Lists SideBySide.test_two_ranks
+  Better.test_what_the_originals_documents_show Better.test_groups_count_their_own_ranks_and_turn_others_away
+  Better.test_results_of_any_length_none_and_a_missing_folder Better.test_results_in_files_are_taken_from_their_writers_alone)
 unisono_core_test(virtex_test TIMEOUT 600 SHORT Alone Jobs.test_launch)

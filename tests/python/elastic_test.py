@@ -5,6 +5,7 @@ import sys
 import unittest
 
 import jobs
+from covers import covers
 from jobs import UNISONO
 
 # What each rank brings to a sum depends on its rank, and the sum does not depend on how many ranks there are: the result of every job is known.
@@ -90,6 +91,7 @@ class Elastic(jobs.JobTest):
         self.assertEqual(len({tuple(rest) for _, _, size, _, *rest in reports}), 1, output)
         self.assertEqual((reports[0][2], reports[0][-1]), (str(len(places)), sizes), output)
 
+    @covers("TS-50")
     def test_a_lost_rank_is_replaced(self):
         for moment, victim in (("before", 1), ("behind", 0), ("behind", 2)):
             with self.subTest(moment=moment, victim=victim):
@@ -101,6 +103,7 @@ class Elastic(jobs.JobTest):
         self.assertEqual(sorted(place for place, *_ in reports), ["0.1", "1.1", "2.0"], output)
         self.alike(output, reports, ["0.1", "1.1", "2.0"], reports[0][-1])
 
+    @covers("TS-21")
     def test_the_calls_one_by_one(self):
         output, reports = self.job("2:3", 4, ONE_BY_ONE, victims={1})
         self.alike(output, reports, ["0.0", "1.1", "2.0"], "3, 2, 3")

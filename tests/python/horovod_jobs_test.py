@@ -88,8 +88,9 @@ class Names(unittest.TestCase):
 
     def test_before_init(self):
         for call in (hvd.rank, hvd.local_size, hvd.is_homogeneous, hvd.barrier, hvd.join):
-            with self.assertRaisesRegex(ValueError, "has not been initialized"):
-                call()
+            for kind in (ValueError, hvd.HorovodInternalError):
+                with self.assertRaisesRegex(kind, "has not been initialized"):
+                    call()
         self.assertFalse(hvd.is_initialized())
         hvd.shutdown()
         for ranks in (["0"], 3, [1, 1]):

@@ -2,7 +2,12 @@
 
 import json
 import os
+import pickle
+import sys
 import tempfile
+import threading
+import types
+from unittest import mock
 
 import torch
 from covers import covers
@@ -207,8 +212,9 @@ class Names(RankTest):
         x = torch.ones(2)
         if self.rank == 0:
             handle = hvd.allreduce_async(x, name="twice", op=hvd.Sum)
-            with self.assertRaises(ValueError):
-                hvd.allreduce_async(x, name="twice", op=hvd.Sum)
+            for kind in (ValueError, hvd.HorovodInternalError, RuntimeError):
+                with self.assertRaises(kind):
+                    hvd.allreduce_async(x, name="twice", op=hvd.Sum)
             self.assertFalse(hvd.poll(handle))
         hvd.barrier()
         if self.rank != 0:
@@ -261,10 +267,11 @@ class ProcessSets(RankTest):
         hvd.barrier(process_set=mine)
         other = rest if mine is last else last
         self.assertFalse(other.included())
-        with self.assertRaisesRegex(ValueError, "not included"):
-            hvd.allreduce(torch.ones(1), process_set=other)
-        with self.assertRaisesRegex(ValueError, "not in"):
-            hvd.broadcast(torch.ones(1), other.ranks[0], process_set=mine)
+        for kind in (ValueError, hvd.HorovodInternalError):
+            with self.assertRaisesRegex(kind, "not included"):
+                hvd.allreduce(torch.ones(1), process_set=other)
+            with self.assertRaisesRegex(kind, "not in"):
+                hvd.broadcast(torch.ones(1), other.ranks[0], process_set=mine)
         with self.assertRaisesRegex(ValueError, "duplicate"):
             hvd.add_process_set([self.size - 1])
         for process_set in (last, rest):
@@ -286,6 +293,36 @@ class Objects(RankTest):
         for root in range(self.size):
             self.assertEqual(hvd.broadcast_object({"é" * self.rank: self.rank}, root), {"é" * root: root})
         self.assertEqual(hvd.allgather_object(["x"] * self.rank), [["x"] * r for r in range(self.size)])
+
+    def test_what_cannot_be_pickled_is_an_error_on_every_rank(self):
+        bad = threading.Lock()  # cloudpickle takes none either
+        for root in range(self.size):
+            with self.assertRaises(TypeError if self.rank == root else ValueError) as raised:
+                hvd.broadcast_object(bad if self.rank == root else None, root)
+            self.assertIn("lock", str(raised.exception))
+            with self.assertRaises(TypeError if self.rank == root else ValueError) as raised:
+                hvd.allgather_object(bad if self.rank == root else 5)
+            self.assertIn("lock" if self.rank == root else f"rank {root} cannot take part: TypeError", str(raised.exception))
+        self.assertEqual(hvd.broadcast_object(self.rank, 0), 0)
+
+    def test_cloudpickle_where_it_is_installed(self):
+        # A stand-in for the package: what it writes of a function is read by pickle alone, as with the original.
+        installed = types.ModuleType("cloudpickle")
+        installed.dumps = lambda value, protocol: pickle.dumps((abs, -value()), protocol=protocol)
+        with mock.patch.dict(sys.modules, cloudpickle=installed):
+            received = hvd.broadcast_object(lambda: 7, 0)
+            self.assertEqual(received() if self.rank == 0 else received, 7 if self.rank == 0 else (abs, -7))
+            self.assertEqual(hvd.allgather_object(lambda: self.rank), [(abs, -r) for r in range(self.size)])
+        with mock.patch.dict(sys.modules, cloudpickle=None), self.assertRaises(Exception) as raised:
+            hvd.broadcast_object(lambda: 7, 0)
+        self.assertIn("pickle", str(raised.exception))
+
+    @mock.patch.dict(os.environ, UNISONO_PICKLE="off")
+    def test_no_pickles_where_they_are_forbidden(self):
+        for call in (lambda: hvd.broadcast_object(5, 0), lambda: hvd.allgather_object(5)):
+            with self.assertRaisesRegex(ValueError, "UNISONO_PICKLE=off"):
+                call()
+        self.same(hvd.broadcast(torch.ones(1), 0), torch.ones(1))
 
     def test_timeline(self):
         path = os.path.join(tempfile.mkdtemp(), "timeline.json")

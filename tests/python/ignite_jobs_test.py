@@ -13,7 +13,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("unison
     raise SystemExit(0)
 
 BEGIN = """
-import os, sys, warnings
+import os, sys, time, warnings
 from pathlib import Path
 import torch
 import torch.distributed as dist
@@ -36,7 +36,7 @@ class IgniteJobs(JobTest):
         path.write_text(BEGIN + textwrap.dedent(text))
         return str(path)
 
-    @covers("K-21", "K-22", "K-24", "K-25", "K-28", "K-29", "K-38", "K-75", "K-78", "C-05", "Q-04", "Q-26")
+    @covers("K-21", "K-22", "K-24", "K-25", "K-28", "K-29", "K-38", "K-75", "K-78", "C-05", "Q-04", "Q-26", "B-22", "B-26", "I-13")
     def test_values(self):
         output = self.ranks(
             """
@@ -118,17 +118,34 @@ class IgniteJobs(JobTest):
         )
         self.assertEqual(len(re.findall(r"rank \d is fine", output)), 2, output)
 
-    @covers("K-46")
+    @covers("K-46", "K-48", "B-23")
     def test_an_exception_leaves_parallel(self):
-        # The others do not wait for the rank that has gone, and are told why
+        # The others do not wait for the rank that has gone, and are told why; before that a rank that does not come within the timeout of all calls.
         output = self.ranks(
             """
+            def late(local_rank):
+                if local_rank == 1:
+                    idist.barrier()
+                while not os.path.exists("timed out"):
+                    time.sleep(0.01)
             def work(local_rank):
                 if local_rank == 1:
                     raise ValueError("bad data")
                 idist.barrier()
+            rank = int(os.environ["RANK"])
+            open(f"here {rank}", "w").close()  # both have started: the group has to be formed within the timeout as well
+            while not os.path.exists(f"here {1 - rank}"):
+                time.sleep(0.01)
+            try:
+                with idist.Parallel(backend="gloo", timeout=4) as parallel:
+                    parallel.run(late)
+            except RuntimeError as error:
+                os.write(1, f"it has waited: {error}\\n".encode())
+                open("timed out", "w").close()
             try:
                 with idist.Parallel(backend="gloo") as parallel:
+                    limit = dist.distributed_c10d._get_default_store().timeout
+                    assert limit == dist.distributed_c10d.default_pg_timeout, limit
                     parallel.run(work)
             except ValueError:
                 assert idist.model_name() == "serial"
@@ -137,6 +154,7 @@ class IgniteJobs(JobTest):
                 os.write(1, f"it was told {error}\\n".encode())
             """
         )
+        self.assertRegex(output, "it has waited: .*Timed out")
         self.assertIn("it was rank 1", output)
         self.assertRegex(output, "it was told .*rank 1 ended with ValueError: bad data")
 
@@ -161,7 +179,7 @@ class IgniteJobs(JobTest):
             output = self.run_command([*launcher, sys.executable, path, *more], TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RUN_ID="a")
             self.assertEqual(output.count("sum 3"), 2, output)
 
-    @covers("C-26", "K-77", "Q-12", "I-15", "I-16", "I-17", "I-18", "I-19", "I-20")
+    @covers("A-69", "A-71", "A-73", "A-74", "A-75")
     def test_again(self):
         # Rank 1 begins again before rank 0, which serves the store, has ended; a plain group of the program comes behind.
         output = self.ranks(
@@ -181,46 +199,113 @@ class IgniteJobs(JobTest):
             """
         )
         self.assertEqual(output.count("sum 2.0"), 2, output)
+        # Rank 0 says what happens, in ignite's words.
+        for line in ("Initialized processing group with backend: 'gloo'", "- Run '<function <lambda>.*' in 2 processes", "End of run",
+                     "Finalized processing group with backend: 'gloo'"):
+            self.assertEqual(len(re.findall(rf"INFO: {line}", output)), 3, output)
 
+    @covers("C-26", "K-77", "Q-12", "I-14", "I-15", "I-16", "I-17", "I-18", "I-19", "I-20", "A-68", "A-70", "A-72", "B-12")
     def test_spawn(self):
-        # Results, two emulated nodes, who failed first
+        # A fork spares the import of PyTorch.
         output = self.alone(
             """
             import multiprocessing
-            def work(local_rank, factor):
-                assert os.environ["LOCAL_RANK"] == str(local_rank) and int(os.environ["MASTER_PORT"]) > 1024
-                return idist.all_reduce(factor * (idist.get_rank() + 1)), idist.get_node_rank(), idist.get_nnodes(), local_rank
+            def work(local_rank, factor, offset=0):
+                assert os.environ["LOCAL_RANK"] == str(local_rank) and dist.get_rank() == idist.get_rank()
+                return idist.all_reduce(factor * (idist.get_rank() + 1)) + offset, idist.get_node_rank(), idist.get_nnodes(), local_rank
+            def where(local_rank):
+                return {name: os.environ.get(name) for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")}, multiprocessing.current_process().daemon
             def fails(local_rank):
                 if local_rank == 1:
                     raise ValueError("bad data")
                 idist.all_reduce(1)
             def dies(local_rank):
-                if local_rank == 1:
-                    os.kill(os.getpid(), 9)
-                idist.all_reduce(1)
-            def node(node_rank, port, results):
-                results.put(idist.spawn("gloo", work, (1,), nproc_per_node=2, nnodes=2, node_rank=node_rank, master_addr="127.0.0.1", master_port=port))
+                os.kill(os.getpid(), 9) if local_rank == 1 else idist.all_reduce(1)
+            def late(local_rank):
+                if local_rank == 0:
+                    idist.barrier()
+                while True:
+                    time.sleep(0.01)
+            def node(node_rank, where, results):
+                results.put(idist.spawn("gloo", work, (1,), nproc_per_node=2, nnodes=2, node_rank=node_rank, start_method="fork", **where))
+            def free_port():
+                return dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False).port
             if __name__ == "__main__":
                 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
-                assert idist.spawn("unisono", work, (2,), nproc_per_node=2) == [(6, 0, 1, 0), (6, 0, 1, 1)]
-                running = idist.spawn("gloo", work, (3,), nproc_per_node=2, join=False, start_method="fork")
+                fork = dict(nproc_per_node=2, start_method="fork")
+                assert idist.spawn("unisono", work, (2,), {"offset": 5}, nproc_per_node=2) == [(11, 0, 1, 0), (11, 0, 1, 1)]
+                running = idist.spawn("gloo", work, (3,), join=False, **fork)
                 assert len(running.processes) == 2 and running.join()[1][0] == 9
-                error = error_of(lambda: idist.spawn("gloo", fails, (), nproc_per_node=2))
+                (there, is_daemon), _ = idist.spawn("gloo", where, (), daemon=True, **fork)
+                assert there["MASTER_ADDR"] == "127.0.0.1" and int(there["MASTER_PORT"]) > 1024 and there["WORLD_SIZE"] == "2" and is_daemon, there
+                assert idist.spawn("gloo", work, (1,), init_method=f"file://{os.getcwd()}/meeting", **fork)[0][0] == 3
+                with idist.Parallel(backend="gloo", **fork) as parallel:
+                    assert parallel.run(work, 1, offset=2) == [(5, 0, 1, 0), (5, 0, 1, 1)]
+                error = error_of(lambda: idist.spawn("gloo", fails, (), **fork))
                 assert isinstance(error, ProcessRaisedException) and error.error_index == 1 and "ValueError: bad data" in str(error), error
-                error = error_of(lambda: idist.spawn("gloo", dies, (), nproc_per_node=2))
+                error = error_of(lambda: idist.spawn("gloo", dies, (), **fork))
                 assert isinstance(error, ProcessExitedException) and error.signal_name == "SIGKILL", error
+                sys.modules["unisono.ignite._spawn"].GRACE = 0  # for rank 1, which never ends by itself
+                error = error_of(lambda: idist.spawn("gloo", late, (), timeout=3, **fork))
+                assert "Timed out" in str(error), error
                 assert isinstance(error_of(lambda: idist.spawn("gloo", work, (1,), init_method="file:///x", master_port=1)), ValueError)
-                results, port = multiprocessing.Queue(), dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False).port
-                nodes = [multiprocessing.Process(target=node, args=(i, port, results)) for i in range(2)]
-                [p.start() for p in nodes]
-                told = [results.get(timeout=100) for _ in nodes]
-                [p.join() for p in nodes]
-                assert sorted(told) == [[(10, 0, 2, 0), (10, 0, 2, 1)], [(10, 1, 2, 0), (10, 1, 2, 1)]], told
+                for where in (dict(init_method=f"tcp://127.0.0.1:{free_port()}"), dict(master_addr="127.0.0.1", master_port=free_port())):
+                    results = multiprocessing.Queue()
+                    nodes = [multiprocessing.Process(target=node, args=(i, where, results)) for i in range(2)]
+                    [p.start() for p in nodes]
+                    told = [results.get(timeout=100) for _ in nodes]
+                    [p.join() for p in nodes]
+                    assert sorted(told) == [[(10, 0, 2, 0), (10, 0, 2, 1)], [(10, 1, 2, 0), (10, 1, 2, 1)]], told
                 print("fine")
             """,
             timeout=400,
         )
-        self.assertTrue(output.rstrip().endswith("fine"), output)
+        self.assertIn("fine\n", output)
+        for line in ("Initialized distributed launcher with backend: 'gloo'", r"- Parameters to spawn processes: \n\tnproc_per_node: 2\n",
+                     "Spawn function '<function work at .*>' in 2 processes", "End of run"):
+            self.assertEqual(len(re.findall(rf"INFO: {line}", output)), 1, output)
+
+    @unittest.skipIf(importlib.util.find_spec("ignite") is None, "the package pytorch-ignite is missing")
+    def test_the_original_beside_a_group_of_unisono(self):
+        # It trains with all ranks, whether it was imported before the group was formed or is imported behind; and ours is imported in its place.
+        output = self.ranks(
+            """
+            warnings.simplefilter("ignore")
+            def trains_together(theirs):
+                theirs.sync(temporary=True)
+                r = dist.get_rank()
+                torch.manual_seed(r)
+                model = theirs.auto_model(torch.nn.Linear(2, 1))
+                assert type(model) is torch.nn.parallel.DistributedDataParallel and theirs.get_world_size() == 2, theirs.backend()
+                optimizer = theirs.auto_optim(torch.optim.SGD(model.parameters(), lr=0.1))
+                model(torch.randn(4, 2)).square().mean().backward()
+                optimizer.step()
+                weights = idist.all_gather([p.tolist() for p in model.parameters()])
+                assert weights[0] == weights[1] and theirs.all_reduce(r + 1) == 3, weights
+            def forget():
+                for name in [name for name in sys.modules if name.split(".")[0] == "ignite"]:
+                    del sys.modules[name]
+            import ignite.distributed as early
+            idist.initialize("gloo", timeout=100)
+            trains_together(early)
+            idist.finalize()
+            forget()
+            dist.init_process_group("unisono")
+            import ignite.distributed as late
+            assert early is not late and late is not idist
+            trains_together(late)
+            forget()
+            idist.install()
+            import ignite.distributed as installed
+            from ignite.distributed.utils import all_reduce
+            from ignite.metrics import metric
+            assert (installed, metric.idist, all_reduce, sys.modules["ignite"].distributed) == (idist, idist, idist.all_reduce, idist)
+            trains_together(installed)
+            os.write(1, f"rank {dist.get_rank()} is fine\\n".encode())
+            dist.destroy_process_group()
+            """
+        )
+        self.assertEqual(len(re.findall(r"rank \d is fine", output)), 2, output)
 
     @unittest.skipIf(importlib.util.find_spec("ignite") is None, "the package pytorch-ignite is missing")
     def test_ignites_own_engine_and_metrics(self):

@@ -1,8 +1,11 @@
-"""One program over ignite.distributed and over unisono.ignite: `ignite_sides.py MODULE FOLDER MODE`. Each rank writes what it got to FOLDER/<rank>.json."""
+"""One program over ignite.distributed and over unisono.ignite, one after the other in the same ranks: `ignite_sides.py FOLDER [MODE]`. Each rank writes what
+it got to FOLDER/<module>/<rank>.json: alone, before there is a job, and in the job. MODE spawn or parallel: of the processes that these start."""
 
 import importlib
 import json
+import os
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -36,8 +39,8 @@ class Stream(IterableDataset):
 
 
 class Sides:
-    def __init__(self, idist):
-        self.idist, self.results = idist, {}
+    def __init__(self, idist, folder):
+        self.idist, self.folder, self.results = idist, folder, {}
         self.rank, self.size = idist.get_rank(), idist.get_world_size()
 
     def put(self, name, value):
@@ -95,6 +98,19 @@ class Sides:
             self.put("broadcast None", error_of(lambda: idist.broadcast(None, src=r)))
         self.put("barrier", idist.barrier())
 
+    def waiting(self):
+        # The last rank comes when the others wait already, and says so before it does: nobody passes before.
+        idist, last = self.idist, self.size - 1
+        if self.rank == last:
+            while not all((self.folder / f"waits {rank}").exists() for rank in range(last)):
+                time.sleep(0.001)
+            time.sleep(0.05)
+            (self.folder / "comes").touch()
+        else:
+            (self.folder / f"waits {self.rank}").touch()
+        idist.barrier()
+        self.put("passes the barrier", (self.folder / "comes").exists())
+
     def groups(self):
         idist = self.idist
         ranks = [1] if self.size > 1 else [0]
@@ -111,7 +127,7 @@ class Sides:
         last = self.size - 1
         for with_barrier in (False, True):
             self.put(f"one_rank_only {with_barrier}", idist.one_rank_only(rank=last, with_barrier=with_barrier)(lambda a, b: a + b)(1, b=self.rank))
-        path = Path(sys.argv[2]) / "first"
+        path = self.folder / "first"
         for local in (False, True):
             with idist.one_rank_first(rank=last, local=local):
                 self.put(f"one_rank_first {local}", path.exists() == (self.rank != last or local))
@@ -163,13 +179,15 @@ class Sides:
             same.step()
         self.put("training", [same is optimizer, type(model).__name__, [p.detach() for p in model.parameters()]])
         batch_norm = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
-        self.put("sync_bn", error_of(lambda: idist.auto_model(batch_norm, sync_bn=True)))
+        if self.size == 1:  # the original has it for GPUs only
+            self.put("sync_bn", error_of(lambda: idist.auto_model(batch_norm, sync_bn=True)))
 
     def run(self):
-        for part in (self.getters, self.reductions, self.gathers, self.broadcasts, self.groups, self.scopes, self.loaders, self.samplers, self.training):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for part in (self.getters, self.reductions, self.gathers, self.broadcasts, self.waiting, self.groups, self.scopes, self.loaders, self.samplers,
+                     self.training):
             part()
-        path = Path(sys.argv[2]) / f"{self.rank}.json"
-        path.write_text(json.dumps(self.results))
+        return self.results
 
 
 def in_process(local_rank, module, folder, factor=1):
@@ -181,24 +199,31 @@ def in_process(local_rank, module, folder, factor=1):
         file.write(json.dumps(told) + "\n")
 
 
+def alone_and_in_a_job(module, folder):
+    idist = importlib.import_module(module)
+    alone = Sides(idist, folder / f"alone {os.environ.get('RANK')}").run()
+    idist.initialize("gloo", timeout=timedelta(seconds=120))
+    in_a_job, rank = Sides(idist, folder / "job").run(), idist.get_rank()
+    idist.finalize()
+    assert idist.model_name() == "serial" and idist.get_world_size() == 1
+    (folder / f"{rank}.json").write_text(json.dumps({"alone": alone, "job": in_a_job}))
+
+
 def main():
     torch.set_num_threads(1)
-    module, folder, mode = sys.argv[1:]
-    idist = importlib.import_module(module)
-    if mode == "serial":
-        Sides(idist).run()
-    elif mode == "job":
-        idist.initialize("gloo", timeout=timedelta(seconds=120))
-        Sides(idist).run()
-        idist.finalize()
-        assert idist.model_name() == "serial" and idist.get_world_size() == 1
-    elif mode == "spawn":
-        idist.spawn("gloo", in_process, args=(module, folder), kwargs_dict={"factor": 3}, nproc_per_node=2)
-        with idist.Parallel(backend="gloo", nproc_per_node=2, start_method="fork") as parallel:
-            parallel.run(in_process, module, folder, factor=5)
-    elif mode == "parallel":
-        with idist.Parallel(backend="gloo") as parallel:
-            parallel.run(in_process, module, folder, factor=7)
+    folder, mode = Path(sys.argv[1]), (*sys.argv[2:], "")[0]
+    for module in ("ignite.distributed", "unisono.ignite"):
+        idist, place = importlib.import_module(module), folder / module
+        place.mkdir(exist_ok=True)
+        if mode == "spawn":
+            idist.spawn("gloo", in_process, args=(module, str(place)), kwargs_dict={"factor": 3}, nproc_per_node=2)
+            with idist.Parallel(backend="gloo", nproc_per_node=2, start_method="fork") as parallel:
+                parallel.run(in_process, module, str(place), factor=5)
+        elif mode == "parallel":
+            with idist.Parallel(backend="gloo") as parallel:
+                parallel.run(in_process, module, str(place), factor=7)
+        else:
+            alone_and_in_a_job(module, place)
 
 
 if __name__ == "__main__":

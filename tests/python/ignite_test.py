@@ -1,13 +1,19 @@
 """unisono.ignite: its names and what it computes beside ignite.distributed, and what it does better. Starts its own jobs."""
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
 import json
+import os
+import shutil
 import sys
+import tempfile
 import unittest
 import warnings
+from datetime import timedelta
 from pathlib import Path
+from unittest import mock
 
 from covers import covers
 from jobs import UNISONO, JobTest
@@ -20,6 +26,7 @@ import torch
 
 import unisono.ignite as idist
 from unisono.ignite import _frames, _meeting, _nodes, _slurm
+from unisono.ignite.comp_models.base import ComputationModel, _SerialModel
 
 SIDES = str(Path(__file__).with_name("ignite_sides.py"))
 ORIGINAL, OURS = "ignite.distributed", "unisono.ignite"
@@ -49,7 +56,7 @@ class Names(unittest.TestCase):
             if callable(getattr(idist, name)):
                 self.assertTrue(getattr(idist, name).__doc__, name)
 
-    @covers("I-47")
+    @covers("I-05", "I-46", "I-47", "B-04")
     def test_models(self):
         self.assertEqual([kind.name for kind in idist.registered_computation_models], ["serial", "native-dist"])
         self.assertEqual(idist.available_backends()[:2], ("unisono", "gloo"))
@@ -78,10 +85,8 @@ class Alone(unittest.TestCase):
         self.assertEqual((idist.all_reduce(3), idist.all_gather("a"), idist.all_gather(True)), (3, ["a"], [True]))
         self.assertIs(idist.all_reduce(True), True)
 
-    @covers("K-34", "K-35")
+    @covers("K-34", "K-35", "I-39", "I-42", "B-09", "B-10", "B-11")
     def test_initialize_alone(self):
-        import os
-
         before = dict(os.environ)
         idist.initialize("gloo")
         try:
@@ -93,26 +98,100 @@ class Alone(unittest.TestCase):
         self.assertEqual(dict(os.environ), before)
         self.assertEqual(idist.backend(), None)
 
-    @covers("K-45")
-    def test_a_group_of_the_program(self):
-        torch.distributed.init_process_group("unisono", store=torch.distributed.HashStore(), rank=0, world_size=1)
-        self.assertEqual((idist.model_name(), idist.backend(), idist.get_nnodes()), ("native-dist", "unisono", 1))
-        idist.finalize()
-        self.assertTrue(torch.distributed.is_initialized())
-        torch.distributed.destroy_process_group()
-        self.assertEqual(idist.model_name(), "serial")
+    @contextlib.contextmanager
+    def group(self, backend="unisono", **how):
+        """A group of one that the program forms itself."""
+        torch.distributed.init_process_group(backend, **(how or {"store": torch.distributed.HashStore(), "rank": 0, "world_size": 1}))
+        try:
+            yield
+        finally:
+            torch.distributed.destroy_process_group()
 
-    @covers("K-79")
+    @covers("K-45", "I-01", "I-02", "B-08")
+    def test_a_group_of_the_program(self):
+        with self.group():
+            self.assertEqual((idist.model_name(), idist.backend(), idist.get_nnodes()), ("native-dist", "unisono", 1))
+            idist.finalize()
+            self.assertTrue(torch.distributed.is_initialized())
+        self.assertEqual(idist.model_name(), "serial")
+        self.addCleanup(idist.sync, temporary=True)
+        idist.sync()  # from here on it is serial until the next sync
+        with self.group():
+            self.assertEqual(idist.model_name(), "serial")
+            idist.sync()
+            self.assertEqual(idist.model_name(), "native-dist")
+
+    @covers("TS-41", "TS-42")
+    def test_groups_meet_in_every_store(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        dist = torch.distributed
+        stores = [dist.HashStore(), dist.FileStore(f"{folder}/a", 1), dist.TCPStore("127.0.0.1", 0, 1, True), dist.PrefixStore("p", dist.HashStore())]
+        for store in stores:
+            with self.group(store=store, rank=0, world_size=1):
+                self.assertEqual(idist.all_gather("é"), ["é"])
+            store.set("key", "value")
+            self.assertEqual((store.get("key"), store.add("n", 2), store.add("n", 3), store.compare_set("key", "value", "b")), (b"value", 2, 5, b"b"))
+            self.assertRaises(RuntimeError, store.wait, ["never"], timedelta(milliseconds=20))
+        dist.register_rendezvous_handler("unisono-test", lambda url, **_: iter([(dist.HashStore(), 0, 1)]))
+        with self.group(init_method="unisono-test://here"):
+            self.assertEqual(idist.all_gather("é"), ["é"])
+        self.assertRaises(RuntimeError, dist.register_rendezvous_handler, "unisono-test", None)
+        self.assertRaises(RuntimeError, dist.init_process_group, "unisono", init_method="unisono-unknown://here")
+
+    @covers("I-38", "I-52", "B-06")
+    def test_the_local_rank_is_the_launchers_or_the_programs(self):
+        self.addCleanup(idist.set_local_rank, None)
+        for environment, told in (({}, 3), ({"LOCAL_RANK": "2"}, 2), ({"SLURM_JOB_ID": "1", "SLURM_LOCALID": "1"}, 1)):
+            idist.set_local_rank(3)
+            with mock.patch.dict(os.environ, environment), self.group():
+                self.assertEqual(idist.get_local_rank(), told)
+        idist.set_local_rank(None)
+        with self.group():  # counted among the processes of this host
+            self.assertEqual(idist.get_local_rank(), 0)
+        with mock.patch.dict(os.environ, {"LOCAL_RANK": "-1"}), self.group():
+            self.assertRaises(ValueError, idist.get_local_rank)
+
+    @covers("I-43")
+    def test_the_configuration_is_ten_lines(self):
+        with self.assertLogs("unisono.ignite.utils.show_config", "INFO") as logs:
+            idist.show_config()
+        expected = ["distributed configuration: serial", "backend: None", f"device: {idist.device().type}", f"hostname: {idist.hostname()}", "world size: 1",
+                    "rank: 0", "local rank: 0", "num processes per_node: 1", "num nodes: 1", "node rank: 0"]
+        self.assertEqual([record.getMessage() for record in logs.records], expected)
+
+    @covers("I-48")
+    def test_a_model_of_the_programs_own(self):
+        class Doubling(_SerialModel):
+            """A reduction adds this rank's tensor once more, in float64."""
+
+            _collective_op_dtype = torch.float64
+
+            def _do_all_reduce(self, tensor, op, group=None):
+                assert (tensor.dtype, op) == (torch.float64, "SUM")
+                tensor += tensor
+
+        x = torch.tensor([1, 2])
+        self.assertIs(Doubling().all_reduce(x), x)
+        self.assertEqual((x.tolist(), x.dtype, Doubling().all_reduce(4)), ([2, 4], torch.int64, 8))
+        self.assertRaises(TypeError, ComputationModel)
+        self.assertEqual({"get_rank", "device", "backend", "spawn", "_do_all_reduce"} - ComputationModel.__abstractmethods__, set())
+
+    @covers("K-79", "I-40", "B-05")
     def test_arguments_of_initialize(self):
         for how in ({"rank": 0, "world_size": 2}, {"init_method": "env://", "rank": 0}, {"init_method": "tcp://nowhere", "rank": 0, "world_size": 1}):
             self.assertRaises(ValueError, idist.initialize, "gloo", **how)
+        with self.assertRaisesRegex(TypeError, "nonsense"):
+            idist.initialize("gloo", nonsense=5)
         self.assertFalse(torch.distributed.is_initialized())
 
-    @covers("A-60", "A-61", "A-62", "A-63", "A-64", "A-65", "A-66")
+    @covers("A-60", "A-61", "A-62", "A-63", "A-64", "A-65", "A-66", "A-67")
     def test_arguments_of_parallel(self):
         for how in (
             {"backend": "abc"},
             {"nnodes": 2},
+            {"timeout": 2},
+            {"start_method": "fork"},
             {"backend": "gloo", "nproc_per_node": -1},
             {"backend": "gloo", "nproc_per_node": 1, "nnodes": -1},
             {"backend": "gloo", "nproc_per_node": 1, "nnodes": 2},
@@ -121,6 +200,10 @@ class Alone(unittest.TestCase):
         ):
             self.assertRaises(ValueError, idist.Parallel, **how)
         self.assertWarns(UserWarning, idist.Parallel, backend="gloo", nnodes=2)
+        self.assertWarns(UserWarning, idist.Parallel, backend="gloo", start_method="fork")
+        for backend in ({}, {"backend": "gloo"}, {"backend": "gloo", "nproc_per_node": 1}):
+            with self.assertRaisesRegex(TypeError, "no_such"):
+                idist.Parallel(**backend, no_such=3)
         with idist.Parallel() as parallel:
             self.assertEqual(parallel.run(lambda local_rank, a, b: (local_rank, a, b), 1, b=2), [(0, 1, 2)])
 
@@ -152,7 +235,7 @@ class Alone(unittest.TestCase):
 
 
 class Places(unittest.TestCase):
-    @covers("N-01", "N-02", "N-03", "K-32")
+    @covers("N-01", "N-02", "N-03", "K-32", "I-10", "I-11", "I-12", "B-07")
     def test_hosts(self):
         def of(hosts, local=None):
             entries = [(host, None, None if local is None else local[i]) for i, host in enumerate(hosts)]
@@ -184,11 +267,12 @@ class Places(unittest.TestCase):
         for text in ("invalid[]", "n[3-1]", "n[1-2-3]", "n[1,]", "n[1-3", "n]"):
             self.assertRaises(ValueError, _slurm.expand_hostlist, text)
 
-    @covers("S-01", "S-02", "S-03", "S-04", "S-05", "S-06", "S-07", "S-08", "K-36")
+    @covers("S-01", "S-02", "S-03", "S-04", "S-05", "S-06", "S-07", "S-08", "K-36", "B-05")
     def test_slurm(self):
         slurm = dict(zip(_slurm.NEEDED, ("12345", "1", "1", "2", "c1", "1")))
         place = _meeting.from_environment(slurm)
-        self.assertEqual((place.rank, place.local_rank, place.world_size, place.host, place.port), (1, 1, 2, "c1", 17345))
+        self.assertEqual((place.rank, place.local_rank, place.world_size, place.host, place.port), (1, 1, 2, "127.0.0.1", 17345))
+        self.assertEqual(_meeting.from_environment(slurm | {"SLURM_JOB_NUM_NODES": "2"}).host, "c1")
         self.assertEqual(_meeting.from_environment(slurm | {"SLURM_JOB_ID": "12_3"}).port, 15012)
         self.assertEqual(_meeting.from_environment(slurm | {"SLURM_JOB_ID": "120000"}).port, 15000)
         five = {"RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "8", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "2233"}
@@ -197,12 +281,18 @@ class Places(unittest.TestCase):
         self.assertRaises(RuntimeError, _meeting.from_environment, slurm | {k: "0" if k == "RANK" else v for k, v in five.items()})
         with self.assertWarns(UserWarning):
             _meeting.from_environment(slurm | {"RANK": "1"})
+        script = slurm | {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "4"}
+        with self.assertWarnsRegex(UserWarning, "waits for 3 others.*`srun` or `unisono run`"):
+            _meeting.from_environment(script)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            _meeting.from_environment(script | {"SLURM_STEP_ID": "0"})
         self.assertRaises(RuntimeError, _meeting.from_environment, {"SLURM_JOB_ID": "1"})
         self.assertRaises(RuntimeError, _meeting.from_environment, slurm | {"SLURM_JOB_NODELIST": "[]"})
         self.assertRaises(ValueError, _meeting.meeting, "env://", 0, 1, slurm)
         self.assertRaises(RuntimeError, _meeting.from_environment, {"RANK": "0", "WORLD_SIZE": "1"})
 
-    @covers("K-22", "K-24", "K-38")
+    @covers("K-22", "K-24", "K-38", "I-49", "I-50", "I-51")
     def test_frames(self):
         for value in (True, False, 0, -1, 1 << 80, 16777217, 0.1, 1 - 2j, "", "é" * 500, "\ud800", Path("/a/é"), [1, {"b": None}], None):
             kind, payload = _frames.encode(value)
@@ -216,44 +306,39 @@ class Places(unittest.TestCase):
 class Sides(JobTest):
     """The same program over the original (on gloo) and over ours."""
 
-    def sides(self, mode, n, ranks=None):
-        results = {}
-        for module in (ORIGINAL, OURS):
-            folder = self.folder / module
-            folder.mkdir()
-            program = [sys.executable, "-W", "ignore", SIDES, module, str(folder), mode]
-            self.run_command(program if n == 1 else [UNISONO, "run", "-n", str(n), "--", *program], timeout=600)
-            results[module] = [[json.loads(line) for line in (folder / f"{rank}.json").read_text().splitlines()] for rank in range(ranks or n)]
-        return results[ORIGINAL], results[OURS]
+    def sides(self, n, mode=(), ranks=None):
+        program = [sys.executable, "-W", "ignore", SIDES, str(self.folder), *mode]
+        self.run_command(program if n == 1 else [UNISONO, "run", "-n", str(n), "--", *program], timeout=600)
+        lines = [[(self.folder / module / f"{rank}.json").read_text().splitlines() for rank in range(ranks or n)] for module in (ORIGINAL, OURS)]
+        return [[[json.loads(line) for line in its] for its in side] for side in lines]
 
-    def compare(self, mode, n):
-        for rank, ((theirs,), (ours,)) in enumerate(zip(*self.sides(mode, n))):
-            self.assertEqual(theirs.keys(), ours.keys())
-            self.assertGreater(len(theirs), 50)
-            for name in theirs:
-                self.assertEqual(theirs[name], ours[name], f"rank {rank}: {name}")
-
-    @needs_original
-    def test_one_process_without_a_job(self):
-        self.compare("serial", 1)
+    def compare(self, n):
+        for rank, ((theirs,), (ours,)) in enumerate(zip(*self.sides(n))):
+            for where in ("alone", "job"):
+                self.assertEqual(theirs[where].keys(), ours[where].keys())
+                self.assertGreater(len(theirs[where]), 50)
+                for name in theirs[where]:
+                    self.assertEqual(theirs[where][name], ours[where][name], f"rank {rank}, {where}: {name}")
 
     @needs_original
     def test_one_process(self):
-        self.compare("job", 1)
+        self.compare(1)
 
     @needs_original
+    @covers(*(f"I-{row:02}" for row in (*range(3, 14), *range(21, 29), 30, 31, 32, 34, 35, 36, 37, 39, 42, 44, 45)))
+    @covers("A-01", "A-31", "A-33", "A-50", "B-01", "B-02", "B-03", "B-06", "B-13", "B-14", "B-15", "B-16", "B-17", "B-18", "B-19", "B-20", "B-26")
     def test_two_processes(self):
-        self.compare("job", 2)
+        self.compare(2)
 
     @needs_original
     def test_spawn_and_parallel(self):
-        theirs, ours = self.sides("spawn", 1, ranks=2)
+        theirs, ours = self.sides(1, ["spawn"], ranks=2)
         self.assertEqual(theirs, ours)
         self.assertEqual([len(lines) for lines in ours], [2, 2])
 
     @needs_original
     def test_parallel_in_a_job(self):
-        theirs, ours = self.sides("parallel", 2)
+        theirs, ours = self.sides(2, ["parallel"])
         self.assertEqual(theirs, ours)
 
 

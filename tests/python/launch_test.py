@@ -20,11 +20,15 @@ def add(local_rank, scale, offset=0):
     return unisono.rank(), unisono.all_reduce(x)
 
 
-def plain(scale):
-    return scale * unisono.world_size()
+def main(config, resume=None):
+    return config, resume, unisono.world_size()
 
 
-def nothing():
+def anything(*args):
+    return args
+
+
+def nothing(local_rank):
     unisono.barrier()
 
 
@@ -46,7 +50,7 @@ def leave(rank):
     unisono.barrier()
 
 
-def useless():
+def useless(local_rank):
     return lambda: 1
 
 
@@ -60,7 +64,9 @@ class Spawn(jobs.JobTest):
         self.assertEqual([rank for rank, _ in results], [0, 1, 2])
         for _, x in results:
             np.testing.assert_array_equal(x, np.full(1000, 30))
-        self.assertEqual(unisono.spawn(plain, 5, nproc_per_node=2, backend="native", timeout=30), [10, 10])
+        # The local rank comes first, whatever else the function could take.
+        self.assertEqual(unisono.spawn(main, "cfg", nproc_per_node=2, backend="native", timeout=30), [(0, "cfg", 2), (1, "cfg", 2)])
+        self.assertEqual(unisono.spawn(anything, 5, "a"), [(0, 5, "a")])
         self.assertEqual(unisono.spawn(nothing), [None])
 
     def test_two_nodes(self):
@@ -69,12 +75,12 @@ class Spawn(jobs.JobTest):
         sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
         import launch_test
         if __name__ == "__main__":
-            print(unisono.spawn(launch_test.plain, 5, nproc_per_node=1, nnodes=2, node_rank=1, init_method="{meeting}"))
+            print(unisono.spawn(launch_test.add, 5, nproc_per_node=1, nnodes=2, node_rank=1, init_method="{meeting}")[0][0])
         """)
         other = subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, text=True, env=self.environment())
         self.addCleanup(other.kill)
-        self.assertEqual(unisono.spawn(plain, 5, nproc_per_node=1, nnodes=2, node_rank=0, init_method=meeting), [10])
-        self.assertEqual(other.communicate(timeout=60)[0], "[10]\n")
+        ((rank, x),) = unisono.spawn(add, 5, nproc_per_node=1, nnodes=2, node_rank=0, init_method=meeting)
+        self.assertEqual((rank, x[0], other.communicate(timeout=60)[0]), (0, 5, "1\n"))
 
     def failed(self, function, **how):
         with self.assertRaises(unisono.LaunchFailed) as caught:
@@ -102,6 +108,29 @@ class Spawn(jobs.JobTest):
         with self.assertRaisesRegex(unisono.InvalidArgument, "cannot be sent"):
             unisono.spawn(lambda: 1)
         self.assertIn("useless", str(self.failed(useless)))
+
+    def test_what_a_new_process_cannot_import_is_refused_in_one_sentence(self):
+        work = "def work(rank): return rank\n"
+        spawn = "print(unisono.spawn(work, nproc_per_node=2))\n"
+        program = "import unisono, numpy\n" + work
+        as_argument = "class Config: pass\nprint(unisono.launch(numpy.copy, 1, 2, args=(Config(),)))\n"
+        advice = "\\(put it into a file, and import it from there\\)"
+        for how, text, sentence in (
+            (["-c"], program + spawn, f"spawn: work is defined .* and the new processes cannot import it {advice}"),
+            (["-c"], program + as_argument, f"spawn: Config is defined .* and the new processes cannot import it {advice}"),
+            ([], program + spawn, f"spawn: the program was read from <stdin>, and the new processes cannot read it again {advice}"),
+        ):
+            done = subprocess.run([sys.executable, *how, *([text] if how else [])], input="" if how else text, capture_output=True, text=True,
+                                  timeout=60, env=self.environment())
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("Traceback")), (1, "", 1), done.stderr)
+            self.assertRegex(done.stderr.splitlines()[-1], f"InvalidArgument: {sentence}$")
+        # What can be imported is started from there as well.
+        done = subprocess.run([sys.executable, "-c", "import unisono, operator\nprint(unisono.spawn(operator.add, 5, nproc_per_node=2))"],
+                              capture_output=True, text=True, timeout=60, env=self.environment())
+        self.assertEqual(done.stdout, "[5, 6]\n", done.stderr)
+        # A function that only the first process defines.
+        output = self.alone('if __name__ == "__main__":\n  def work(rank): return rank\n  unisono.spawn(work, nproc_per_node=2)', expect=1)
+        self.assertRegex(output, "LaunchFailed: spawn: rank . ended with InvalidArgument: spawn: the new process cannot import what it was given: .*work")
 
     def test_refused(self):
         for how in ({"nproc_per_node": 0}, {"nnodes": 0}, {"nnodes": 2, "node_rank": 2}, {"nnodes": 2}, {"backend": "mpi"},
@@ -137,11 +166,37 @@ class Spawn(jobs.JobTest):
         self.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 20)
 
 
+class End(jobs.JobTest):
+    def test_an_end_without_finalize_is_told_as_what_it_is(self):
+        """With its code, however the program ends; a group of its own may be gone before the program is."""
+        for end, code in (("exit(3)", 3), ("quit(3)", 3), ("raise SystemExit(3)", 3), ("leave(3)", 3), ("raise SystemExit('no data')", 1), ("exit()", 0)):
+            for group in ("unisono.world()", "unisono.new_group([0, 1])"):
+                with self.subTest(end=end, group=group):
+                    output = self.ranks(
+                        f"""
+                    from sys import exit as leave
+                    def main():
+                        unisono.initialize()
+                        group = {group}
+                        unisono.barrier(group)
+                        if unisono.rank() == 1: {end}
+                        try: unisono.barrier(group)
+                        except unisono.PeerFailed as error: print("told:", error.cause == "exited", error, flush=True)
+                    main()
+                    """,
+                        expect=code,
+                    )
+                    self.assertRegex(output, rf"told: True .*rank 1 \(pid \d+\) exited with code {code} before finalize")
+                    self.assertNotIn("(finalize)", output)
+
+
 class Launch(jobs.JobTest):
     def test_launch(self):
-        self.assertEqual(unisono.launch(plain, args=(3,)), [3])
+        # The arguments alone, with one process as with two.
+        self.assertEqual(unisono.launch(main, args=("cfg",)), [("cfg", None, 1)])
+        self.assertEqual(unisono.launch(anything), [()])
         self.assertFalse(unisono.is_initialized())
-        self.assertEqual(unisono.launch(plain, 1, 2, 0, "auto", (3,)), [6, 6])
+        self.assertEqual(unisono.launch(main, 1, 2, 0, "auto", ("cfg",)), [("cfg", None, 2)] * 2)
         with self.assertRaises(ValueError):
             unisono.launch(_raises)
         self.assertFalse(unisono.is_initialized())
@@ -151,15 +206,15 @@ class Launch(jobs.JobTest):
 
     def test_parallel(self):
         with unisono.Parallel() as parallel:
-            self.assertEqual(parallel.run(plain, 4), [4])
+            self.assertEqual(parallel.run(anything, 4), [(0, 4)])
         with unisono.Parallel("native", nproc_per_node=2) as parallel:
-            self.assertEqual(parallel.run(plain, 4), [8, 8])
+            self.assertEqual(parallel.run(main, 4), [(0, 4, 2), (1, 4, 2)])
         with unisono.Parallel("native") as parallel:
             self.assertTrue(unisono.is_initialized())
-            self.assertEqual(parallel.run(plain, 4), [4])
+            self.assertEqual(parallel.run(main, 4), [(0, 4, 1)])
         self.assertFalse(unisono.is_initialized())
-        self.assertEqual(unisono.Parallel("native").run(plain, 4), [4])
-        for how in ({"nproc_per_node": 2}, {"backend": "native", "nproc_per_node": 2, "nnodes": 2}):
+        self.assertEqual(unisono.Parallel("native").run(anything, 4), [(0, 4)])
+        for how in ({"nproc_per_node": 2}, {"timeout": 2}, {"init_method": "file:///x"}, {"backend": "native", "nproc_per_node": 2, "nnodes": 2}):
             with self.assertRaises(unisono.InvalidArgument):
                 unisono.Parallel(**how)
         output = self.ranks("""
@@ -170,7 +225,8 @@ class Launch(jobs.JobTest):
         self.assertIn("[1] [13]", output)
 
     def test_run_threads(self):
-        self.assertEqual(unisono.run_threads(3, lambda: unisono.all_reduce(1)), [3, 3, 3])
+        self.assertEqual(unisono.run_threads(3, lambda rank: unisono.all_reduce(rank)), [3, 3, 3])
+        self.assertEqual(unisono.run_threads(2, anything, 5), [(0, 5), (1, 5)])
         self.assertEqual(unisono.run_threads(2, lambda rank, x: (rank, x), "a"), [(0, "a"), (1, "a")])
         with self.assertRaisesRegex(KeyError, "lost"):
             unisono.run_threads(3, _one_raises)

@@ -42,6 +42,23 @@ class Messages(RankTest):
         self.assertEqual((received.source_rank(), received.tag()), (self.left, 7))
         self.same(y, self.all((500,), "int32")[self.left])
 
+    def test_a_receive_is_taken_back(self):
+        y, z = np.full(500, 3.0), np.empty(500)
+        unwanted = unisono.irecv(y, unisono.any_source, tag=unisono.any_tag)
+        self.assertTrue(unwanted.cancel())
+        self.assertFalse(unwanted.cancel())
+        unwanted.wait()
+        self.assertEqual((unwanted.source_rank(), unwanted.is_completed(), unwanted.exception()), (-1, True, None))
+        unisono.barrier()
+        received = unisono.irecv(z, self.left)
+        sent = unisono.isend(self.mine((500,)), self.right)
+        received.wait()
+        self.assertFalse(received.cancel())
+        self.assertFalse(sent.cancel())
+        sent.wait()
+        self.same(z, self.all((500,))[self.left])
+        self.same(y, np.full(500, 3.0))
+
     def test_send_recv(self):
         x, y = self.mine((200_000,)), np.empty(200_000)
         self.assertEqual(unisono.send_recv(x, self.right, y, self.left), self.left)

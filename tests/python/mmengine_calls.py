@@ -1,8 +1,10 @@
-"""One script over mmengine.dist on gloo and over unisono.mmengine: mmengine_calls.py original|ours FOLDER. Each rank writes what every call gave."""
+"""One script over mmengine.dist on gloo and then over unisono.mmengine, in the same ranks: mmengine_calls.py FOLDER. Each rank writes what every call gave,
+alone and in the job."""
 
 import os
 import pickle
 import sys
+import time
 
 import numpy as np
 import torch
@@ -30,6 +32,7 @@ def values(rank, dtype, shape=(3, 5)):
 
 
 def tensors(dist, rank, size):
+    record("all_reduce of an unknown op", lambda: dist.all_reduce(torch.ones(2), "median") if size > 1 else "ValueError")
     for op in ("sum", "MEAN", "product", "min", "max"):
         for dtype in (torch.float32, torch.float64, torch.int64, torch.int32):
             record(f"all_reduce {op} {dtype}", lambda: changed(dist.all_reduce, values(rank, dtype), op))
@@ -49,7 +52,20 @@ def tensors(dist, rank, size):
         record(f"all_reduce_params {how}", lambda: (dist.all_reduce_params((p for p in params), **how), params))
 
 
-def objects(dist, rank, size):
+def waiting(dist, rank, size, folder):
+    # The last rank comes when the others wait already, and says so before it does: nobody passes before.
+    if rank == size - 1:
+        while not all(os.path.exists(os.path.join(folder, f"waits {r}")) for r in range(size - 1)):
+            time.sleep(0.001)
+        time.sleep(0.05)
+        open(os.path.join(folder, "comes"), "w").close()
+    else:
+        open(os.path.join(folder, f"waits {rank}"), "w").close()
+    record("barrier", dist.barrier)
+    record("passes the barrier", lambda: os.path.exists(os.path.join(folder, "comes")))
+
+
+def objects(dist, rank, size, folder):
     record("all_gather_object", lambda: dist.all_gather_object({"rank": rank, "text": "é" * (rank + 1)}))
     for root in range(size):
         record(f"gather_object to {root}", lambda: dist.gather_object(["foo", rank], root))
@@ -62,7 +78,7 @@ def objects(dist, rank, size):
         for length in (4 * size, 4 * size - 1):
             record(f"collect_results {device} {length}", lambda: dist.collect_results(part, length, device))
         record(f"collect_results uneven {device}", lambda: dist.collect_results(part[: 4 - rank], 4 * size - size * (size - 1) // 2, device))
-    shared = os.path.join(sys.argv[2], "results", sys.argv[1])
+    shared = os.path.join(folder, "results")
     record("collect_results in a folder", lambda: dist.collect_results(part, 4 * size, "cpu", shared))
     record("collect_results_cpu", lambda: dist.collect_results_cpu(part, 3))
     record("collect_results_gpu", lambda: dist.collect_results_gpu(part, 3))
@@ -71,7 +87,7 @@ def objects(dist, rank, size):
 
 
 def ranks(dist, rank, size):
-    for name in ("is_distributed", "get_world_size", "get_rank", "get_dist_info", "is_main_process", "get_comm_device", "barrier", "infer_launcher"):
+    for name in ("is_distributed", "get_world_size", "get_rank", "get_dist_info", "is_main_process", "get_comm_device", "infer_launcher"):
         record(name, getattr(dist, name))
     record("master_only", dist.master_only(lambda: f"only {rank}"))
     record("get_local_size", dist.get_local_size)
@@ -93,30 +109,40 @@ def devices(dist):
     record("the same object", lambda: dist.cast_data_device(t, cpu) is t)
 
 
-def main():
-    which, folder = sys.argv[1:]
-    launched = "RANK" in os.environ
-    torch.set_num_threads(1)
-    if which == "ours":
-        import unisono.mmengine as dist
-
-        if launched:
-            dist.init_dist(dist.infer_launcher(), "gloo", timeout=60)
-    else:
-        import mmengine.dist as dist
-
-        if launched:
-            torch.distributed.init_process_group("gloo")
-            dist.init_local_group(0, int(os.environ["LOCAL_WORLD_SIZE"]))
+def calls(dist, folder):
+    results.clear()
     rank, size = dist.get_dist_info()
+    os.makedirs(folder, exist_ok=True)
     os.chdir(folder)
     ranks(dist, rank, size)
+    waiting(dist, rank, size, folder)
     tensors(dist, rank, size)
-    objects(dist, rank, size)
+    objects(dist, rank, size, folder)
     devices(dist)
-    with open(os.path.join(folder, f"{which}-{rank}.pickle"), "wb") as file:
-        pickle.dump(results, file)
-    if launched:
+    return dict(results)
+
+
+def join(which, dist):
+    if which == "ours":
+        dist.init_dist(dist.infer_launcher(), "gloo", timeout=60)
+    else:
+        torch.distributed.init_process_group("gloo")
+        dist.init_local_group(0, int(os.environ["LOCAL_WORLD_SIZE"]))
+
+
+def main():
+    folder = sys.argv[1]
+    torch.set_num_threads(1)
+    import mmengine.dist as original
+
+    import unisono.mmengine as ours
+
+    for which, dist in (("original", original), ("ours", ours)):
+        told = {"alone": calls(dist, os.path.join(folder, which, f"alone {os.environ['RANK']}"))}
+        join(which, dist)
+        told["job"] = calls(dist, os.path.join(folder, which, "job"))
+        with open(os.path.join(folder, f"{which}-{dist.get_rank()}.pickle"), "wb") as file:
+            pickle.dump(told, file)
         torch.distributed.destroy_process_group()
 
 

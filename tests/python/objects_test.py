@@ -47,6 +47,24 @@ class Objects(RankTest):
         self.assertEqual(unisono.all_gather_object(None), [None] * self.size)
         self.assertEqual(unisono.all_gather_object(2**100 + self.rank), [2**100 + r for r in range(self.size)])
 
+    def test_an_array_that_is_kept_keeps_nothing_else(self):
+        mine = {"large": np.zeros(1 << 18), "small": np.zeros(2000), "text": "x" * 100_000}
+        received = unisono.all_gather_object(mine) + (unisono.gather_object(mine) or []) + [unisono.scatter_object([mine] * self.size)]
+        if self.rank != 0:
+            received.append(unisono.broadcast_object(mine))
+        else:
+            unisono.broadcast_object(mine)
+        if self.rank == 0 and self.size > 1:
+            unisono.send_object(mine, 1)
+        elif self.rank == 1:
+            received.append(unisono.recv_object(0))
+        for x in received:
+            for name in ("large", "small"):
+                base = x[name]
+                while isinstance(base, np.ndarray):
+                    base = base.base
+                self.assertEqual(len(memoryview(base).obj), x[name].nbytes)
+
     def test_gather_object(self):
         for dst in range(self.size):
             all = unisono.gather_object(rich(self.rank), dst)
@@ -133,6 +151,12 @@ class Objects(RankTest):
         unisono.set_object_limits(before)
         unisono.barrier()
         self.refused(unisono.InvalidArgument, "", unisono.set_object_limits, 0)
+        unisono.set_object_limits(5 << 30)  # as much as memory has
+        unisono.barrier()
+        self.assertEqual(unisono.object_limits(), 5 << 30)
+        unisono.barrier()
+        unisono.set_object_limits(before)
+        unisono.barrier()
 
     def test_roots_that_differ(self):
         if self.size > 1:

@@ -178,5 +178,41 @@ class Stores(RankTest):
             self.assertEqual(server.host, "127.0.0.1")
 
 
+class Ints(RankTest):
+    def test_no_result_of_ints_is_wrapped(self):
+        n = self.size
+        most = (2**63 - 1) // n
+        for x in (most, -most):
+            self.assertEqual(unisono.all_reduce(x), x * n)
+            self.assertEqual(unisono.all_reduce(x, "avg"), x)
+            self.assertEqual(unisono.scan(x), x * (self.rank + 1))
+            self.assertEqual(unisono.all_reduce_dict({"x": x})["x"], x * n)
+        root = int((2**63 - 1) ** (1 / n)) if n > 1 else 2**62
+        self.assertEqual(unisono.all_reduce(root - 1, "product"), (root - 1) ** n)
+        self.assertEqual(unisono.all_reduce(2**62, "max"), 2**62)
+        self.assertEqual(unisono.broadcast(2**62), 2**62)
+        if n == 1:
+            return
+        calls = [unisono.all_reduce, unisono.scan, unisono.exscan, unisono.average_across_processes, lambda x: unisono.all_reduce(x, "avg"),
+                 lambda x: unisono.reduce(x, 0), lambda x: unisono.all_reduce_dict({"x": x}), lambda x: unisono.all_reduce(x, "product")]
+        for call in calls:
+            for x in (most + 1, -most - 1):
+                self.refused(unisono.InvalidArgument, f"of {n} ints as large as {x} needs more", call, x)
+        self.refused(unisono.InvalidArgument, "the product of", unisono.all_reduce, root + 2, "product")
+        self.assertEqual(int(unisono.all_reduce(np.int64(2**62))) % 2**64, 2**62 * n % 2**64)  # NumPy's wrap, as they do there
+
+
+class Alignment(RankTest):
+    def test_complex_numbers_are_aligned_as_their_parts(self):
+        for parts, dtype in ((np.float32, np.complex64), (np.float64, np.complex128)):
+            x = np.arange(10, dtype=parts)[1:9].view(dtype)
+            expected = np.array(x) * self.size
+            self.assertTrue(x.flags.aligned)
+            self.assertNotEqual(x.ctypes.data % np.dtype(dtype).itemsize, 0)
+            self.same(unisono.all_reduce(x), expected)
+        odd = np.frombuffer(bytearray(17), np.uint8)[1:].view(np.complex64)
+        self.refused(unisono.InvalidArgument, "not aligned", unisono.all_reduce, odd)
+
+
 if __name__ == "__main__":
     main()

@@ -49,7 +49,8 @@ class Alone(unittest.TestCase):
     def test_launch_in_this_process(self):
         self.assertEqual(virtex.launch(lambda a: (a, virtex.get_world_size(), torch.distributed.get_backend()), args=(4,)), [(4, 1, "unisono")])
         self.assertFalse(torch.distributed.is_initialized())
-        self.assertEqual(virtex.launch(lambda local_rank, a: (local_rank, a), args=(4,)), [(0, 4)])
+        self.assertEqual(virtex.launch(lambda config, resume=None: (config, resume, virtex.get_local_rank()), args=(4,)), [(4, None, 0)])
+        self.assertRaises(TypeError, virtex.launch, lambda local_rank, a: a, args=(4,))
         with self.assertRaises(ZeroDivisionError):
             virtex.launch(lambda: 1 / 0)
         self.assertFalse(torch.distributed.is_initialized())
@@ -86,7 +87,23 @@ class Jobs(JobTest):
                     except (ValueError, TypeError):
                         continue
                     raise AssertionError(wrong)
+                flags = torch.tensor([r == 0, True])
+                try:
+                    virtex.average_across_processes({"a": counts, "b": flags})
+                except TypeError:
+                    assert counts.tolist() == [2, -3], counts  # nothing was averaged
+                else:
+                    raise AssertionError(flags)
+                # rank 1 comes when rank 0 waits already, and says so before it does: rank 0 does not pass before
+                if r == 1:
+                    while not os.path.exists(f"waits {scale}"):
+                        time.sleep(0.001)
+                    time.sleep(0.05)
+                    open(f"comes {scale}", "w").close()
+                else:
+                    open(f"waits {scale}", "w").close()
                 virtex.synchronize()
+                assert os.path.exists(f"comes {scale}")
                 return r, loss.item()
             if __name__ == "__main__":
                 assert virtex.launch(job, num_gpus_per_machine=2, args=(4,)) == [(0, 6.0), (1, 6.0)]

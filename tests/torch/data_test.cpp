@@ -86,6 +86,25 @@ TEST(TorchData, PaddingComesFromTheBeginning) {
   });
 }
 
+// 481 samples among 2, 3 and 4 ranks: an evaluation counts each once.
+TEST_P(Ranks, ReadEachSampleOnceWhereTheLoaderIsExact) {
+  COVERS("A-22");
+  run_threads(GetParam(), [] {
+    const auto loader = auto_dataloader(Numbers(481), 32, {.shuffle = false, .exact = true});
+    std::vector<std::size_t> all;
+    for (const auto& part : all_gather_object(samples(*loader))) all.insert(all.end(), part.begin(), part.end());
+    std::ranges::sort(all);
+    ASSERT_EQ(all.size(), 481U);
+    for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], i);
+    const auto few = auto_dataloader(Numbers(1), 4, {.exact = true});
+    EXPECT_EQ(samples(*few).size(), rank() == 0 ? 1U : 0U);
+    const auto drawn = auto_dataloader(Numbers(7), torch::data::samplers::SequentialSampler(7), 4, {.exact = true});
+    EXPECT_EQ(all_reduce(samples(*drawn).size()), 7U);
+    EXPECT_THROW(auto_dataloader(Numbers(7), DistributedSampler(7), 4, {.exact = true}), InvalidArgument);
+    EXPECT_THROW(auto_dataloader(Numbers(7), DataLoaderOptions(4).drop_last(true), {.exact = true}), InvalidArgument);
+  });
+}
+
 // Every epoch has an order of its own, without a call; set_epoch brings one back.
 TEST_P(Ranks, EpochsGoOnByThemselves) {
   COVERS("A-25", "K-41");

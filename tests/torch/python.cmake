@@ -54,6 +54,8 @@ unisono_python_test(newest_test ARGUMENTS ${PROJECT_SOURCE_DIR}/build/python-new
 unisono_python_test(endings_test TIMEOUT 1800 SHORT
   Endings.test_an_exception_is_named Endings.test_who_ends_well_has_left Endings.test_the_launcher_names_who_was_first
   Endings.test_the_survivors_form_another_group)
+unisono_python_test(seen_test TIMEOUT 600)
+unisono_python_test(stores_test TIMEOUT 900)
 unisono_python_test(many_runs_test TIMEOUT 900 LONG)
 unisono_python_test(restarts_test TIMEOUT 1800 SHORT Restarts.test_ended_by_an_exception_at_work)
 unisono_python_test(errors_table_test TIMEOUT 900 LONG)  # as the rest of that document

@@ -191,6 +191,25 @@ TEST(StateServer, AStateThatCannotBeToldEndsNothing) {
   EXPECT_TRUE(is_told(launcher::ask_launchers(), "after a failure " + std::to_string(::getpid())));
 }
 
+// Those that are stopped say nothing, and one that is well is heard beside them.
+TEST(StateServer, IsToldBesideStoppedLaunchersWithinOneDeadline) {
+  std::vector<base::FileDescriptor> silent;
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "unisono-launcher-" + std::to_string(::geteuid()) + "-" + std::to_string(::getpid()) + "-silent" + std::to_string(i);
+    silent.push_back(base::try_listen(base::SocketAddress::abstract_unix(name)).fd);
+    ASSERT_TRUE(silent.back());
+  }
+  const std::string name = "beside silent ones " + std::to_string(::getpid());
+  launcher::StateServer server([&] {
+    JobSeen seen = host_with(0, 100 * second);
+    seen.job = name;
+    return std::vector<JobSeen>{seen};
+  });
+  const base::Deadline two_answers(std::chrono::seconds(10));
+  EXPECT_TRUE(is_told(launcher::ask_launchers(), name));
+  EXPECT_FALSE(two_answers.passed()) << "three launchers were waited for one after another";
+}
+
 // Neither is another user told, nor is what another user says under such a name believed.
 TEST(StateServer, TellsNoOtherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user as well";

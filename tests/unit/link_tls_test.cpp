@@ -116,6 +116,7 @@ TEST(LinkTls, the_connections_find_out_as_well) {
   const auto plain_and_encrypted = attempt(off, by_secret, "with the job's secret", 500ms);
   EXPECT_SAYS(plain_and_encrypted.connecting, "rank 0 at 127.0.0.1");
   EXPECT_SAYS(plain_and_encrypted.accepting, "could not connect with rank 0");
+  EXPECT_SAYS(plain_and_encrypted.accepting, "`unisono doctor --hosts A,B` shows what a firewall drops");
 }
 
 TEST(LinkTls, another_authority_is_an_error_at_once) {

@@ -29,6 +29,7 @@ struct MadeCall {
   std::string_view label = {};
   std::string_view group = "world";
   int generation = 1;
+  bool has_failed = false;
 };
 
 struct MadeRank {
@@ -78,7 +79,8 @@ inline void make_trace(const std::string& folder, const MadeRank& made, std::uin
     begun.entry->begun.store(call.begun);
     begun.entry->done.store(call.done);
     begun.entry->waited_for.store(call.waited_for);
-    begun.entry->state.store(static_cast<std::uint8_t>(call.done == 0 ? recorder::CallState::waiting : recorder::CallState::done));
+    using enum recorder::CallState;
+    begun.entry->state.store(static_cast<std::uint8_t>(call.done == 0 ? waiting : call.has_failed ? failed : done));
   };
   for (const MadeCall& call : made.calls) add(call);
   std::thread([&] {

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <complex>
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <random>
@@ -9,6 +12,7 @@
 #include <variant>
 
 #include "covers.h"
+#include "objects/format.h"
 #include "objects_types.h"
 #include "unisono/error.h"
 
@@ -97,7 +101,8 @@ TEST(Refusals, BytesThatAreNoObject) {
   EXPECT_THROW((from_bytes<std::map<bool, bool>>(around<std::map<bool, bool>>({0x82, 0xc2, 0xc2, 0xc2, 0xc3}))), ProtocolError) << "a key twice";
   using Variant = std::variant<bool, std::string>;
   EXPECT_THROW(from_bytes<Variant>(around<Variant>({0x92, 0xce, 0, 0, 0, 2, 0xc2})), ProtocolError) << "no such alternative";
-  EXPECT_THROW(from_bytes<std::string>(around<std::string>({0xc1})), Mismatch) << "a format that does not exist";
+  EXPECT_THROW(from_bytes<std::string>(around<std::string>({0xc1})), ProtocolError) << "a long value without its format";
+  EXPECT_THROW(from_bytes<std::string>(around<std::string>({0xc1, 0xc1})), Mismatch) << "a format that does not exist";
   EXPECT_THROW(from_bytes<std::string>(around<std::string>({0xff})), Mismatch);
 }
 
@@ -167,10 +172,57 @@ TEST(Refusals, Size) {
     EXPECT_EQ(from_bytes<std::string>(bytes).size(), n) << "what may be written may be read";
   }
   EXPECT_THROW(set_object_limits({.bytes = 0}), InvalidArgument);
-  EXPECT_THROW(set_object_limits({.bytes = std::size_t{1} << 32}), InvalidArgument);
+  EXPECT_THROW(set_object_limits({.bytes = SIZE_MAX}), InvalidArgument);
   EXPECT_THROW(set_object_limits({.depth = 0}), InvalidArgument);
   EXPECT_THROW(set_object_limits({.depth = 100000}), InvalidArgument);
   EXPECT_EQ(object_limits().bytes, 1000U);
+}
+
+// 16 GiB of which only the pages that are written to exist.
+struct Sparse {
+  static constexpr std::size_t size = std::size_t{16} << 30;
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ~Sparse() { ::munmap(memory, size); }
+};
+
+TEST(Lengths, OfMoreThan32BitsAreWritten) {
+  const ObjectLimits limits{.bytes = PTRDIFF_MAX, .depth = 2};
+  ObjectWriter array(limits), map(limits);
+  array.array((std::size_t{1} << 32) + 5);
+  EXPECT_EQ(array.take(), bytes_of({0xc1, 0xdd, 0, 0, 0, 1, 0, 0, 0, 5}));
+  map.map((std::size_t{2} << 32) + 0x0102);
+  EXPECT_EQ(map.take(), bytes_of({0xc1, 0xdf, 0, 0, 0, 2, 0, 0, 1, 2}));
+  ObjectWriter narrow(limits);
+  narrow.array(UINT32_MAX);
+  EXPECT_EQ(narrow.take(), bytes_of({0xdd, 0xff, 0xff, 0xff, 0xff})) << "no longer than MessagePack has them";
+}
+
+TEST(Lengths, OfMoreThan32BitsAreRead) {
+  const Sparse sparse;
+  if (sparse.memory == MAP_FAILED) GTEST_SKIP() << "the system gives no 16 GiB of address space";
+  const ObjectLimits limits{.bytes = Sparse::size, .depth = 2};
+  constexpr std::size_t n = (std::size_t{1} << 32) + 5;
+  const auto reader_of = [&](objects::Format format, std::initializer_list<int> more = {}) {
+    const auto head = objects::wide_head(format, n);
+    auto* const end = std::copy(head.begin(), head.end(), static_cast<char*>(sparse.memory));
+    std::copy(more.begin(), more.end(), end);
+    return ObjectReader({static_cast<const std::byte*>(sparse.memory), Sparse::size}, limits);
+  };
+  EXPECT_EQ(reader_of(objects::str32).string().size(), n);
+  EXPECT_EQ(reader_of(objects::bin32).bytes().size(), n);
+  EXPECT_EQ(reader_of(objects::ext32, {objects::code_of(DType::uint8)}).block(DType::uint8).size(), n);
+  EXPECT_EQ(reader_of(objects::array32).array(), n);
+  EXPECT_EQ(reader_of(objects::map32).map(), n);
+  EXPECT_THROW(reader_of(objects::str32).bytes(), Mismatch);
+}
+
+TEST(Lengths, BeyondTheBytesAreRefused) {
+  const Bytes bytes = bytes_of({0xc1, 0xdb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 'x'});
+  EXPECT_THROW(ObjectReader(bytes).string(), ProtocolError);
+  const Bytes elements = bytes_of({0xc1, 0xdd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 'x'});
+  EXPECT_THROW(ObjectReader(elements).array(), ProtocolError);
+  ObjectWriter out({.bytes = PTRDIFF_MAX, .depth = 2});
+  EXPECT_THROW(out.block(DType::complex128, nullptr, (SIZE_MAX >> 4) + 2), InvalidArgument) << "whose size in bytes is beyond 64 bits";
 }
 
 struct Short {};

@@ -3,7 +3,9 @@
 
 #include <fstream>
 #include "covers.h"
+#include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/secret.h"
 #include "store/server.h"
 
 namespace unisono::rendezvous {
@@ -54,6 +56,97 @@ TEST(UnderOurLauncher, a_bad_descriptor_is_named) {
   ::close(pipe_ends[1]);
 }
 
+/// Runs in a child process, whose parent is this one. Returns what it says.
+std::string in_child(const std::function<std::string()>& body) {
+  int ends[2];
+  if (::pipe(ends) != 0) throw Error("no pipe");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string text;
+    try {
+      text = body();
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    ::_exit(::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::string text;
+  std::array<char, 256> part{};
+  for (ssize_t n = 0; (n = ::read(ends[0], part.data(), part.size())) > 0;) text.append(part.data(), static_cast<std::size_t>(n));
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return text;
+}
+
+TEST(UnderOurLauncher, a_group_that_meets_in_another_store_has_the_launchers_token) {
+  store::StoreServer server;
+  tell_of_store([&](std::string_view key, std::string_view value) { server.set(std::string(key), std::string(value)); },
+                base::resolve("127.0.0.1", 1).front(), "the token of the launchers", "", "");
+  for (const bool may_end : {false, true}) {
+    for (const int launched_as : {0, 3}) {  // the job's own group, and a part of it
+      auto pair = base::make_socket_pair();
+      server.adopt(std::move(pair.first));
+      const Environment environment(with(launched(launched_as, 8, pair.second.get()), "UNISONO_TOKEN", "the token of the environment"));
+      const JobRequest alone{.rank = 0, .world_size = 1, .store = std::make_shared<MemoryStore>(), .store_may_end = may_end};
+      EXPECT_EQ(in_child([&] { return attempt(alone, environment).get().token.value_or("none at all"); }), "the token of the launchers");
+      const Environment not_launched(with(job_variables(launched_as, 8, 1), "UNISONO_TOKEN", "the token of the environment"));
+      EXPECT_EQ(attempt(alone, not_launched).get().token, "the token of the environment");
+    }
+  }
+}
+
+/// The identity of rank 0 of three that met in a store, the last of them elsewhere or not.
+JobIdentity met(const std::string& machine_of_last, std::optional<std::string> token) {
+  JobIdentity identity;
+  identity.world_size = 3;
+  identity.store = std::make_shared<MemoryStore>();
+  identity.token = std::move(token);
+  for (int rank = 0; rank < 3; ++rank)
+    identity.members.push_back({.rank = rank, .pid = 1, .host = fmt::format("host{}", rank / 2), .machine = rank == 2 ? machine_of_last : "one"});
+  return identity;
+}
+
+std::string refusal(const JobIdentity& identity, const Environment& environment = {}) {
+  Outcome outcome;
+  try {
+    check_secret(identity, environment);
+  } catch (...) {
+    outcome.error = std::current_exception();
+  }
+  return outcome.text<InvalidArgument>();
+}
+
+TEST(TheSecretOfRanks, of_several_hosts_is_asked_for_wherever_they_met) {
+  const std::string none = refusal(met("another", std::nullopt));
+  EXPECT_CONTAINS(none, "the ranks are on several hosts (rank 0 on host0, rank 2 on host1), so their connections need the job's secret");
+  EXPECT_CONTAINS(none, "set UNISONO_TOKEN");
+  EXPECT_CONTAINS(refusal(met("another", "")), "need the job's secret");
+  EXPECT_CONTAINS(refusal(met("another", "too short")), "the job's secret has 9 bytes");
+  EXPECT_NO_THROW(check_secret(met("another", "none"), {}));
+  EXPECT_NO_THROW(check_secret(met("another", "sixteen bytes it"), {}));
+}
+
+TEST(TheSecretOfRanks, of_one_host_is_not_needed) {
+  EXPECT_NO_THROW(check_secret(met("one", std::nullopt), {}));
+  JobIdentity apart = met("another", std::nullopt);  // in namespaces of their own, say
+  apart.launcher_store = apart.store;
+  EXPECT_NO_THROW(check_secret(apart, {})) << "nobody but the launcher's processes reaches this store";
+}
+
+TEST(TheSecretOfRanks, is_needed_for_encryption_wherever_they_are) {
+  for (const char* mode : {"on", "required"}) {
+    const Variables encrypts{{"UNISONO_TLS", mode}};
+    for (const char* machine : {"one", "another"}) {
+      for (const auto& token : {std::optional<std::string>(), std::optional<std::string>("none")})
+        EXPECT_CONTAINS(refusal(met(machine, token), Environment(encrypts)), fmt::format("UNISONO_TLS={} takes the job's secret", mode));
+      EXPECT_NO_THROW(check_secret(met(machine, "sixteen bytes it"), Environment(encrypts)));
+      const Variables certified = with(with(with(encrypts, "UNISONO_TLS_CERT", "c"), "UNISONO_TLS_KEY", "k"), "UNISONO_TLS_CA", "a");
+      EXPECT_NO_THROW(check_secret(met(machine, "none"), Environment(certified)));
+    }
+  }
+}
+
 Variables under_torchrun(int rank, int world_size, int local_world_size, int port, const std::string& restart = "0") {
   Variables all = with(job_variables(rank, world_size, port), "LOCAL_RANK", fmt::format("{}", rank % local_world_size));
   all["LOCAL_WORLD_SIZE"] = fmt::format("{}", local_world_size);
@@ -71,7 +164,8 @@ TEST(UnderTorchrun, the_agents_port_is_left_alone) {
     const auto outcomes = together(4, [&](int rank) { return attempt({.timeout = 60s}, Environment(under_torchrun(rank, 4, local, port))); });
     expect_a_job(outcomes, 4);
     EXPECT_EQ(outcomes[3].get().local_rank, 3 % local);
-    EXPECT_EQ(outcomes[3].get().job_id, "none");
+    EXPECT_EQ(outcomes[3].get().job_id, outcomes[0].get().job_id);
+    EXPECT_EQ(outcomes[3].get().job_id.size(), 16U) << "torchrun's name for every run without one, \"none\", names no job";
   }
   base::FileDescriptor visitor(::accept4(agent.fd.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   EXPECT_FALSE(visitor);  // nobody knocked

@@ -146,6 +146,23 @@ TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// The script of sbatch is not one of the tasks that SLURM_NTASKS promises: a program that it runs itself would wait for them without a word.
+TEST(Slurm, TheScriptOfABatchJobIsToldToUseSrun) {
+  const auto warning_of = [](const Variables& variables) {
+    testing::internal::CaptureStderr();
+    identity_from_environment(Environment(variables));
+    return testing::internal::GetCapturedStderr();
+  };
+  const Variables script = task(0, 0, 4, "c1");
+  for (const Variables& variables : {script, with(script, "SLURM_STEP_ID", "4294967291")}) {
+    const std::string warning = warning_of(variables);
+    EXPECT_CONTAINS(warning, "this process waits for 3 others, since SLURM_NTASKS is 4, and srun has not started it");
+    EXPECT_CONTAINS(warning, "`srun` or `unisono run`");
+  }
+  for (const Variables& variables : {with(script, "SLURM_STEP_ID", "0"), task(1, 1, 4, "c1"), task(0, 0, 1, "c1")})
+    EXPECT_EQ(warning_of(variables), "");
+}
+
 // A program of the other kind relies on this: no number of the job, no scontrol, and the place to meet is where MASTER_ADDR and MASTER_PORT say.
 TEST(Slurm, tasks_with_the_bare_variables_meet) {
   COVERS("S-10", "M-37", "E-09");

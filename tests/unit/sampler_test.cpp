@@ -184,6 +184,29 @@ TEST(Sampler, RefusesImpossibleRanks) {
   EXPECT_THROW(DistributedProxySampler(WeightedSampler{3, 3}, {.num_replicas = 2, .rank = 2}), InvalidArgument);
 }
 
+// As an evaluation needs it: the samples of all ranks together are the data set, each once.
+TEST(Sampler, GivesEachItemToOneRankWhereItIsExact) {
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{8}, std::size_t{481}}) {
+    for (const auto& batches : {std::vector<std::size_t>{}, std::vector<std::size_t>{4, 0, 3}}) {
+      Indices all;
+      for (int r = 0; r < 3; ++r) {
+        const SamplerOptions options{.num_replicas = 3, .rank = r, .seed = 5, .exact = true, .batch_sizes = batches};
+        const Indices part = of(n, options);
+        EXPECT_EQ(DistributedSampler(n, options).size(), part.size());
+        EXPECT_EQ(DistributedSampler(n, options).total_size(), n);
+        all.insert(all.end(), part.begin(), part.end());
+      }
+      std::ranges::sort(all);
+      Indices each(n);
+      std::iota(each.begin(), each.end(), std::size_t{0});
+      EXPECT_EQ(all, each) << n;
+    }
+  }
+  EXPECT_EQ(of(7, {.num_replicas = 3, .rank = 1, .shuffle = false, .exact = true}), (Indices{1, 4}));
+  EXPECT_THROW(DistributedSampler(10, {.num_replicas = 2, .rank = 0, .drop_last = true, .exact = true}), InvalidArgument);
+  EXPECT_EQ(DistributedProxySampler(WeightedSampler{7, 7}, {.num_replicas = 3, .rank = 2, .exact = true}).indices().size(), 2U);
+}
+
 // Without numbers, those of the context.
 TEST(Sampler, TakesRankAndSizeFromTheWorld) {
   COVERS("A-24");

@@ -264,7 +264,7 @@ TEST(ThreadRanks, AGroupThatIsKeptEndsWithARankThatFails) {
     }
   };
   EXPECT_THROW(run_threads(2, body), std::runtime_error);
-  EXPECT_EQ(heard, "rank 0 has left the group (finalize) and will not come");
+  EXPECT_EQ(heard, "rank 0 gave up: no more");
 }
 
 std::size_t address_space() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -56,6 +57,18 @@ TEST(TraceFiles, EventsOfChrome) {
   EXPECT_EQ(late->at("args").at("group"), "world");
   EXPECT_EQ(late->at("args").at("bytes"), 200);
   EXPECT_EQ(late->at("args").at("dtype"), "float32");
+}
+
+TEST(TraceFiles, NothingIsWrittenThroughALink) {
+  const TemporaryFolder folder;
+  make_late_rank(folder.path());
+  JobTrace trace = open_traces(folder.path(), "");
+  std::ofstream(folder.file("victim")) << "precious";
+  for (const char* const name : {"trace.json.new", "trace.html.new"}) std::filesystem::create_symlink(folder.file("victim"), folder.file(name));
+  const Merge merge(trace);
+  write_chrome_trace(trace, merge, {}, folder.file("trace.json"));
+  write_page(trace, merge, totals_of(trace, merge), {}, folder.file("trace.html"));
+  EXPECT_EQ(text_of(folder.file("victim")), "precious");
 }
 
 TEST(TraceFiles, APageHoldsItsData) {

@@ -129,7 +129,7 @@ TEST(TraceMerge, FindsWhomACallWaitedFor) {
   EXPECT_EQ(totals.ranks[1].caused, 6 * ms);
   EXPECT_EQ(totals.ranks[1].last, 2U);
   EXPECT_EQ(totals.steps, 2U);
-  EXPECT_EQ(totals.slowest(), 1U);
+  EXPECT_EQ(totals.slowest(), std::vector<std::size_t>{1});
   EXPECT_EQ(totals.operations.at("all_reduce").bytes, 600U);
   EXPECT_NE(trace_text(trace, totals).find("rank 1 is the slowest: the others waited 6.0 ms"), std::string::npos) << trace_text(trace, totals);
 }

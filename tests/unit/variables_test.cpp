@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -125,6 +126,26 @@ TEST(Variables, AValueCannotMoveTheCursorNorFillTheScreen) {
   EXPECT_EQ(odd({{"UNISONO_LOG", "a\x1b[2J\nb"}}).front().find_first_of("\x1b\n"), std::string::npos);
   EXPECT_LT(odd({{"UNISONO_LOG", std::string(10'000, 'x')}}).front().size(), 120U);
   EXPECT_LT(odd({{"UNISONO_" + std::string(10'000, 'X'), "1"}}).front().size(), 120U);
+}
+
+// Whoever starts a set-user-ID program must not have it write files, read secrets or run commands in its user's place.
+TEST(Variables, AProgramWithMoreRightsThanItsCallerIgnoresThoseOfFilesAndSecrets) {
+  std::array<std::string, 6> texts = {"UNISONO_RECORD_DIR=/etc",        "UNISONO_TRACE_DIR=/etc", "UNISONO_TOKEN=known",
+                                      "UNISONO_TOKEN_FILE=/etc/shadow", "UNISONO_TIMEOUT=7",      "PATH=/bin"};
+  std::array<char*, texts.size() + 1> variables{};
+  std::ranges::transform(texts, variables.begin(), [](std::string& text) { return text.data(); });
+  const Environment privileged(variables.data(), true), plain(variables.data(), false);
+  for (const Variable& variable : base::variables()) {
+    EXPECT_FALSE(is_for_own_rights(variable) && privileged.has(variable.name)) << variable.name;
+  }
+  EXPECT_EQ(privileged.all().size(), 2U);
+  EXPECT_EQ(privileged.get("UNISONO_TIMEOUT"), "7");
+  EXPECT_EQ(privileged.ignored().size(), 4U);
+  const Sentences odd = odd_variables(privileged);
+  ASSERT_EQ(odd.size(), 4U);
+  EXPECT_EQ(odd[0], "UNISONO_RECORD_DIR is ignored in a program that runs with others' rights");
+  EXPECT_EQ(plain.all().size(), texts.size());
+  EXPECT_TRUE(plain.ignored().empty());
 }
 
 TEST(Likeness, CountsTheSlipsOfTheHand) {

@@ -25,6 +25,7 @@
 #include "launch/pidfd.h"
 #include "launch/poll_set.h"
 #include "launch/program.h"
+#include "launch/signals.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
@@ -41,9 +42,12 @@ constexpr std::size_t most_queued = 1u << 20;  // bytes, beyond which the launch
 constexpr auto patience_after_end = std::chrono::seconds(2);
 constexpr auto pause_for_signal = std::chrono::milliseconds(5);
 
+/// The signals by which a batch system ends a job on all its hosts. SIGINT comes from a terminal, of which the other side tells.
+constexpr std::array cancelling_signals{SIGTERM};
+
 class HostAgent {
  public:
-  HostAgent() : to_send_(greeting_line() + "\n"), environment_(base::Environment::process()) {
+  HostAgent() : to_send_(greeting_line() + "\n"), environment_(base::Environment::process()), cancelling_(cancelling_signals) {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO}) base::set_non_blocking(fd);
     ::signal(SIGPIPE, SIG_IGN);
   }
@@ -78,6 +82,8 @@ class HostAgent {
   void send_messages(Channel& channel, std::string_view bytes);
   void write_input();
   void send_signals(launcher::PollSet& set);
+  void hand_on_cancelling();
+  void beat();
   void write_some();
   void note_end();
   void tell_result();
@@ -85,10 +91,11 @@ class HostAgent {
   void send(FrameKind kind, std::string_view payload = {}) { to_send_ += encode(kind, payload); }
 
   FrameReader reader_{""};
-  std::string to_send_, input_;
+  std::string to_send_, input_, etcd_password_;
   launcher::EnvironmentBlock environment_;
+  launcher::SignalScope cancelling_;
   std::chrono::milliseconds silence_ = base::longest_timeout;
-  std::optional<base::Deadline> heard_, drain_;
+  std::optional<base::Deadline> heard_, drain_, next_beat_;
   std::unique_ptr<launcher::PortReservation> port_;
   pid_t child_ = -1;
   base::FileDescriptor pidfd_, child_input_;
@@ -100,7 +107,9 @@ class HostAgent {
 
 void HostAgent::round() {
   launcher::PollSet set;
+  beat();
   write_some();
+  set.add(cancelling_.fd(), POLLIN, [this](short) { hand_on_cancelling(); });
   if (!to_send_.empty()) set.add(STDOUT_FILENO, POLLOUT, [this](short) { write_some(); });
   set.add(STDIN_FILENO, POLLIN, [this](short) { read_frames(); });
   if (pidfd_ && !status_) set.add(pidfd_.get(), POLLIN, [this](short) { note_end(); });
@@ -112,6 +121,7 @@ void HostAgent::round() {
   send_signals(set);
   if (heard_) set.wake_at(*heard_);
   if (drain_) set.wake_at(*drain_);
+  if (next_beat_) set.wake_at(*next_beat_);
   set.wait();
   tell_result();
 }
@@ -166,7 +176,28 @@ void HostAgent::configure(const Fields& fields) {
   }
   silence_ = std::chrono::milliseconds(std::stoll(field(fields, "silence")));
   heard_.emplace(silence_);
+  next_beat_.emplace(pause_of_beats(silence_));
+  etcd_password_ = field(fields, "etcd password");
   greet(fields);
+}
+
+/// What waits to be sent shows as well that this host lives.
+void HostAgent::beat() {
+  if (!next_beat_ || !next_beat_->passed()) return;
+  if (to_send_.empty()) send(FrameKind::beat);
+  next_beat_.emplace(pause_of_beats(silence_));
+}
+
+/// The ranks have time to end, as after a signal to the command itself. Without a launcher there is nothing to end.
+void HostAgent::hand_on_cancelling() {
+  while (const auto signal = cancelling_.next()) {
+    if (status_) continue;
+    send(FrameKind::cancelled, std::to_string(*signal));
+    signals_.push_back(*signal);
+    if (pidfd_) continue;
+    write_some();
+    lost_ = true;
+  }
 }
 
 /// Says by which address the other hosts reach this one. The address by which ssh has come here is known to work.
@@ -189,13 +220,14 @@ void HostAgent::keep_port(const Fields& fields) {
 }
 
 void HostAgent::start(const Fields& fields) {
-  base::FileDescriptor secret;
+  base::FileDescriptor secret, password;
   if (const std::string text = field(fields, "secret"); !text.empty()) secret = secret_file(text);
+  if (!etcd_password_.empty()) password = secret_file(etcd_password_);
   std::vector<std::string> words = all_fields(fields, "word");
   for (std::string& word : words)
     if (word == "{token-file}") word = fmt::format("/proc/self/fd/{}", secret.get());
   words.insert(words.begin(), field(fields, "log name"));
-  HostChild child = start_host_child(words, secret, environment_);
+  HostChild child = start_host_child(words, secret, password, environment_);
   child_ = child.pid;
   pidfd_ = std::move(child.pidfd);
   child_input_ = std::move(child.input);

@@ -13,6 +13,7 @@
 #include "launch/program.h"
 #include "launch/supervisor.h"
 #include "rendezvous/host_list.h"
+#include "rendezvous/slurm.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {
@@ -20,19 +21,10 @@ namespace {
 
 using base::Environment;
 
-/// Slurm's numbers for the steps that are no step of srun in a script: those from here on are the batch script, the interactive shell, and the like.
-constexpr std::string_view first_special_step = "4294967290";
-
 std::string first_set(const Environment& environment, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names)
     if (const auto value = environment.get(name)) return *value;
   return {};
-}
-
-bool is_step_of_srun(const Environment& environment) {
-  const std::string step = environment.get("SLURM_STEP_ID").value_or("");
-  if (step.size() >= first_special_step.size() && step >= first_special_step) return false;
-  return environment.has("SLURM_STEP_NUM_NODES") || !step.empty();
 }
 
 [[noreturn]] void refuse_hosts(const std::string& what, const std::string& hint) { throw InvalidArgument(what, {.hint = hint}); }
@@ -95,7 +87,7 @@ std::vector<int> repeated_numbers(std::string_view text) {
 }
 
 std::vector<HostEntry> allocated_hosts(const Environment& environment) {
-  if (first_set(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).empty() || is_step_of_srun(environment)) return {};
+  if (first_set(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}).empty() || rendezvous::is_step_of_srun(environment)) return {};
   const std::string list = first_set(environment, {"SLURM_JOB_NODELIST", "SLURM_NODELIST"});
   if (list.empty()) return {};
   const auto names = rendezvous::parse_host_list(list);

@@ -6,19 +6,16 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/deadline.h"
-#include "hosts/host_input.h"
-#include "hosts/host_output.h"
-#include "hosts/remote_host.h"
-#include "hosts/start_words.h"
+#include "hosts/conducting.h"
 #include "launch/host.h"
 #include "launch/output.h"
 #include "launch/poll_set.h"
 #include "launch/program.h"
-#include "launch/rank_log.h"
 #include "launch/signals.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
@@ -30,7 +27,6 @@ namespace {
 using base::Deadline;
 using std::chrono::milliseconds;
 
-constexpr milliseconds pause_of_beats{1000};
 /// The launchers of the other hosts get so much longer than the grace of their ranks, twice, to notice that one of them is lost.
 constexpr milliseconds time_to_notice{10'000};
 
@@ -42,67 +38,18 @@ std::vector<int> handled_signals(const launcher::JobOptions& options) {
   return signals;
 }
 
-class Conductor {
- public:
-  explicit Conductor(const ConductedJob& job)
-      : job_(job),
-        options_(*job.options),
-        limit_(64 + descriptors_per_host * job.hosts.size()),
-        signals_(handled_signals(options_)),
-        console_(options_.environment, options_.verbosity),
-        output_(console_, job.hosts.size(), static_cast<int>(slots_of(job.hosts))),
-        input_(options_.standard_input, job.hosts),
-        answer_(rendezvous::join_timeout(rendezvous::default_timeout, options_.environment)) {}
+}  // namespace
 
-  int run();
-
- private:
-  enum class Phase { greeting, port, running, ended };
-  struct Host {
-    std::unique_ptr<RemoteHost> remote;
-    std::optional<Fields> hello = {};
-    std::optional<std::string> result = {};  ///< "exit 7", "signal 9"
-    bool has_met = false, is_lost = false, has_ended = false;
-  };
-
-  void start_hosts();
-  void round();
-  void advance();
-  void take(std::size_t number, const Frame& frame);
-  void refuse(Host& host, const std::string& why, const std::string& hint);
-  void look_for_the_lost();
-  void begin_start();
-  std::string meeting_address() const;
-  void start_launchers(int port);
-  std::vector<std::string> launcher_words(std::size_t number, int port) const;
-  void note_result(std::size_t number, const std::string& how);
-  void end_others(int signal);
-  void handle_signal(int signal);
-  void beat();
-  void pass_closed_output();
-  int account();
-  template <class Condition>
-  bool all(Condition condition) const {
-    return std::ranges::all_of(hosts_, condition);
-  }
-
-  const ConductedJob& job_;
-  const launcher::JobOptions& options_;
-  const launcher::DescriptorLimit limit_;
-  launcher::SignalScope signals_;
-  launcher::Console console_;
-  HostOutput output_;
-  HostInput input_;
-  Deadline answer_;
-  std::vector<Host> hosts_;
-  Phase phase_ = Phase::greeting;
-  std::string address_, loss_;
-  std::optional<Deadline> next_beat_, give_up_;
-  std::optional<int> interrupted_by_;
-  bool has_closed_output_ = false;
-  bool has_killed_ = false;  ///< a launcher was ended by a signal
-  int interrupts_ = 0, exit_code_ = 0;
-};
+Conductor::Conductor(const ConductedJob& job)
+    : job_(job),
+      options_(*job.options),
+      limit_(64 + descriptors_per_host * job.hosts.size()),
+      signals_(handled_signals(options_), options_.forwarded_signals),
+      console_(options_.environment, options_.verbosity),
+      output_(console_, job.hosts.size(), static_cast<int>(slots_of(job.hosts))),
+      input_(options_.standard_input, job.hosts),
+      answer_(rendezvous::join_timeout(rendezvous::default_timeout, options_.environment)),
+      next_beat_(pause_of_beats(options_.silence)) {}
 
 int Conductor::run() {
   start_hosts();
@@ -117,21 +64,6 @@ int Conductor::run() {
   return code == 0 && console_.has_lost_output() ? 1 : code;
 }
 
-void Conductor::start_hosts() {
-  const std::string connection = options_.environment.get("SSH_CONNECTION").value_or("");
-  for (const HostEntry& entry : job_.hosts) {
-    const bool local = is_this_host(entry.name);
-    Host host{.remote = std::make_unique<RemoteHost>(entry, local ? std::vector<std::string>() : start_words(job_.start_command, entry))};
-    Fields config{{"folder", job_.folder},
-                  {"silence", std::to_string(options_.silence.count())},
-                  {"outer connection", connection},
-                  {"address is needed", hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty() ? "yes" : "no"}};
-    for (const std::string& variable : job_.variables) config.emplace_back("variable", variable);
-    host.remote->send(FrameKind::config, encode(config));
-    hosts_.push_back(std::move(host));
-  }
-}
-
 void Conductor::round() {
   launcher::PollSet set;
   console_.wait_for(set);
@@ -144,9 +76,13 @@ void Conductor::round() {
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     hosts_[i].remote->wait_for(
         set, [this, i](const Frame& frame) { take(i, frame); }, may_read);
+  if (!may_read) {  // what they say waits unread
+    for (Host& host : hosts_) host.remote->forgive_silence();
+    if (give_up_) give_up_.emplace(give_up_->timeout());
+  }
   input_.wait_for(set);
   if (phase_ < Phase::running) set.wake_at(answer_);
-  if (next_beat_) set.wake_at(*next_beat_);
+  set.wake_at(next_beat_);
   if (give_up_) set.wake_at(*give_up_);
   set.wait();
   beat();
@@ -168,8 +104,12 @@ void Conductor::take(std::size_t number, const Frame& frame) {
     case FrameKind::port:
       if (phase_ != Phase::port) throw ProtocolError("a port that nobody has asked for");
       return start_launchers(std::stoi(frame.payload));
-    case FrameKind::output: return output_.take(number, false, frame.payload);
-    case FrameKind::errors: return output_.take(number, true, frame.payload);
+    case FrameKind::output:
+    case FrameKind::errors:
+      if (give_up_) give_up_.emplace(give_up_->timeout());  // a launcher that has ended may have left much to be shown
+      return output_.take(number, frame.kind == FrameKind::errors, frame.payload);
+    case FrameKind::beat: return;
+    case FrameKind::cancelled: return note_cancelled(host, std::stoi(frame.payload));
     case FrameKind::taken: return input_.note_taken(number, std::stoull(frame.payload));
     case FrameKind::message:
       if (frame.payload.starts_with("met ")) host.has_met = true;
@@ -212,63 +152,37 @@ void Conductor::advance() {
 void Conductor::look_for_the_lost() {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     Host& host = hosts_[i];
-    if (!host.remote->is_over() || host.has_ended) continue;
-    host.has_ended = true;
-    input_.note_end(i);
-    output_.finish(i);
-    if (host.result) continue;
-    if (phase_ < Phase::running) return refuse(host, host.remote->why(), host.remote->hint());
-    host.is_lost = true;
-    if (loss_.empty()) loss_ = fmt::format("host {} is lost: {}", host.remote->name(), host.remote->why());
-    // Once they have met, the other launchers notice that by themselves, and give their ranks the grace.
-    if (all([](const Host& each) { return each.has_met; })) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
-    else end_others(SIGTERM);
+    if (host.has_ended) continue;
+    if (host.remote->is_over()) {
+      if (phase_ < Phase::running) return refuse(host, host.remote->why(), host.remote->hint());
+      if (host.remote->was_terminated() && !host.result) note_cancelled(host, SIGTERM);
+      lose(i, host.remote->why());
+    } else if (phase_ == Phase::running && host.remote->silent_for() > options_.silence) {
+      // The command that reaches the host may notice nothing: kubectl, srun and docker do not, and ssh only where it asks.
+      host.remote->kill();
+      lose(i, fmt::format("nothing has come from it for {:g} s", std::chrono::duration<double>(options_.silence).count()));
+    }
   }
 }
 
-/// Host 0 tells by which address it was reached. Where it is this host, the others tell which address they were reached from.
-std::string Conductor::meeting_address() const {
-  if (!job_.master_addr.empty()) return job_.master_addr;
-  const bool is_chosen = options_.environment.has("UNISONO_INTERFACE");
-  if (hosts_.front().remote->is_local() && !is_chosen) {
-    for (const Host& host : hosts_)
-      if (const std::string peer = field(*host.hello, "peer"); !peer.empty() && !host.remote->is_local()) return peer;
-  }
-  const bool is_one = all([](const Host& host) { return host.remote->is_local(); });
-  return is_one ? "127.0.0.1" : field(*hosts_.front().hello, "address");
+/// Nothing more comes from a host.
+void Conductor::lose(std::size_t number, const std::string& why) {
+  Host& host = hosts_[number];
+  host.has_ended = true;
+  input_.note_end(number);
+  output_.finish(number);
+  if (host.result) return;
+  host.is_lost = true;
+  if (loss_.empty()) loss_ = fmt::format("host {} is lost: {}", host.remote->name(), why);
+  // Once they have met, the other launchers notice that by themselves, and give their ranks the grace.
+  if (all([](const Host& each) { return each.has_met; })) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
+  else end_others(SIGTERM);
 }
 
-void Conductor::begin_start() {
-  if (hosts_.size() == 1) return start_launchers(0);
-  address_ = meeting_address();
-  if (job_.master_port != 0) return start_launchers(job_.master_port);
-  phase_ = Phase::port;
-  hosts_.front().remote->send(FrameKind::port, encode(Fields{{"address", address_}}));
-}
-
-std::vector<std::string> Conductor::launcher_words(std::size_t number, int port) const {
-  std::vector<std::string> words = job_.words(hosts_[number].remote->entry());
-  std::vector<std::string> where{"-n", std::to_string(hosts_[number].remote->entry().slots)};
-  if (hosts_.size() > 1) {
-    where.insert(where.end(), {"--nnodes", std::to_string(hosts_.size()), "--node-rank", std::to_string(number), "--master-addr", address_,
-                               "--master-port", std::to_string(port), "--token-file", "{token-file}"});
-  }
-  words.insert(words.begin() + 1, where.begin(), where.end());
-  return words;
-}
-
-void Conductor::start_launchers(int port) {
-  const std::string secret = job_.secret.empty() ? launcher::random_id() + launcher::random_id() : job_.secret;
-  const std::string log_name = launcher::log_folder_name(launcher::random_id());
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    Fields fields{{"secret", hosts_.size() > 1 ? secret : std::string()}};
-    fields.emplace_back("log name", log_name);
-    for (std::string& word : launcher_words(i, port)) fields.emplace_back("word", std::move(word));
-    hosts_[i].remote->send(FrameKind::start, encode(fields));
-  }
-  phase_ = Phase::running;
-  next_beat_.emplace(pause_of_beats);
-  input_.begin();
+/// The processes of a host were told to end, as those of a job of Slurm are by scancel. Its launcher tells those of the others.
+void Conductor::note_cancelled(const Host& host, int signal) {
+  if (interrupted_by_ || std::exchange(cancelled_by_, cancelled_by_.value_or(signal))) return;
+  console_.say(fmt::format("{} has ended the launcher on host {}; all ranks are told to end", launcher::signal_name(signal), host.remote->name()));
 }
 
 void Conductor::note_result(std::size_t number, const std::string& how) {
@@ -284,7 +198,8 @@ void Conductor::note_result(std::size_t number, const std::string& how) {
   has_killed_ = has_killed_ || is_killed;
   const bool have_met = all([](const Host& each) { return each.has_met; });
   if ((is_killed || code != 0) && !have_met) end_others(SIGTERM);
-  if (is_killed && have_met) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
+  // They end together: one that does not follow has stopped.
+  if (have_met && (is_killed || !give_up_)) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
 }
 
 /// Ends the launchers that still run. They have not met, so nothing else tells them.
@@ -304,6 +219,7 @@ void Conductor::handle_signal(int signal) {
     }
     console_.flush();
     ::kill(::getpid(), SIGSTOP);
+    for (Host& host : hosts_) host.remote->forgive_silence();
     return;
   }
   const bool is_ending = std::ranges::find(forwarded, signal) == forwarded.end();
@@ -318,32 +234,35 @@ void Conductor::handle_signal(int signal) {
     console_.say(launcher::signal_name(signal) +
                  (interrupts_ == 1 ? ": handed on to all ranks; a second one kills them" : " again: killing all ranks"));
   }
-  // The launchers tell each other of the first Ctrl-C; one that got it both ways would take it for the second. A second one comes to each twice,
-  // because one that has not heard of the first takes it for that.
+  // The launchers tell each other of the first Ctrl-C; one that got it both ways would take it for the second. A second one comes to each as two
+  // signals, because one that has not heard of the first takes it for that.
   const bool is_told_on = is_ending && interrupts_ == 1 && all([](const Host& host) { return host.has_met; });
   for (Host& host : hosts_) {
     if (host.result || host.is_lost) continue;
-    for (int i = 0; i < (is_ending ? interrupts_ : 1); ++i) host.remote->send(FrameKind::signal, std::to_string(signal));
+    host.remote->send(FrameKind::signal, std::to_string(signal));
+    // The same signal again at once would be taken for the same request.
+    if (is_ending && interrupts_ > 1) host.remote->send(FrameKind::signal, std::to_string(signal == SIGTERM ? SIGINT : SIGTERM));
     if (is_told_on) return;
   }
 }
 
 void Conductor::beat() {
-  if (!next_beat_ || !next_beat_->passed()) return;
+  if (!next_beat_.passed()) return;
   for (Host& host : hosts_)
-    if (!host.result) host.remote->send(FrameKind::beat);
-  next_beat_.emplace(pause_of_beats);
+    if (!host.has_ended && !host.result) host.remote->send(FrameKind::beat);
+  next_beat_ = Deadline(pause_of_beats(options_.silence));
 }
 
 int Conductor::account() {
-  output_.show_accounts(loss_.empty() && !interrupted_by_);
-  if (!loss_.empty() && !interrupted_by_) console_.shout("first cause: " + loss_);
+  const bool was_ended = interrupted_by_ || cancelled_by_;
+  output_.show_accounts(loss_.empty() && !was_ended);
+  if (cancelled_by_) console_.shout(fmt::format("first cause: the job was cancelled ({})", launcher::signal_name(*cancelled_by_)));
+  else if (!loss_.empty() && !was_ended) console_.shout("first cause: " + loss_);
   if (exit_code_ != 0) return exit_code_;
+  if (cancelled_by_) return launcher::exit_signaled + *cancelled_by_;
   if (interrupted_by_ && has_killed_) return launcher::exit_signaled + *interrupted_by_;
   return loss_.empty() ? 0 : 1;
 }
-
-}  // namespace
 
 int conduct(const ConductedJob& job) { return Conductor(job).run(); }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -19,18 +21,24 @@ enum class FrameKind : char {
   input = 'I',      ///< bytes for its standard input
   input_end = 'X',  ///< its end
   signal = 'K',     ///< a number
-  beat = 'B',       ///< the sender lives
+  beat = 'B',       ///< the sender lives; from either side
   pause = 'Z',      ///< no beats follow until the next frame
   closed = 'Q',     ///< the letter of output or errors, which nobody reads any more
   // From the other host:
-  hello = 'H',    ///< fields: the host's name, its address, the address of the peer
-  taken = 'A',    ///< so many bytes of input were taken
-  output = 'O',   ///< bytes of standard output
-  errors = 'E',   ///< bytes of standard error
-  message = 'N',  ///< a line of the launcher's own (Console)
-  result = 'R',   ///< how the command has ended: "exit 7", "signal 9"
-  failed = 'F',   ///< why nothing can be done here
+  hello = 'H',      ///< fields: the host's name, its address, the address of the peer
+  taken = 'A',      ///< so many bytes of input were taken
+  output = 'O',     ///< bytes of standard output
+  errors = 'E',     ///< bytes of standard error
+  message = 'N',    ///< a line of the launcher's own (Console)
+  result = 'R',     ///< how the command has ended: "exit 7", "signal 9"
+  failed = 'F',     ///< why nothing can be done here
+  cancelled = 'T',  ///< the number of the signal by which the processes here were told to end
 };
+
+/// Returns the time between two beats where the other side is lost after that silence.
+inline std::chrono::milliseconds pause_of_beats(std::chrono::milliseconds silence) {
+  return std::min<std::chrono::milliseconds>(silence / 4, std::chrono::seconds(1));
+}
 
 struct Frame {
   FrameKind kind = FrameKind::beat;

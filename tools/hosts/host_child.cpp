@@ -27,11 +27,14 @@ using launcher::error_text;
 using launcher::StartFailed;
 
 /// Runs in the child. The descriptors of `kept` are the only ones, beside the standard streams, that it has.
-void become_launcher(int in, int out, int err, const std::array<int, 2>& kept, pid_t parent) noexcept {
+void become_launcher(int in, int out, int err, const std::array<int, 3>& kept, pid_t parent) noexcept {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // its watchdog then ends the ranks
   if (::getppid() != parent) ::_exit(1);
   ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::dup2(in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
@@ -49,6 +52,16 @@ base::FileDescriptor secret_file(const std::string& secret) {
   return file;
 }
 
+std::string take_secret(int fd) {
+  const base::FileDescriptor file(fd);
+  std::string secret;
+  std::array<char, 512> part{};
+  for (ssize_t got = 0; (got = ::pread(fd, part.data(), part.size(), static_cast<off_t>(secret.size()))) > 0;) {
+    secret.append(part.data(), static_cast<std::size_t>(got));
+  }
+  return secret;
+}
+
 bool is_pending(pid_t pid, int signal) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));
   for (std::string name; file >> name;) {
@@ -59,10 +72,12 @@ bool is_pending(pid_t pid, int signal) {
   return false;
 }
 
-HostChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, launcher::EnvironmentBlock& environment) {
+HostChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, const base::FileDescriptor& password,
+                           launcher::EnvironmentBlock& environment) {
   Pipe input, output, errors, messages;
   const std::string path = own_path();
-  std::vector<std::string> all{path, "__launch", std::to_string(messages.writing.get()), std::to_string(secret.get())};
+  std::vector<std::string> all{path, "__launch", std::to_string(messages.writing.get()), std::to_string(secret.get()),
+                               std::to_string(password.get())};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> arguments;
   for (std::string& word : all) arguments.push_back(word.data());
@@ -73,7 +88,7 @@ HostChild start_host_child(const std::vector<std::string>& words, const base::Fi
   child.pid = ::fork();
   if (child.pid < 0) throw StartFailed("cannot fork: " + error_text(errno), 1);
   if (child.pid == 0) {
-    become_launcher(input.reading.get(), output.writing.get(), errors.writing.get(), {messages.writing.get(), secret.get()}, parent);
+    become_launcher(input.reading.get(), output.writing.get(), errors.writing.get(), {messages.writing.get(), secret.get(), password.get()}, parent);
     ::execve(path.c_str(), arguments.data(), variables);
     ::_exit(launcher::exit_not_executable);
   }

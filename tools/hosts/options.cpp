@@ -20,9 +20,9 @@
 namespace unisono::tools {
 namespace {
 
-/// Variables of this process's own, and the secret, which goes another way.
-constexpr std::array not_forwarded = {"UNISONO_TOKEN",       "UNISONO_TOKEN_FILE", "UNISONO_SSH",      "UNISONO_LAUNCHER_FD", "UNISONO_JOB_ID",
-                                      "UNISONO_OUTPUT_PIPE", "UNISONO_ATTEMPT",    "UNISONO_NEWCOMER", "UNISONO_TERMINAL"};
+/// Variables of this process's own, and secrets, which go another way.
+constexpr std::array not_forwarded = {"UNISONO_TOKEN",  "UNISONO_TOKEN_FILE",  "UNISONO_ETCD_PASSWORD", "UNISONO_SSH",      "UNISONO_LAUNCHER_FD",
+                                      "UNISONO_JOB_ID", "UNISONO_OUTPUT_PIPE", "UNISONO_ATTEMPT",       "UNISONO_NEWCOMER", "UNISONO_TERMINAL"};
 
 [[noreturn]] void refuse_flag(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.hint = hint}); }
 
@@ -109,6 +109,7 @@ std::vector<std::string> forwarded_variables(const HostFlags& flags, const base:
     const std::string name = word.substr(0, word.find('='));
     if (name.empty()) refuse_flag(fmt::format("-x {}: a variable has a name", word));
     if (name == "UNISONO_TOKEN") refuse_flag("-x UNISONO_TOKEN: the secret reaches the hosts by itself, and no environment");
+    if (name == "UNISONO_ETCD_PASSWORD") refuse_flag("-x UNISONO_ETCD_PASSWORD: the password reaches the ranks by itself");
     if (word.find('=') != std::string::npos) {
       variables.push_back(word);
     } else if (name.ends_with('*')) {

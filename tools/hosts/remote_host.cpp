@@ -83,7 +83,7 @@ void RemoteHost::start(const std::vector<std::string>& words) {
   program_ = words.front();
   const std::string path = launcher::find_program(program_, base::Environment::process());
   launcher::EnvironmentBlock environment(base::Environment::process());
-  environment.remove("UNISONO_TOKEN");  // it goes through standard input alone
+  for (const char* secret : {"UNISONO_TOKEN", "UNISONO_ETCD_PASSWORD"}) environment.remove(secret);  // which go through standard input alone
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -129,6 +129,7 @@ void RemoteHost::read_frames(const std::function<void(const Frame&)>& take) {
   const auto got = ::read(out_.get(), bytes.data(), bytes.size());
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got <= 0) return out_.reset();
+  heard_ = base::Clock::now();
   reader_.feed({bytes.data(), static_cast<std::size_t>(got)});
   try {
     while (const auto frame = reader_.next()) take(*frame);
@@ -182,6 +183,11 @@ std::string RemoteHost::why() const {
   }
   const std::string said = last_line(errors_).empty() ? last_line(noise) : last_line(errors_);
   return said.empty() ? text : text + ": " + said;
+}
+
+bool RemoteHost::was_terminated() const {
+  if (!status_) return false;
+  return WIFSIGNALED(*status_) ? WTERMSIG(*status_) == SIGTERM : WEXITSTATUS(*status_) == launcher::exit_signaled + SIGTERM;
 }
 
 std::string RemoteHost::hint() const {

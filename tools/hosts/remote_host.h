@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "hosts/frames.h"
 #include "hosts/host_list.h"
@@ -49,8 +50,14 @@ class RemoteHost {
   std::string why() const;
   /// Returns what to do about that; empty: nothing is known.
   std::string hint() const;
+  /// Returns true where it has ended because it was told to: by SIGTERM, or with the code that stands for it.
+  bool was_terminated() const;
   /// Ends ssh at once.
   void kill() const;
+  /// Returns how long nothing has come from the host, as far as it was read.
+  base::Clock::duration silent_for() const { return base::Clock::now() - heard_; }
+  /// What comes from the host was not read for a while, which is no silence of its.
+  void forgive_silence() { heard_ = base::Clock::now(); }
 
  private:
   void start(const std::vector<std::string>& words);
@@ -67,6 +74,7 @@ class RemoteHost {
   std::string to_send_, errors_, broken_;
   FrameReader reader_;
   std::optional<int> status_;
+  base::Clock::time_point heard_ = base::Clock::now();
   bool closing_ = false, over_ = false;
 };
 

@@ -1,11 +1,14 @@
 #include "hosts/start_words.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/host.h"
 #include "base/interfaces.h"
@@ -24,10 +27,30 @@ const std::vector<std::string> options_of_ssh = {
 
 bool is_openssh(const std::string& program) { return std::filesystem::path(program).filename() == "ssh"; }
 
-/// The command may be at the same place there, as on a shared file system; else the PATH of a shell that is not interactive decides.
+/// Returns the owners of the file and of the folders above it.
+std::set<uid_t> owners_of(std::filesystem::path path) {
+  std::set<uid_t> owners;
+  for (struct stat about{}; ::stat(path.c_str(), &about) == 0; path = path.parent_path()) {
+    owners.insert(about.st_uid);
+    if (path == path.parent_path()) break;
+  }
+  return owners;
+}
+
+/// The command may be at the same place there, as on a shared file system; else the PATH of a shell that is not interactive decides. Another user may
+/// have put something there (/tmp/unisono): so the file and all folders above it belong to the user, to root, or to those to whom they belong here,
+/// and nobody else can write there. It is a single line without "!", which csh replaces even in quotes.
 std::string remote_script() {
-  const std::string path = shell_quoted(own_path());
-  return fmt::format("if [ -x {} ]; then exec {} __host; else exec unisono __host; fi", path, path);
+  return fmt::format(
+      "p={}; [ -x \"$p\" ] || exec unisono __host; p=$(readlink -f \"$p\" || echo \"$p\"); "
+      "owner() {{ ls -ldn \"$1\" | {{ read -r mode links owner rest; case $mode in ????????wt*) ;; ????????w*) owner=-;; esac; echo \"$owner\"; }}; "
+      "}}; "
+      "trusted=\" {} $(id -u) $(owner /) \"; f=$p; "
+      "while case $trusted in *\" $(owner \"$f\") \"*) ;; *) false;; esac; do "
+      "[ \"$f\" = / ] && exec \"$p\" __host; f=${{f%/*}}; f=${{f:-/}}; done; "
+      "command -v unisono >/dev/null && exec unisono __host; echo \"$p is not run: $f there belongs to another user, or all may write to it\" >&2; "
+      "exit 126",
+      shell_quoted(own_path()), fmt::join(owners_of(own_path()), " "));
 }
 
 }  // namespace
@@ -112,6 +135,8 @@ std::string hint_for(int exit_code, const std::string& message, const std::strin
   if (exit_code == launcher::exit_not_found || says("unisono: not found") || says("unisono: command not found")) {
     return fmt::format("install unisono on {}, at {} or in the PATH that `ssh {} 'echo $PATH'` shows", host, own_path(), host);
   }
+  if (says(" is not run: "))
+    return fmt::format("put unisono on {} where only you or root can write, or into the PATH that `ssh {} 'echo $PATH'` shows", host, host);
   if (says("Permission denied") || says("Too many authentication failures"))
     return fmt::format("`ssh-copy-id {}` puts your key there; `--ssh \"ssh -i KEY\"` names another one", host);
   if (says("Host key verification failed")) return fmt::format("`ssh {}` once by hand shows its key and keeps it", host);

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "recorder/dump.h"
 #include "unisono/error.h"
 
@@ -69,12 +70,13 @@ std::vector<JobFacts> read_jobs(const std::string& path) {
       if (file.path().native().ends_with(recorder::file_ending)) files.push_back(file.path());
     }
   } else {
-    files.push_back(path);
+    const auto named = std::filesystem::canonical(path, error);  // a link that this user has named is followed
+    files.push_back(error ? path : named.native());
   }
   std::vector<RankFacts> ranks;
   for (const std::string& file : files) {
     const auto reader = recorder::RecordReader::open_copy(file);
-    if (!reader) throw InvalidArgument(file + " is no record of a rank, or one of another version of unisono");
+    if (!reader) throw InvalidArgument(base::printable(file) + " is no record of a rank, or one of another version of unisono");
     RankFacts rank{.record = reader->read(), .process = {}};
     launcher::number_by_last_generation(rank.record);
     rank.process.lives = rank.record.state != recorder::RankState::ended;

@@ -91,8 +91,7 @@ Json rank_json(const RankFacts& rank, bool with_calls) {
   return json;
 }
 
-}  // namespace
-
+/// Returns who is waited for, and what to look at.
 std::string delays_text(const JobFacts& job, std::size_t columns) {
   std::string text;
   for (const Delay& delay : delays_of(job.ranks, told_delay_ns)) {
@@ -101,6 +100,8 @@ std::string delays_text(const JobFacts& job, std::size_t columns) {
   }
   return text;
 }
+
+}  // namespace
 
 std::string status_text(const JobFacts& job, std::size_t columns) {
   std::set<std::string> hosts;

@@ -9,8 +9,6 @@
 
 namespace unisono::tools {
 
-/// Returns who is waited for, and what to look at.
-std::string delays_text(const JobFacts& job, std::size_t columns = screen_columns);
 /// Returns what is to be known of a job: who is late, and a line for each rank. Sentences take as many columns; the lines of ranks take more where
 /// there are few.
 std::string status_text(const JobFacts& job, std::size_t columns = screen_columns);

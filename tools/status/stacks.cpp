@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/environment.h"
+#include "base/printable.h"
 #include "launch/program.h"
 #include "status/captured.h"
 #include "status/report.h"
@@ -26,7 +27,7 @@ constexpr std::chrono::seconds patience{20};  // gdb reads the symbols of every 
 std::vector<std::string> lines_in(std::string_view text) {
   std::vector<std::string> lines;
   std::istringstream stream{std::string(text)};
-  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+  for (std::string line; std::getline(stream, line);) lines.push_back(base::printable(line));
   return lines;
 }
 

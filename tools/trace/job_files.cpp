@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/printable.h"
 #include "recorder/trace_file.h"
 #include "trace/job_trace.h"
 #include "unisono/error.h"
@@ -60,7 +61,7 @@ FoundRank found_in(const std::filesystem::path& file, std::unique_ptr<recorder::
   const auto name = parse(file.stem().native());
   // A program may give its ranks other numbers than the launcher.
   if (!name || (name->restarts == 0 && name->rank != about.rank)) return found;
-  about.job = name->job;  // the same on all hosts
+  about.job = base::printable(name->job);  // the same on all hosts
   found.rank.place = name->rank;
   found.rank.restarts = name->restarts;
   found.attempt = name->attempt;

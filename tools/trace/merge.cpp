@@ -4,6 +4,7 @@
 #include <iterator>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "unisono/operation.h"
 
@@ -207,9 +208,15 @@ Merge::Waits Merge::waits_beside(std::size_t rank, const CallOrder& order) const
 void Merge::each_of(std::size_t rank, const std::function<void(const Slice&)>& visit) const {
   const CallOrder order(*trace_.ranks[rank].reader);
   const Waits waits = waits_beside(rank, order);
+  std::uint64_t begin = 0, end = 0;  // of the program's last call that others do not lie in
   trace_.ranks[rank].reader->each([&](const recorder::TracedCall& call) {
     Slice slice = slice_of(rank, call, order);
-    if (slice.row == Slice::Row::program_wait) slice.waited = overlap(waits, slice.begin, slice.end);
+    const bool lies_within = slice.begin >= begin && slice.end <= end;
+    if (slice.row == Slice::Row::program_wait) {
+      if (lies_within) return;  // the call itself tells for whom it waits
+      slice.waited = overlap(waits, slice.begin, slice.end);
+    }
+    if (slice.row != Slice::Row::beside && !lies_within) std::tie(begin, end) = std::pair(slice.begin, slice.end);
     visit(slice);
   });
 }

@@ -95,6 +95,9 @@ class PageWriter {
                 trace_.real_origin / 1'000'000, json_string(latecomers_text(trace_)), json_string(lost_text(trace_, totals_)));
     bool is_first = true;
     for (const std::string& text : clock_texts(trace_)) file_.print("{}{}", std::exchange(is_first, false) ? "" : ",", json_string(text));
+    file_.put("],\"verdict\":[");
+    is_first = true;
+    for (const std::string& text : verdict_of(trace_, totals_)) file_.print("{}{}", std::exchange(is_first, false) ? "" : ",", json_string(text));
     file_.put("]");
   }
 
@@ -117,7 +120,7 @@ class PageWriter {
       steps.erase(last, steps.end());
     }
     std::ranges::sort(steps, {}, &Meeting::last);
-    file_.print(",\n\"step_count\":{},\"steps\":[", totals_.steps);
+    file_.put(",\n\"steps\":[");
     bool is_first = true;
     for (const Meeting& step : steps)
       file_.print("{}{},{},{}", std::exchange(is_first, false) ? "" : ",", step.last, step.last_rank, step.last - step.first);

@@ -50,11 +50,7 @@ function facts() {
   element("title").textContent = document.title = `${data.program || "job"} · ${data.size} rank${data.size === 1 ? "" : "s"}`;
   const calls = ranks.reduce((sum, rank) => sum + rank.calls, 0);
   add(`job ${data.job}, ${new Date(data.began).toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC")}, ${timeText(data.span)}, ${count(calls)} calls`);
-  const slowest = ranks.reduce((most, rank) => rank.caused > most.caused ? rank : most, ranks[0]);
-  if (slowest.caused > 0) {
-    add(`Rank ${slowest.name} is the slowest: the others waited ${timeText(slowest.caused)} for it in sum, and it came last to ${count(slowest.last)} of ` +
-      `${count(data.step_count)} calls of the largest group.`);
-  }
+  for (const text of data.verdict) add(text[0].toUpperCase() + text.slice(1) + ".");
   if (data.missing > 0) add(`The traces of ${data.missing} ranks are missing.`, "faint");
   for (const text of [data.came, data.lost, ...data.clocks].filter(Boolean)) add(text[0].toUpperCase() + text.slice(1) + ".", "faint");
   if (data.left_out > 0) add(`${count(data.left_out)} calls below ${timeText(data.shortest)} are left out of the timeline; the totals have all.`, "faint");

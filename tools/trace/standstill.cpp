@@ -3,7 +3,7 @@
 
 #include "base/host.h"
 #include "base/process.h"
-#include "status/report.h"
+#include "status/jobs.h"
 #include "trace/totals.h"
 
 namespace unisono::tools {
@@ -44,10 +44,8 @@ void name_places(recorder::RankSeen& record, const JobTrace& trace, const Traced
 
 }  // namespace
 
-std::string standstill_text(const JobTrace& trace) {
-  JobFacts job;
-  job.name = trace.name;
-  job.size = trace.size;
+std::vector<launcher::Delay> standstill_of(const JobTrace& trace) {
+  std::vector<RankFacts> ranks;
   std::uint64_t latest = 0;
   const int generation = last_generation(trace);
   for (const TracedRank& traced : trace.ranks) {
@@ -57,15 +55,15 @@ std::string standstill_text(const JobTrace& trace) {
     rank.process = lives ? launcher::process_facts(rank.record.pid, rank.record.life) : ProcessFacts{.lives = true};
     name_places(rank.record, trace, traced);
     latest = std::max(latest, rank.record.now);
-    job.ranks.push_back(std::move(rank));
+    ranks.push_back(std::move(rank));
   }
   if (trace.clocks.size() == 1) {
     // The ranks that a launcher ends together were all there until then; one that ended before them was not.
-    for (RankFacts& rank : job.ranks) {
+    for (RankFacts& rank : ranks) {
       if (rank.record.state == recorder::RankState::ended && rank.record.now + at_once_ns < latest) rank.process.lives = false;
     }
   }
-  return delays_text(job);
+  return launcher::delays_of(ranks, launcher::told_delay_ns);
 }
 
 }  // namespace unisono::tools

@@ -1,34 +1,35 @@
 #include "trace/text_file.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/file_of_own.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {
 
-TextFile::TextFile(std::string path) : path_(std::move(path)), new_path_(path_ + ".new"), file_(new_path_, std::ios::binary | std::ios::trunc) {
+TextFile::TextFile(std::string path) : path_(std::move(path)), new_path_(path_ + ".new"), file_(base::open_to_write(new_path_.c_str(), 0666)) {
   if (!file_) fail();
+  is_made_ = true;
 }
 
 TextFile::~TextFile() {
-  if (is_finished_) return;
-  file_.close();
-  std::remove(new_path_.c_str());
+  if (!is_finished_ && is_made_) std::remove(new_path_.c_str());
 }
 
 void TextFile::flush() {
-  file_.write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+  const bool is_written = base::write_all(file_.get(), buffer_.data(), buffer_.size());
   buffer_.clear();
-  if (!file_) fail();
+  if (!is_written) fail();
 }
 
 void TextFile::finish() {
   flush();
-  file_.close();
-  if (!file_ || std::rename(new_path_.c_str(), path_.c_str()) != 0) fail();
+  if (::close(file_.release()) != 0 || std::rename(new_path_.c_str(), path_.c_str()) != 0) fail();
   is_finished_ = true;
 }
 

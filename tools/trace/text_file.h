@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/file_descriptor.h"
 
 namespace unisono::tools {
 
@@ -38,8 +39,8 @@ class TextFile {
   [[noreturn]] void fail();
 
   std::string path_, new_path_, buffer_;
-  std::ofstream file_;
-  bool is_finished_ = false;
+  base::FileDescriptor file_;
+  bool is_made_ = false, is_finished_ = false;
 };
 
 /// Returns a text as a JSON string, with its quotes. It may stand in a page: it contains no '<'.

@@ -8,13 +8,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "launch/summary.h"
 #include "recorder/trace_file.h"
 #include "text.h"
 
 namespace unisono::tools {
 namespace {
 
-constexpr std::size_t most_rows = 16, name_width = 22;
+constexpr std::size_t most_rows = 16, most_named = 8, name_width = 22;
 
 std::string time_text(std::uint64_t ns) {
   const double seconds = static_cast<double>(ns) / 1e9;
@@ -43,11 +44,23 @@ std::string row_of(std::initializer_list<std::string> cells, std::size_t width) 
 }
 
 std::string slowest_text(const JobTrace& trace, const Totals& totals) {
-  const std::size_t index = totals.slowest();
-  const RankTotals& slowest = totals.ranks[index];
-  if (slowest.caused == 0) return totals.are_partial ? "who has waited for whom is not known" : "no rank waited for another one";
-  return fmt::format("rank {} is the slowest: the others waited {} for it in sum, and it came last to {} of {} calls of the largest group",
-                     trace.ranks[index].name, time_text(slowest.caused), slowest.last, totals.steps);
+  std::uint64_t longest = 0;
+  for (const RankTotals& rank : totals.ranks) longest = std::max(longest, rank.caused);
+  if (longest == 0) return totals.are_partial ? "who has waited for whom is not known" : "no rank waited for another one";
+  const std::vector<std::size_t> slowest = totals.slowest();
+  if (slowest.empty()) return "no rank stands out: all waited for each other alike";
+  std::vector<std::string> names;
+  std::uint64_t caused = 0, last = 0;
+  for (const std::size_t i : slowest) {
+    names.push_back(trace.ranks[i].name);
+    caused += totals.ranks[i].caused;
+    last += totals.ranks[i].last;
+  }
+  const bool is_one = names.size() == 1;
+  if (names.size() > most_named) names.resize(most_named);
+  return fmt::format("rank{} {}{} {} the slowest: the others waited {} for {} in sum, and {} came last to {} of {} calls of the largest group",
+                     is_one ? "" : "s", fmt::join(names, ", "), names.size() < slowest.size() ? ", …" : "", is_one ? "is" : "are", time_text(caused),
+                     is_one ? "it" : "them", is_one ? "it" : "they", last, totals.steps);
 }
 
 std::string table_of_ranks(const JobTrace& trace, const Totals& totals) {
@@ -70,9 +83,31 @@ std::string table_of_ranks(const JobTrace& trace, const Totals& totals) {
   return text;
 }
 
+/// The moments of a rank that have been counted: calls of its program may lie in each other, as the two of a send_recv do.
+class Counted {
+ public:
+  /// Returns how much of it was not counted before. The beginnings ascend.
+  std::uint64_t add(std::uint64_t begin, std::uint64_t end) {
+    const std::uint64_t from = std::max(begin, until_);
+    until_ = std::max(until_, end);
+    return end - std::min(from, end);
+  }
+
+ private:
+  std::uint64_t until_ = 0;
+};
+
 }  // namespace
 
-std::size_t Totals::slowest() const { return static_cast<std::size_t>(std::ranges::max_element(ranks, {}, &RankTotals::caused) - ranks.begin()); }
+std::vector<std::size_t> Totals::slowest() const {
+  std::vector<double> waits;
+  std::uint64_t least = UINT64_MAX;
+  for (const RankTotals& rank : ranks) {
+    waits.push_back(rank.span == 0 ? 0 : static_cast<double>(rank.waiting) / static_cast<double>(rank.span));
+    least = std::min(least, rank.calls);
+  }
+  return launcher::slowest_of(waits, least);
+}
 
 Totals totals_of(const JobTrace& trace, const Merge& merge) {
   Totals totals;
@@ -83,12 +118,13 @@ Totals totals_of(const JobTrace& trace, const Merge& merge) {
     return rank == nullptr ? nullptr : &totals.ranks[static_cast<std::size_t>(rank - trace.ranks.data())];
   };
   for (std::size_t i = 0; i < trace.ranks.size(); ++i) totals.ranks[i].span = trace.ranks[i].to - trace.ranks[i].from;
+  std::vector<Counted> in_calls(totals.ranks.size()), waiting(totals.ranks.size());
   merge.each([&](const Slice& slice) {
     RankTotals& own = totals.ranks[slice.rank];
     const std::uint64_t time = slice.end - slice.begin;
     if (slice.row != Slice::Row::beside) {
-      own.in_calls += time;
-      own.waiting += slice.waited;
+      own.in_calls += in_calls[slice.rank].add(slice.begin, slice.end);
+      own.waiting += waiting[slice.rank].add(slice.begin, slice.begin + slice.waited);
     }
     if (slice.row == Slice::Row::program_wait) return;
     if (RankTotals* const late = of_rank(slice.waited_for)) late->caused += slice.waited;
@@ -128,7 +164,6 @@ std::string lost_text(const JobTrace& trace, const Totals& totals) {
 }
 
 std::string latecomers_text(const JobTrace& trace) {
-  constexpr std::size_t most_named = 8;
   std::vector<std::string> names;
   for (const TracedRank& rank : trace.ranks) {
     if (rank.restarts > 0) names.push_back(rank.name);
@@ -141,6 +176,16 @@ std::string latecomers_text(const JobTrace& trace) {
   return fmt::format("{} {}{}", came, fmt::join(names, ", "), more);
 }
 
+std::vector<std::string> verdict_of(const JobTrace& trace, const Totals& totals) {
+  std::vector<std::string> sentences;
+  for (const launcher::Delay& delay : standstill_of(trace)) {
+    sentences.push_back(delay.text);
+    if (!delay.advice.empty()) sentences.push_back("→ " + delay.advice);
+  }
+  if (sentences.empty()) sentences.push_back(slowest_text(trace, totals));
+  return sentences;
+}
+
 std::string trace_text(const JobTrace& trace, const Totals& totals) {
   std::string text = fmt::format("job {}: {}\n", trace.name, trace.program);
   const auto add = [&](const std::string& sentence) { text.append("  ").append(wrap(sentence, 4, 2)).append("\n"); };
@@ -149,8 +194,7 @@ std::string trace_text(const JobTrace& trace, const Totals& totals) {
   if (const std::string latecomers = latecomers_text(trace); !latecomers.empty()) add(latecomers);
   if (const std::string lost = lost_text(trace, totals); !lost.empty()) add(lost);
   for (const std::string& clock : clock_texts(trace)) add(clock);
-  if (const std::string standstill = standstill_text(trace); !standstill.empty()) text += standstill;
-  else add(slowest_text(trace, totals));
+  for (const std::string& sentence : verdict_of(trace, totals)) add(sentence);
   text.append("\n").append(table_of_ranks(trace, totals)).append("\n");
   text.append("  ").append(pad_right("operation", name_width)).append(row_of({"", "calls", "bytes", "time", "waiting"}, 12).substr(6));
   for (const auto& [name, operation] : totals.operations) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/standstill.h"
 #include "trace/merge.h"
 
 namespace unisono::tools {
@@ -13,8 +14,8 @@ namespace unisono::tools {
 struct RankTotals {
   std::uint64_t calls = 0, bytes = 0;
   std::uint64_t span = 0;      ///< from its first moment to its last one
-  std::uint64_t in_calls = 0;  ///< of the thread that called `initialize`; the rest of the span it has computed
-  std::uint64_t waiting = 0;   ///< of that, until the others had come; the rest the data moved
+  std::uint64_t in_calls = 0;  ///< in which the thread that called `initialize` was in any; the rest of the span it has computed
+  std::uint64_t waiting = 0;   ///< of that, in which it waited until the others had come; the rest the data moved
   std::uint64_t caused = 0;    ///< that other ranks have waited for it, in sum
   std::uint64_t last = 0;      ///< collectives of the largest group to which it came last
 
@@ -33,8 +34,8 @@ struct Totals {
   std::uint64_t steps = 0;   ///< collectives of the largest group of each generation
   bool are_partial = false;  ///< not all that the ranks have waited for each other is known
 
-  /// The rank for which the others have waited longest.
-  std::size_t slowest() const;
+  /// The ranks for which the others have waited, by their indices; none where all have waited alike, but for noise.
+  std::vector<std::size_t> slowest() const;
 };
 
 Totals totals_of(const JobTrace& trace, const Merge& merge);
@@ -42,7 +43,9 @@ Totals totals_of(const JobTrace& trace, const Merge& merge);
 /// Returns what is to be known of a trace, for people.
 std::string trace_text(const JobTrace& trace, const Totals& totals);
 /// Returns who is waited for in a job that stands still, or stood still when it ended; empty: it did not.
-std::string standstill_text(const JobTrace& trace);
+std::vector<launcher::Delay> standstill_of(const JobTrace& trace);
+/// Returns in sentences what keeps the job back: who is waited for where it stands still, or else who was waited for most.
+std::vector<std::string> verdict_of(const JobTrace& trace, const Totals& totals);
 /// Returns a sentence on each host's clock but the first one's.
 std::vector<std::string> clock_texts(const JobTrace& trace);
 /// Returns a sentence on the calls that there was no room for; empty: there are none.

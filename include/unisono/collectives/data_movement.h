@@ -49,7 +49,7 @@ template <Buffer B>
 /// must not overlap `out` in any other way.
 ///
 /// ```cpp
-/// std::vector<float> mine(n), all(size() * n);
+/// std::vector<float> mine(n), all(world_size() * n);
 /// all_gather(mine, all);                             // all[r * n + i] = mine[i] of rank r
 /// ```
 template <InBuffer In, Buffer B>
@@ -103,7 +103,7 @@ template <InBuffer In, Buffer B>
 /// of several ranks; MPI_IN_PLACE has no counterpart here.
 ///
 /// ```cpp
-/// std::vector<int> to_each(size()), from_each(size());
+/// std::vector<int> to_each(world_size()), from_each(world_size());
 /// all_to_all(to_each, from_each);                    // from_each[r] = to_each[rank()] of rank r
 /// ```
 template <InBuffer In, Buffer B>

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unisono/collectives/data_movement.h"
+#include "unisono/detail/floating_point.h"
 #include "unisono/detail/reduction_refusals.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/standard.h"
@@ -31,6 +32,7 @@ namespace detail {
 /// double, so that no sum overflows.
 template <class T>
 double exact_mean(const std::vector<T>& values) {
+  const FixedFloatingPoint fixed;
   using Sum = std::conditional_t<std::is_integral_v<T>, __int128_t, long double>;
   Sum sum = 0;
   for (const T& x : values) sum += static_cast<Sum>(x);
@@ -115,7 +117,7 @@ template <Buffer B>
 /// must not overlap `in` in any other way.
 ///
 /// ```cpp
-/// std::vector<double> all(size() * n), mine(n);
+/// std::vector<double> all(world_size() * n), mine(n);
 /// reduce_scatter(all, mine);                         // mine = block rank() of the sum
 /// ```
 template <InBuffer In, Buffer B>

@@ -10,6 +10,7 @@
 #include "unisono/detail/byte_parts.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
+#include "unisono/message_info.h"
 #include "unisono/process_group.h"
 
 // Bytes whose number only their owner knows. The sizes are exchanged first, exactly, and then the
@@ -47,9 +48,10 @@ UNISONO_API std::vector<std::byte> scatter_bytes(std::span<const std::vector<std
 UNISONO_API void send_bytes(std::span<const std::byte> bytes, Rank dst, std::string_view label, const ProcessGroup& group,
                             const CallOptions& options);
 
-/// Receives bytes and returns them with the sender's rank. Without a source any rank may send.
-/// Bytes that `accept` refuses are received and dropped.
-UNISONO_API std::pair<std::vector<std::byte>, int> recv_bytes(std::optional<Rank> src, std::string_view label, const ProcessGroup& group,
-                                                              const CallOptions& options, const AcceptSizes& accept = {});
+/// Receives bytes and returns them with the message that announced them: who has sent them, with
+/// which tag. Without a source any rank may send. Bytes that `accept` refuses are received and
+/// dropped.
+UNISONO_API std::pair<std::vector<std::byte>, MessageInfo> recv_bytes(std::optional<Rank> src, std::string_view label, const ProcessGroup& group,
+                                                                      const CallOptions& options, const AcceptSizes& accept = {});
 
 }  // namespace unisono::detail

@@ -43,6 +43,25 @@ template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+// Data and counts of one type are told apart by their order alone.
+template <InBuffer In, class C, class B, class... Rest>
+requires detail::data_as_counts<C, In>
+void scatter_v(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
+template <InBuffer In, class C, class B, class... Rest>
+requires detail::data_as_counts<C, In>
+void scatter_v_async(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
+template <InBuffer In, class C, class B, class... Rest>
+requires detail::data_as_counts<C, In>
+void reduce_scatter_v(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
+template <InBuffer In, class C, class B, class... Rest>
+requires detail::data_as_counts<C, In>
+void reduce_scatter_v_async(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
+template <InBuffer In, class C, class B, class... Rest>
+requires detail::data_as_counts<C, In>
+void all_to_all_v(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
+template <InBuffer In, class C, class B, class... Rest>
+requires detail::data_as_counts<C, In>
+void all_to_all_v_async(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
 template <InBuffer In, Buffer B>
 requires(!detail::Growable<std::remove_cvref_t<B>>) void all_gather_v(const In&, B&&) { detail::refuse_as_growable<B>(); }
 template <InBuffer In, Buffer B>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "unisono/detail/byte_parts.h"
+#include "unisono/detail/object_seal.h"
 #include "unisono/detail/object_type.h"
 #include "unisono/export.h"
 #include "unisono/process_group.h"
@@ -45,9 +46,10 @@ Parcel parcel_at(Rank root, const ProcessGroup& group, F&& make) {
   return own == root.value() ? std::forward<F>(make)() : Parcel{};
 }
 
-/// The part of one rank: the number of its bytes and, where they travel in two parts, the length of the first part.
+/// The part of one rank: the number of its bytes, where they travel in two parts the length of the first part, and the codes of both.
 struct ObjectSize {
   std::size_t bytes = 0, head = 0;
+  ObjectCodes codes = {};
 };
 
 /// The type of what the Python package sends, which ranks compare. Its messages begin as objects of C++ do, with the
@@ -55,9 +57,9 @@ struct ObjectSize {
 inline constexpr std::string_view python_object = "an object of Python (pickled, format 1)";
 
 /// Makes the first step of each of the following calls, for bindings that move the bytes by operations
-/// of their own under the same label. Throws on all ranks alike, or returns what every rank brings.
-/// Subtracts the time that it takes from the timeout of `options`.
-UNISONO_API std::vector<ObjectSize> compare_objects(std::string_view label, const ObjectType& type, std::optional<Rank> root, ObjectSize own,
+/// of their own under the same label, and check it against the codes. Throws on all ranks alike, or
+/// returns what every rank brings. Subtracts the time that it takes from the timeout of `options`.
+UNISONO_API std::vector<ObjectSize> compare_objects(std::string_view label, const ObjectType& type, std::optional<Rank> root, const ObjectSize& own,
                                                     const std::exception_ptr& error, const ProcessGroup& group, CallOptions& options);
 
 /// Returns the bytes of all ranks on every rank.
@@ -74,11 +76,11 @@ UNISONO_API std::vector<std::byte> broadcast_parcel(std::string_view label, cons
 
 /// Returns part r of rank `src` on rank r. `error` is the exception that kept that rank from making
 /// the parts.
-UNISONO_API std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType& type, const std::vector<std::vector<std::byte>>& parts,
+UNISONO_API std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType& type, std::vector<std::vector<std::byte>> parts,
                                                    const std::exception_ptr& error, Rank src, const ProcessGroup& group, const CallOptions& options);
 
 /// Sends the bytes of an object to rank `dst`.
-UNISONO_API void send_parcel(const std::vector<std::byte>& bytes, Rank dst, const ProcessGroup& group, const CallOptions& options);
+UNISONO_API void send_parcel(std::vector<std::byte> bytes, Rank dst, const ProcessGroup& group, const CallOptions& options);
 
 /// Receives the bytes of an object and returns them with the sender's rank. Without a source any
 /// rank may send.

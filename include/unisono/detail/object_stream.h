@@ -15,7 +15,8 @@ namespace unisono {
 
 /// The limits of an object that travels.
 struct ObjectLimits {
-  /// Bytes of a rank's object, or of the whole list if a list travels; 4 GiB - 1 at most.
+  /// Bytes of a rank's object, or of the whole list if a list travels. It may be as large as
+  /// memory allows.
   std::size_t bytes = std::size_t{1} << 30;
   /// Levels of containers within each other; 1024 at most.
   std::size_t depth = 128;
@@ -122,6 +123,7 @@ class UNISONO_API ObjectReader {
   std::uint8_t format();
   std::span<const std::byte> take(std::size_t n);
   std::uint64_t length(int width);
+  std::size_t wide_length(std::uint8_t expected, std::string_view asked);
   Piece ext();
   std::size_t container(std::size_t n, std::size_t values_each);
   [[noreturn]] void another(std::string_view asked, std::uint8_t found) const;

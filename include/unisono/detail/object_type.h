@@ -76,13 +76,13 @@ UNISONO_API void check_fingerprint(const ObjectType& type, std::uint64_t found);
 /// Returns the name and fingerprint of O, which are made once.
 template <object O>
 const ObjectType& object_type() {
-  static const ObjectType type = [] {
+  static const ObjectType& type = *new const ObjectType([] {
     TypeName name;
     name.add<O>();
     std::string text = name.take();
     const std::uint64_t fingerprint = fingerprint_of(text);
     return ObjectType{std::move(text), fingerprint};
-  }();
+  }());
   return type;
 }
 

@@ -70,6 +70,10 @@ requires(detail::operation_for<Op, B>&& detail::misplaced_group<G>) void all_red
   detail::refuse_as_group<G>();
 }
 template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::misplaced_root<Op>) void reduce(X&&, Op&&, Rest&&...) { detail::refuse_as_root<Op>(); }
+template <class X, class Op, class... Rest>
+requires(detail::in_or_value<X>&& detail::misplaced_root<Op>) void reduce_async(X&&, Op&&, Rest&&...) { detail::refuse_as_root<Op>(); }
+template <class X, class Op, class... Rest>
 requires(detail::in_or_value<X>&& detail::no_operation<Op>) void reduce(X&&, Rank, Op&&, Rest&&...) { detail::refuse_as_operation<Op>(); }
 template <class X, class Op, class G, class... Rest>
 requires(detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>) void reduce(X&&, Rank, Op&&, G&&, Rest&&...) {

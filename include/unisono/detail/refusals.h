@@ -4,6 +4,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "unisono/counts.h"
 #include "unisono/detail/object_concept.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
@@ -67,6 +68,41 @@ concept misplaced_group = optional_group<X> || std::same_as<std::remove_cvref_t<
 /// A number or another group stands where a message has its group. MPI has the tag there.
 template <class X>
 concept no_group = number<X> || misplaced_group<X>;
+
+/// A group or an operation stands where the root is meant.
+template <class X>
+concept misplaced_root = optional_group<X> || std::same_as<std::remove_cvref_t<X>, ProcessGroup> || std::same_as<std::remove_cvref_t<X>, ReduceOp>;
+
+/// Says why an argument is no root.
+template <class X>
+constexpr void refuse_as_root() {
+  static_assert(std::same_as<std::remove_cvref_t<X>, ReduceOp>,
+                "unisono: a group stands where the root is meant: the root comes before the group: broadcast(x, 0, group)");
+  static_assert(!std::same_as<std::remove_cvref_t<X>, ReduceOp>,
+                "unisono: an operation stands where the rank of the result is meant, which comes before it: reduce(x, 0, ReduceOp::sum)");
+}
+
+/// Objects stand where a buffer for the result of an object collective is meant.
+template <class X, class Y>
+concept objects_as_output = object_value<X> && object_value<Y> && !InBuffer<X>;
+
+/// Says that objects are returned.
+template <class X>
+constexpr void refuse_output() {
+  static_assert(has_view<X>, "unisono: objects are returned and not written to an output: const auto all = all_gather(x)");
+}
+
+/// Data stands where the counts are meant, or counts that the compiler cannot tell from data.
+template <class C, class In>
+concept data_as_counts = has_view<C> && !std::same_as<std::remove_cvref_t<C>, Counts> && std::same_as<element_type_t<C>, element_type_t<In>>;
+
+/// Says where the counts of a call stand.
+template <class C>
+constexpr void refuse_as_counts() {
+  static_assert(!has_view<C>,
+                "unisono: elements of the input's type stand where the counts are meant, which come between input and output: "
+                "scatter_v(in, counts, out); if they are the counts, say so: Counts(counts)");
+}
 
 /// Says why an argument is no group.
 template <class X>

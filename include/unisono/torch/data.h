@@ -43,6 +43,9 @@ struct AutoDataOptions {
   /// The way in which DataLoaderOptions::batch_size, that of all ranks together, becomes each
   /// rank's.
   BatchSplit split = BatchSplit::floor;
+  /// Whether each sample is of exactly one rank, for an evaluation: none is repeated, and the last
+  /// ranks may have fewer samples and batches, or none. Calls of all ranks then come after the loop.
+  bool exact = false;
   /// The group whose ranks share the data set; the world unless it is set.
   std::optional<ProcessGroup> group = {};
 };
@@ -94,7 +97,7 @@ namespace detail {
 
 /// Shares out a foreign sampler: rank 0 of the group draws and tells the others. Collective at the
 /// begin of every epoch.
-UNISONO_API RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, const ProcessGroup& group);
+UNISONO_API RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, const ProcessGroup& group, bool exact);
 
 /// Returns what a LibTorch sampler yields in an epoch.
 template <class S>
@@ -165,7 +168,7 @@ class DataLoader : public torch::data::StatelessDataLoader<Dataset, RankSampler>
 ///
 /// `batch_size` is that of all ranks together and `workers` those of all processes of the host.
 /// Transforms (dataset.map(…)) and drop_last stay as they are. All ranks get equally many samples:
-/// some are repeated if they cannot be shared out evenly.
+/// some are repeated if they cannot be shared out evenly, unless AutoDataOptions::exact is set.
 ///
 /// @throws InvalidArgument for a data set that does not know its size
 template <class Dataset>
@@ -187,7 +190,8 @@ requires(!Dataset::is_stateful && detail::takes_indices<Dataset>) std::unique_pt
 /// A RankSampler, a DistributedSampler and torch's distributed samplers are used as they are. Rank
 /// 0 draws from any other sampler of indices, and what it yields is shared out among the ranks.
 ///
-/// @throws InvalidArgument for `shuffle`, since the sampler says the order
+/// @throws InvalidArgument for `shuffle`, since the sampler says the order, and for `exact` with a
+///   sampler that is used as it is
 template <class Dataset, class Sampler>
 requires(!Dataset::is_stateful && detail::takes_indices<Dataset> &&
          (std::same_as<Sampler, DistributedSampler> || std::derived_from<Sampler, torch::data::samplers::Sampler<>>))
@@ -195,6 +199,11 @@ requires(!Dataset::is_stateful && detail::takes_indices<Dataset> &&
                                                          const AutoDataOptions& how = {}) {
   LoaderRequest request{.shuffle = how.shuffle.value_or(false), .dataset_size = dataset.size(), .sampling = LoaderRequest::Sampling::distributed};
   std::optional<RankSampler> ours;
+  if (how.exact && (std::same_as<Sampler, DistributedSampler> || std::same_as<Sampler, RankSampler> ||
+                    std::derived_from<Sampler, torch::data::samplers::DistributedSampler<>>)) {
+    throw InvalidArgument("exact was asked for, and a sampler given that is of one rank already",
+                          {.operation = "auto_dataloader", .hint = "make a DistributedSampler with .exact = true"});
+  }
   if constexpr (std::same_as<Sampler, DistributedSampler>) {
     request.given_rank = sampler.rank(), request.given_replicas = sampler.num_replicas();
     ours.emplace(std::move(sampler));
@@ -210,8 +219,8 @@ requires(!Dataset::is_stateful && detail::takes_indices<Dataset> &&
     });
   } else {
     request.sampling = LoaderRequest::Sampling::other;
-    ours.emplace(
-        detail::shared_out([shared = std::make_shared<Sampler>(std::move(sampler))] { return detail::drawn_from(*shared); }, detail::group_of(how)));
+    ours.emplace(detail::shared_out([shared = std::make_shared<Sampler>(std::move(sampler))] { return detail::drawn_from(*shared); },
+                                    detail::group_of(how), how.exact));
   }
   LoaderPlan plan = detail::plan_torch_loader(request, options, how);
   options = detail::options_of(plan, options);

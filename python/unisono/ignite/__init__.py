@@ -5,6 +5,10 @@
     with idist.Parallel(backend="gloo", nproc_per_node=4) as parallel:
         parallel.run(training, config)
 
+Modules that import the original themselves, pytorch-ignite's own among them, get this one after
+
+    unisono.ignite.install()
+
 Needs PyTorch and unisono-torch, not pytorch-ignite. docs/coming-from-ignite.md lists what differs from the original.
 """
 
@@ -12,3 +16,4 @@ from .auto import *
 from .comp_models import native, xla
 from .launcher import Parallel
 from .utils import *
+from ._install import install

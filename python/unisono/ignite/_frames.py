@@ -12,6 +12,8 @@ from pathlib import Path
 
 import torch
 
+from .. import _pickles
+
 FRAME = 256
 HEADER = 16
 INLINE = FRAME - HEADER
@@ -45,6 +47,7 @@ def encode(value):
         return STR, value.encode("utf-8", "surrogatepass")
     if isinstance(value, Path):
         return PATH, os.fsencode(value)
+    _pickles.check("unisono.ignite")
     return OBJECT, pickle.dumps(value, protocol=5)
 
 
@@ -75,7 +78,7 @@ def decode(kind, payload):
         name, shape = json.loads(payload)
         return _dtype(name), shape
     if kind == OBJECT:
-        return pickle.loads(payload)
+        return _pickles.loads("unisono.ignite", payload)
     if kind == ERROR:
         raise ValueError(payload.decode())
     raise RuntimeError(f"a value of unknown kind {kind} arrived: the ranks run different versions")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
@@ -32,7 +33,9 @@ def from_environment(environ=os.environ):
     """
     if "SLURM_JOB_ID" in environ:
         found = slurm_variables(environ)
-        return Meeting(found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"], None, found["MASTER_ADDR"], found["MASTER_PORT"])
+        # Tasks of one node need no address that others reach.
+        host = "127.0.0.1" if environ["SLURM_JOB_NUM_NODES"] == "1" and not environ.get("MASTER_ADDR") else found["MASTER_ADDR"]
+        return Meeting(found["RANK"], found["WORLD_SIZE"], found["LOCAL_RANK"], None, host, found["MASTER_PORT"])
     given = [name for name in VARIABLES if environ.get(name)]
     if not given:
         return Meeting(0, 1, 0)
@@ -83,9 +86,26 @@ def split_address(url):
 
 
 def remove_stale_file(init_method):
-    """Removes what an earlier job has left in the file of a file:// init_method. Called before the first rank starts."""
+    """Removes what an earlier job has left in the file of a file:// init_method. Called before the first rank starts.
+
+    Raises ValueError where the file is no store: it is somebody's data, and stays.
+    """
     path = re.sub(r"^file://", "", init_method).split("?")[0]
     try:
-        os.remove(path)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        pass
+        return
+    except OSError as error:
+        raise ValueError(f"the ranks cannot meet in {path}: {error.strerror}") from None
+    try:
+        is_store = stat.S_ISREG(os.fstat(descriptor).st_mode) and _is_store(os.read(descriptor, 16))
+    finally:
+        os.close(descriptor)
+    if not is_store:
+        raise ValueError(f"the ranks cannot meet in {path}: the file is none that an earlier job has left. Name a file that does not exist")
+    os.remove(path)
+
+
+def _is_store(begin):
+    """Whether a file begins as that of a FileStore: empty, ours, or PyTorch's, which counts its users first."""
+    return not begin or begin.startswith((b"UNISLOG", b"\x09\0\0\0refcount/"))

@@ -4,6 +4,8 @@ import itertools
 import re
 import warnings
 
+from .._slurm import warn_of_batch_script
+
 NEEDED = ("SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES")
 TORCHS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 FIRST_PORT = 15000
@@ -30,6 +32,7 @@ def slurm_variables(environ):
             f"missing: {[name for name in TORCHS if name not in given]}",
             stacklevel=2,
         )
+    warn_of_batch_script(environ)
     nodes = environ["SLURM_JOB_NODELIST"]
     hosts = expand_hostlist(nodes)
     if not hosts:

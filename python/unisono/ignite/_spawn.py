@@ -13,6 +13,8 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
+from .. import _new_process
+from .._job_store import tcp_store
 from . import _meeting
 
 GRACE = 15  # seconds that the others have after the first failure before they are ended
@@ -180,7 +182,7 @@ def _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_por
     port = master_port or os.environ.get("MASTER_PORT")
     if nnodes == 1 and port is None:
         # The processes meet here: a port that is free, whatever other jobs there are.
-        store = dist.TCPStore(host or DEFAULT_ADDRESS, 0, None, True, timedelta(minutes=5), wait_for_workers=False)
+        store = tcp_store(host or DEFAULT_ADDRESS, 0, True, timedelta(minutes=5))
         return replace(start, host=host or DEFAULT_ADDRESS, port=store.port, store_is_served=True), store
     return replace(start, host=host or DEFAULT_ADDRESS, port=int(port or DEFAULT_PORT)), None
 
@@ -202,6 +204,9 @@ def spawn(
     **options,
 ):
     """utils.spawn for torch.distributed's backends."""
+    from .comp_models.native import check_options
+
+    check_options("spawn", options)
     if "mpi" in backend:
         raise ValueError('Processes that spawn starts are no MPI world: each would be rank 0 of one. Start the program with mpirun and initialize("mpi").')
     for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
@@ -209,6 +214,8 @@ def spawn(
             raise ValueError(f"Argument {name} should positive, but given {value}")
     if not 0 <= node_rank < nnodes:
         raise ValueError(f"Argument node_rank should be between 0 and {nnodes - 1}, but given {node_rank}")
+    if start_method != "fork":
+        _new_process.check("spawn", fn, args, kwargs_dict)
     world_size, first = nnodes * nproc_per_node, node_rank * nproc_per_node
     meeting, store = _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_port, init_method)
     job = _Job(backend, fn, tuple(args), dict(kwargs_dict or {}), meeting, nproc_per_node, options)

@@ -1,11 +1,14 @@
 """Data loaders, models, optimizers and samplers for however many processes there are."""
 
+import inspect
 import warnings
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 from torch.utils.data.sampler import Sampler
+
+import unisono.torch
 
 from . import utils as idist
 from ._logging import rank_logger
@@ -82,20 +85,33 @@ def auto_dataloader(dataset, *, batch_split="floor", **kwargs):
     return DataLoader(dataset, **kwargs)
 
 
+def _check_wrapping(kwargs):
+    # Also where nothing is wrapped: a program that is tried with one process is told what it would be told with many.
+    wrappers = (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)
+    for name in kwargs:
+        if not any(name in inspect.signature(wrapper).parameters for wrapper in wrappers):
+            raise TypeError(f"auto_model() got an unexpected keyword argument '{name}'")
+
+
 def auto_model(model, sync_bn=False, **kwargs):
     """The model on this process's device, wrapped in DistributedDataParallel where there are several processes. kwargs: of DistributedDataParallel.
 
-    sync_bn: batch norms become SyncBatchNorm (several processes; PyTorch has it for GPUs only). One process with several GPUs gets DataParallel.
-    Raises ValueError for device_ids where there are GPUs: they are this process's.
+    sync_bn: batch norms become torch.nn.SyncBatchNorm on GPUs, and unisono.torch.SyncBatchNorm on the cpu; with one process, too. One process with several
+    GPUs gets DataParallel. Raises ValueError for device_ids where there are GPUs: they are this process's. TypeError for an argument of neither wrapper.
     """
+    _check_wrapping(kwargs)
     logger = rank_logger(f"{__name__}.auto_model", idist.get_rank())
     device = idist.device()
-    if not all(p.device == device for p in model.parameters()):
+    elsewhere = [p.device for p in model.parameters() if p.device != device]
+    if elsewhere:
+        if elsewhere[0].type != "cpu" and (elsewhere[0].type != device.type or device.index is not None):
+            logger.warning(f"The model is moved from {elsewhere[0]} to {device}, the device of this process")
         model.to(device)
+    if sync_bn:
+        logger.info("Convert batch norm to sync batch norm")
+        kind = torch.nn.SyncBatchNorm if device.type == "cuda" else unisono.torch.SyncBatchNorm
+        model = kind.convert_sync_batchnorm(model)
     if idist.get_world_size() > 1:
-        if sync_bn:
-            logger.info("Convert batch norm to sync batch norm")
-            model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
         if device.type == "cuda":
             if "device_ids" in kwargs:
                 raise ValueError(f"Argument kwargs should not contain 'device_ids', but got {kwargs}")
@@ -110,7 +126,9 @@ def auto_model(model, sync_bn=False, **kwargs):
 
 
 def auto_optim(optimizer, **kwargs):
-    """The optimizer itself: DistributedDataParallel reduces the gradients. kwargs have no effect, as in the original without Horovod."""
+    """The optimizer itself: DistributedDataParallel reduces the gradients. Raises TypeError for kwargs, which the original gives to Horovod's optimizer."""
+    for name in kwargs:
+        raise TypeError(f"auto_optim() got an unexpected keyword argument '{name}': Horovod's are those of unisono.horovod.torch.DistributedOptimizer")
     return optimizer
 
 

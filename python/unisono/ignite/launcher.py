@@ -15,8 +15,11 @@ class Parallel:
             parallel.run(training, config, learning_rate=0.1)
 
     Without a backend: in this process. With one: in the job that a launcher (or init_method) names, which the scope joins and leaves. With nproc_per_node,
-    too: in processes that run starts; for several nodes with nnodes, node_rank, and master_addr with master_port or init_method. spawn_kwargs: of spawn
-    (start_method, timeout, …). An exception that leaves the scope is told to the other ranks, which do not wait.
+    too: in processes that run starts; for several nodes with nnodes, node_rank, and master_addr with master_port or init_method. spawn_kwargs: of spawn, of
+    which timeout, pg_options and others of init_process_group hold in the job of a launcher, too; start_method, join and daemon then have no effect, with a
+    warning. An exception that leaves the scope is told to the other ranks, which do not wait.
+
+    Raises TypeError for another argument; ValueError for one without the backend, or the processes, that it is for.
     """
 
     def __init__(
@@ -32,9 +35,14 @@ class Parallel:
     ):
         self.backend, self.init_method = backend, init_method
         self._spawn_params, self._logger, self._joined = None, None, False
+        from .comp_models.native import check_options
+
         given = {"nproc_per_node": nproc_per_node, "nnodes": nnodes, "node_rank": node_rank, "master_addr": master_addr, "master_port": master_port}
+        of_processes = {name: value for name, value in spawn_kwargs.items() if name in ("start_method", "join", "daemon")}
+        self._options = {name: value for name, value in spawn_kwargs.items() if name not in of_processes}
+        check_options("Parallel", self._options)
         if backend is None:
-            for name, value in given.items():
+            for name, value in (given | spawn_kwargs).items():
                 if value is not None:
                     raise ValueError(f"If backend is None, argument '{name}' should be also None, but given {value}")
         else:
@@ -45,7 +53,7 @@ class Parallel:
         if backend is not None and nproc_per_node is not None:
             self._spawn_params = self._checked(**given, init_method=init_method) | spawn_kwargs
         else:
-            for name, value in given.items():
+            for name, value in (given | of_processes).items():
                 if value is not None:
                     warnings.warn(f"Parallel: {name}={value} has no effect without nproc_per_node, which starts the processes", stacklevel=2)
         if self._spawn_params is not None:
@@ -88,7 +96,7 @@ class Parallel:
 
     def __enter__(self):
         if self.backend is not None and self._spawn_params is None:
-            idist.initialize(self.backend, init_method=self.init_method)
+            idist.initialize(self.backend, init_method=self.init_method, **self._options)
             self._joined = True
             self._logger = rank_logger(f"{__name__}.Parallel", idist.get_rank())
             self._logger.info(f"Initialized processing group with backend: '{self.backend}'")

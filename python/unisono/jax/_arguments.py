@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +16,7 @@ from ._call import Call, call_p
 DTYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128".split()
 )
-_LIBRARIES = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (_core.__file__, __file__, jax.__file__))
+_core._leave_out(os.path.dirname(os.path.abspath(jax.__file__)) + os.sep, is_ours=True)
 _BITWISE = {ReduceOp.band, ReduceOp.bor, ReduceOp.bxor}
 
 
@@ -75,14 +74,6 @@ def _milliseconds(timeout, operation):
     return max(1, round(seconds * 1000))
 
 
-def _line_of_program():
-    """The line that has called us, or the compiled function that calls us: "/home/me/train.py:12"."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
-
-
 def call(operation, group, timeout, tag, **more):
     """The call that the line of the program that called us makes."""
     if _core._is_rank_thread():
@@ -92,7 +83,7 @@ def call(operation, group, timeout, tag, **more):
     if not isinstance(tag, int):
         refuse(operation, f"the tag is {tag!r}, and it is an integer")
     ranks = (group or _core.world()).size()
-    return Call(operation, ranks, group, timeout=_milliseconds(timeout, operation), tag=tag, where=_line_of_program(), **more)
+    return Call(operation, ranks, group, timeout=_milliseconds(timeout, operation), tag=tag, where=_core._line_of_program(), **more)
 
 
 def bind(x, call):

@@ -5,13 +5,15 @@
     dist.init_dist("pytorch")              # started by `unisono run`, torchrun, mpirun or srun; needs no GPU
     dist.all_reduce(loss, op="mean")       # in place; alone every call returns what a job of one process would
 
+Modules that import parts of the original find them in `unisono.mmengine.dist`, `unisono.mmengine.dist.utils` and `unisono.mmengine.utils`.
+
 It runs on torch.distributed, so that DistributedDataParallel and whatever else uses the default group goes on working. docs/coming-from-mmengine.md lists
 what differs from the original.
 """
 
+from torch.distributed import ReduceOp
+
 from ._collectives import all_gather, all_reduce, all_reduce_dict, all_reduce_params, broadcast, gather
-from ._devices import cast_data_device, get_comm_device, get_data_device
-from ._launch import infer_launcher, init_dist
 from ._objects import (
     all_gather_object,
     broadcast_object_list,
@@ -21,21 +23,7 @@ from ._objects import (
     gather_object,
     sync_random_seed,
 )
-from ._ranks import (
-    barrier,
-    get_backend,
-    get_default_group,
-    get_dist_info,
-    get_local_group,
-    get_local_rank,
-    get_local_size,
-    get_rank,
-    get_world_size,
-    init_local_group,
-    is_distributed,
-    is_main_process,
-    master_only,
-)
+from .utils import *
 
 __all__ = [
     "all_gather",

@@ -8,33 +8,60 @@ import itertools
 
 import torch
 from torch import distributed
+from torch.distributed import ReduceOp
 
 from . import _ranks
 from ._devices import get_comm_device
 
-_OPERATIONS = ("sum", "mean", "product", "min", "max", "band", "bor", "bxor")
+_OPERATIONS = {
+    "sum": ReduceOp.SUM,
+    "mean": ReduceOp.AVG,
+    "product": ReduceOp.PRODUCT,
+    "min": ReduceOp.MIN,
+    "max": ReduceOp.MAX,
+    "band": ReduceOp.BAND,
+    "bor": ReduceOp.BOR,
+    "bxor": ReduceOp.BXOR,
+}
 
 
 def _operation(op):
-    name = op.lower()
+    if isinstance(op, str):
+        name = op.lower()
+        name = "product" if name == "produce" else name  # the original's documents spell it so
+    else:
+        name = next((name for name, known in _OPERATIONS.items() if op == known), None)
     if name not in _OPERATIONS:
-        raise ValueError(f"reduce op should be one of {list(_OPERATIONS)}, but got {op}")
+        raise ValueError(f"reduce op should be one of {list(_OPERATIONS)} or a torch.distributed.ReduceOp of these, but got {op}")
     return name
+
+
+def _get_reduce_op(name):
+    """The ReduceOp of an operation's name, as in the original; for "mean" AVG. ValueError: another name."""
+    return _OPERATIONS[_operation(name)]
+
+
+def _check_dtypes(op, tensors):
+    # Before anything is sent: a call on many tensors reduces all of them or none.
+    for tensor in tensors:
+        number = tensor.is_floating_point() or tensor.is_complex()
+        if (op == "mean" and tensor.dtype == torch.bool) or (op in ("band", "bor", "bxor") and number) or (op in ("min", "max") and tensor.is_complex()):
+            raise ValueError(f"there is no {op} of {tensor.dtype}")
 
 
 def all_reduce(data, op="sum", group=None):
     """Replaces `data` on every rank by the reduction over all ranks. Returns None.
 
-    op: sum, mean, product, min, max, band, bor or bxor, in any case. The mean of integers is exact, and truncated toward zero. ValueError: another op, also
-    alone. Unlike the original, `data` may have any strides.
+    op: sum, mean, product, min, max, band, bor or bxor, in any case, or the ReduceOp. The mean of integers is exact, and truncated toward zero. ValueError:
+    another op, or one that the dtype does not have, also alone. Unlike the original, `data` may have any strides.
     """
     op, size = _operation(op), _ranks.member_size(group)
+    _check_dtypes(op, [data])
     if size == 1:
         return
     with torch.no_grad():
         x = data.to(get_comm_device(group)).contiguous()
-        known = distributed.ReduceOp.SUM if op == "mean" else getattr(distributed.ReduceOp, op.upper())
-        distributed.all_reduce(x, known, group)
+        distributed.all_reduce(x, ReduceOp.SUM if op == "mean" else _OPERATIONS[op], group)
         if op == "mean":
             x = x.div_(size) if x.is_floating_point() or x.is_complex() else x.div_(size, rounding_mode="trunc")
         if x.data_ptr() != data.data_ptr() or x.device != data.device:
@@ -80,12 +107,14 @@ def broadcast(data, src=0, group=None):
 def all_reduce_dict(data, op="sum", group=None):
     """Reduces the tensors of a dict over all ranks, in place: one call for all of one dtype. Returns None.
 
-    The ranks have the same keys with the same shapes and dtypes, in any order; ValueError on every rank where they do not. AssertionError: no dict.
+    The ranks have the same keys with the same shapes and dtypes, in any order; ValueError on every rank where they do not, or where a dtype does not have
+    the op, before anything is reduced. AssertionError: no dict.
     Unlike the original, each tensor keeps its dtype, and whoever else holds it sees the result.
     """
     if not isinstance(data, dict):
         raise AssertionError(f"data should be a dict, but got {type(data)}")
     op = _operation(op)
+    _check_dtypes(op, data.values())
     if _ranks.member_size(group) == 1:
         return
     keys = sorted(data, key=str)
@@ -112,6 +141,7 @@ def all_reduce_params(params, coalesce=True, bucket_size_mb=-1, op="sum", group=
     `bucket_size_mb` MiB of them where that is positive. ValueError: an unknown op.
     """
     op, tensors = _operation(op), [param.data for param in params]
+    _check_dtypes(op, tensors)
     if _ranks.member_size(group) == 1:
         return
     if coalesce:
@@ -121,7 +151,7 @@ def all_reduce_params(params, coalesce=True, bucket_size_mb=-1, op="sum", group=
             all_reduce(tensor, op, group)
 
 
-def _all_reduce_coalesced(tensors, bucket_size_mb, op, group):
+def _all_reduce_coalesced(tensors, bucket_size_mb=-1, op="sum", group=None):
     with torch.no_grad():
         for bucket in _buckets(tensors, bucket_size_mb * 1024 * 1024):
             flat = torch.cat([tensor.reshape(-1) for tensor in bucket])

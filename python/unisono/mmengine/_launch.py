@@ -6,6 +6,8 @@ from datetime import timedelta
 import torch
 from torch import distributed, multiprocessing
 
+from .. import _job_store
+from .._slurm import warn_of_batch_script
 from . import _ranks
 
 
@@ -45,7 +47,12 @@ def init_dist(launcher, backend="nccl", init_backend="torch", **kwargs):
         torch.cuda.set_device(local_rank % torch.cuda.device_count())
     from .. import torch as _  # noqa: F401  (makes the backend known)
 
-    distributed.init_process_group(**{"backend": _backend(backend), **place, **kwargs})
+    if kwargs.keys() & {"init_method", "rank", "world_size", "store"}:
+        if "store" in kwargs:
+            del place["init_method"]
+        distributed.init_process_group(**{"backend": _backend(backend), **place, **kwargs})
+    else:
+        _job_store.init_process_group(_backend(backend), place["init_method"], place["rank"], place["world_size"], kwargs.pop("timeout", None), **kwargs)
     _ranks.form_local_group()
 
 
@@ -67,8 +74,8 @@ def _backend(name):
 
 # Each returns the rank on this host, and what init_process_group is to be told.
 def _by_pytorch(port):
-    int(os.environ["RANK"])
-    return int(os.environ["LOCAL_RANK"]), {}
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return int(os.environ["LOCAL_RANK"]), {"rank": rank, "world_size": size, "init_method": "env://"}
 
 
 def _by_mpi(port):
@@ -82,7 +89,9 @@ def _by_mpi(port):
 
 def _by_slurm(port):
     rank, size = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"])
-    address = os.environ.get("MASTER_ADDR") or first_host(os.environ["SLURM_NODELIST"])
+    warn_of_batch_script()
+    first = first_host(os.environ["SLURM_NODELIST"])
+    address = os.environ.get("MASTER_ADDR") or ("127.0.0.1" if os.environ.get("SLURM_NNODES") == "1" else first)
     return int(os.environ.get("SLURM_LOCALID", rank)), _place(rank, size, address, port or os.environ.get("MASTER_PORT") or _port_of_job())
 
 

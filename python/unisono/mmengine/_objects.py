@@ -1,12 +1,17 @@
 """Collectives on objects, which travel by pickle, and results of an evaluation."""
 
+import contextlib
+import hashlib
 import os
 import pickle
+import secrets
+import stat
 
 import numpy
 import torch
 from torch import distributed
 
+from .. import _pickles
 from . import _ranks
 from ._collectives import broadcast
 
@@ -19,17 +24,18 @@ def sync_random_seed(group=None):
     return seed.item()
 
 
-def broadcast_object_list(data, src=0, group=None):
+def broadcast_object_list(data, src=0, group=None, device=None):
     """Replaces the elements of the list on every rank by those of rank `src` of the group. The lists are of equal length.
 
-    AssertionError: no list. ValueError: the group has no rank `src`.
+    device: on which the bytes travel, as in torch.distributed; the group's own where it is None. AssertionError: no list. ValueError: the group has no rank `src`.
     """
     if not isinstance(data, list):
         raise AssertionError(f"data should be a list, but got {type(data)}")
     size = _ranks.member_size(group)
     _ranks.check_root(src, size, "src")
     if size > 1:
-        distributed.broadcast_object_list(data, group=group, group_src=src)
+        _pickles.check("broadcast_object_list")
+        distributed.broadcast_object_list(data, group=group, group_src=src, device=device)
 
 
 def all_gather_object(data, group=None):
@@ -37,6 +43,7 @@ def all_gather_object(data, group=None):
     size = _ranks.member_size(group)
     if size == 1:
         return [_copy(data)]
+    _pickles.check("all_gather_object")
     result = [None] * size
     distributed.all_gather_object(result, data, group)
     return result
@@ -48,6 +55,7 @@ def gather_object(data, dst=0, group=None):
     _ranks.check_root(dst, size, "dst")
     if size == 1:
         return [_copy(data)]
+    _pickles.check("gather_object")
     result = [None] * size if rank == dst else None
     distributed.gather_object(data, result, group=group, group_dst=dst)
     return result
@@ -84,41 +92,57 @@ def collect_results_gpu(result_part, size):
 def collect_results_cpu(result_part, size, tmpdir=None):
     """`collect_results` through files in `tmpdir`, or by messages where that is None. Returns a list on rank 0, and None elsewhere.
 
-    The folder is made where it is missing, and stays; the files go. FileNotFoundError on every rank where rank 0 does not see the file of another.
+    The folder is made where it is missing, and stays; the files, whose names nobody can guess, go. On every rank FileNotFoundError where rank 0 does not
+    see the file of another, PermissionError where it is somebody else's, and OSError where its content is not what was written.
     """
     rank, ranks = _ranks.get_dist_info()
     if ranks == 1 or tmpdir is None:
         return collect_results_gpu(result_part, size)
-    failure = _attempt(lambda: _write(tmpdir, rank, result_part))
-    parts = []
-    failures = all_gather_object(failure)
+    drawn = torch.frombuffer(bytearray(secrets.token_bytes(16)), dtype=torch.uint8)
+    broadcast(drawn)  # of rank 0
+    name = f".unisono-{drawn.numpy().tobytes().hex()}-part-"
+    own = os.path.join(tmpdir, f"{name}{rank}")
+    digests, parts = [], []
+    failure = _attempt(lambda: digests.append(_write(own, result_part)))
+    outcomes = all_gather_object((failure, *digests))
+    failures = [outcome[0] for outcome in outcomes]
     if rank == 0 and not any(failures):
-        failures.append(_attempt(lambda: parts.extend(_read(tmpdir, ranks))))
+        failures.append(_attempt(lambda: parts.extend(_read(tmpdir, name, r, outcomes[r][1]) for r in range(ranks))))
     verdict = [next(filter(None, failures), None)]
     broadcast_object_list(verdict)
-    if failure is None and os.path.exists(_path(tmpdir, rank)):
-        os.remove(_path(tmpdir, rank))
+    if not isinstance(failure, FileExistsError):  # which is somebody else's
+        with contextlib.suppress(OSError):
+            os.remove(own)
     if verdict[0] is not None:
         raise verdict[0]
     return _interleaved(parts, size) if rank == 0 else None
 
 
-def _path(tmpdir, rank):
-    return os.path.join(tmpdir, f"part_{rank}.pkl")
+def _write(path, part):
+    """Writes the part into a new file. Returns the hash by which rank 0 knows it."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    data = pickle.dumps(part)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(data)
+    return hashlib.sha256(data).digest()
 
 
-def _write(tmpdir, rank, part):
-    os.makedirs(tmpdir, exist_ok=True)
-    with open(_path(tmpdir, rank), "wb") as file:
-        pickle.dump(part, file)
-
-
-def _read(tmpdir, ranks):
-    for rank in range(ranks):
-        if not os.path.exists(_path(tmpdir, rank)):
-            raise FileNotFoundError(f"{tmpdir} is not a shared directory for rank {rank}: rank 0 does not see what it wrote there")
-        with open(_path(tmpdir, rank), "rb") as file:
-            yield pickle.load(file)
+def _read(tmpdir, name, rank, digest):
+    """The part of a rank, whose file is as that rank has written it: it came by the folder, the hash by the group."""
+    path = os.path.join(tmpdir, f"{name}{rank}")
+    try:
+        file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{tmpdir} is not a shared directory for rank {rank}: rank 0 does not see what it wrote there") from None
+    with file:
+        found, own = os.fstat(file.fileno()), os.stat(os.path.join(tmpdir, f"{name}0"), follow_symlinks=False)
+        # As this rank's own file looks there: some file systems have owners and modes of their own.
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != own.st_uid or found.st_mode & ~own.st_mode & 0o022:
+            raise PermissionError(f"{path} belongs to another user or can be written by one")
+        data = file.read()
+    if hashlib.sha256(data).digest() != digest:
+        raise OSError(f"{path} is not what rank {rank} has written")
+    return pickle.loads(data)
 
 
 def _attempt(action):

@@ -6,6 +6,8 @@
 
 With UNISONO_STAND_IN=gloo in the environment, programs that name gloo get unisono, too.
 
+`unisono.torch.SyncBatchNorm` is torch.nn.SyncBatchNorm for every device.
+
 It serves tensors on the cpu, and on cuda where libunisono has its NCCL engine; "cpu:unisono,cuda:nccl" leaves the latter to PyTorch.
 """
 
@@ -22,6 +24,10 @@ def register() -> None:
     if "UNISONO" not in distributed.Backend._plugins:
         distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
         _teach_monitored_barrier(distributed)
+        _name_lines_of_program(os.path.dirname(distributed.__path__[0]))
+        from . import _launcher_store
+
+        _launcher_store.teach(distributed, _serves)
         from .. import _ending  # noqa: F401  (imported early, so that it is among the first to register for the end of the program)
 
     if os.environ.get("UNISONO_STAND_IN"):
@@ -36,14 +42,21 @@ def create(options, backend_options=None, *, name: str = "unisono"):
     Raises ImportError where there is no extension for this PyTorch, and none can be compiled.
     """
     from .. import _ending
-    from . import _extension
+    from . import _extension, _ignite
 
+    _ignite.teach()
     _extension.load()
     _ending.watch("unisono.torch._extension")
     return _extension.create(options, name, getattr(backend_options, "engine", "auto"), f"PyTorch {_minor_version()}")
 
 
 BACKEND = "unisono"
+
+
+def _serves(backend) -> bool:
+    # Whether a default group of this backend, as init_process_group is given it, is ours.
+    name = "" if backend is None else str(backend).lower()
+    return BACKEND in name or (bool(os.environ.get("UNISONO_STAND_IN")) and (not name or "gloo" in name))
 
 
 def is_unisono(group=None) -> bool:
@@ -66,11 +79,29 @@ def is_unisono(group=None) -> bool:
     return type(backend) is torch._C._distributed_c10d.Backend and backend.name() in (BACKEND, "gloo")
 
 
+def __getattr__(name: str):
+    # On demand, since this module is imported before torch.nn is there.
+    if name != "SyncBatchNorm":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._sync_batch_norm import SyncBatchNorm
+
+    return SyncBatchNorm
+
+
 def _minor_version() -> str:
     # All ranks of a job have the same: what torch sends beside the tensors differs between its minor versions.
     import torch
 
     return ".".join(torch.__version__.split("+")[0].split(".")[:2])
+
+
+def _name_lines_of_program(torch: str) -> None:
+    # Errors and records name the line that has called PyTorch, not PyTorch's own.
+    try:
+        from .. import _core
+    except ImportError:  # a build for PyTorch alone: calls have no lines
+        return
+    _core._leave_out(torch + os.sep, is_ours=True)
 
 
 def _teach_monitored_barrier(distributed) -> None:

@@ -6,6 +6,7 @@ The ranks of a host start together, and one of them compiles while the others wa
 import contextlib
 import fcntl
 import os
+import shlex
 import stat
 
 from . import _compile
@@ -20,21 +21,33 @@ def folder():
 def extension(name, compile_to):
     """The path of the extension `name`. Where there is none, `compile_to(path)` makes it. Any number of processes may call this at once.
 
-    Raises CompileError, and OSError where the folder cannot be written.
+    A file that somebody else may have written is not loaded but made anew. Raises CompileError, Untrusted, and OSError where the folder cannot be written.
     """
     path = os.path.join(folder(), f"{name}.so")
-    if os.path.exists(path):
-        return _checked(path)
     os.makedirs(folder(), mode=0o700, exist_ok=True)
+    if not _is_only_ours(folder()):
+        raise Untrusted(f"{folder()} belongs to another user or can be written by one, so nothing is loaded from there",
+                        f"chmod 700 {shlex.quote(folder())} if it is yours, or set XDG_CACHE_HOME to a folder of your own")
+    if _is_only_ours(path):
+        return path
     failed = os.path.join(folder(), f"{name}.failed")
     before = _identity(failed)
     with _locked(os.path.join(folder(), f"{name}.lock")):
-        if not os.path.exists(path):
+        if not _is_only_ours(path):
             if _identity(failed) not in (None, before):  # while this process waited
                 with open(failed) as file:
                     raise _compile.CompileError(file.read())
             _compile_once(path, failed, compile_to)
-    return _checked(path)
+            os.chmod(path, 0o700)  # whatever the umask was; who has seen the file before waits for the lock
+    return path
+
+
+class Untrusted(PermissionError):
+    """The folder is open to others. `remedy` says what to do."""
+
+    def __init__(self, text, remedy):
+        super().__init__(text)
+        self.remedy = remedy
 
 
 def _identity(path):
@@ -68,10 +81,10 @@ def _locked(path):
         yield
 
 
-def _checked(path):
-    """The path. Raises PermissionError where somebody else can have put or changed the file."""
-    for each in (path, os.path.dirname(path)):
-        found = os.stat(each)
-        if found.st_uid not in (os.geteuid(), 0) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(f"{each} belongs to another user or can be written by one, so it is not loaded")
-    return path
+def _is_only_ours(path):
+    """Whether it is there, and nobody but this user and root can have put or changed it."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    return found.st_uid in (os.geteuid(), 0) and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

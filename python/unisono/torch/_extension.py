@@ -84,7 +84,7 @@ def _load_for(torch):
         return ctypes.CDLL(_compiled(torch))
     except (_compile.CompileError, OSError) as error:
         reason, _, lines = str(error).partition("\n")
-        remedy = _remedy() + (", or set XDG_CACHE_HOME to a folder of your own" if isinstance(error, OSError) else "")
+        remedy = getattr(error, "remedy", None) or _remedy() + (", or set XDG_CACHE_HOME to a folder of your own" if isinstance(error, OSError) else "")
         raise ImportError(f"{why}, and none could be compiled, since {reason}: {remedy}" + (f"\n{lines}" if lines else "")) from None
 
 

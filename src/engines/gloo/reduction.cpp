@@ -38,7 +38,7 @@ std::function<void(void*, const void*, const void*, std::size_t)> function_of(co
   return [dtype, op, custom = call.custom](void* out, const void* a, const void* b, std::size_t count) {
     if (out != a) std::memcpy(out, a, count * size_of(dtype));
     if (custom) {
-      custom->apply(out, b, count);
+      custom->combine(out, b, count);
     } else {
       combine(dtype, op, out, b, count);
     }
@@ -55,6 +55,7 @@ void divide(void* data, std::size_t count, int divisor) {
 void finish(const CollectiveCall& call, int size) {
   if (call.op != ReduceOp::avg || call.custom) return;
   const auto count = static_cast<std::size_t>(call.out.numel());
+  const detail::FixedFloatingPoint fixed;
   switch (call.in.dtype()) {
     case DType::float32: return divide<float>(call.out.data(), count, size);
     case DType::complex64: return divide<float>(call.out.data(), 2 * count, size);

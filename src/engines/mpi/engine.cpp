@@ -11,6 +11,7 @@
 #include "engines/mpi/request_task.h"
 #include "engines/mpi/exit_timer.h"
 #include "base/hash.h"
+#include "unisono/detail/floating_point.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::mpi {
@@ -200,6 +201,7 @@ void MpiEngine::run(const CollectiveCall& call) {
     return;
   }
   const Communicator::InMpi in_mpi(*communicator_);
+  const detail::FixedFloatingPoint fixed;
   Collective collective(communicator_->members(), call);
   communicator_->begin_put_off();
   collective.issue(Blocking{});

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "unisono/detail/floating_point.h"
+
 namespace unisono::engines::mpi {
 namespace {
 
@@ -75,6 +77,7 @@ bool RequestTask::advance() {
   if (!library.may_call()) return false;  // the thread that may call MPI advances it when it waits
   communicator_->require_sound();
   const auto lock = library.lock();
+  const detail::FixedFloatingPoint fixed;  // MPI computes here
   if (!begun_) communicator_->begin_put_off();
   if (!begun_) begin();
   for (; next_ < requests_.size(); ++next_) {

@@ -35,6 +35,8 @@ inline constexpr int config_undefined = -2147483647 - 1;
 inline constexpr unsigned config_magic = 0xcafebeef;
 /// The oldest version that can be used, in the form of ncclGetVersion. Config has its layout, which later versions only extend.
 inline constexpr int oldest_version = 21900;
+/// The oldest version whose ranks may share a device.
+inline constexpr int oldest_of_shared_devices = 23000;
 
 struct Config {
   std::size_t size = sizeof(Config);
@@ -76,6 +78,7 @@ struct PointerAttributes {
 
 inline constexpr unsigned stream_non_blocking = 1;
 inline constexpr unsigned event_disable_timing = 2;
+inline constexpr unsigned host_register_portable = 1;
 
 enum class NvmlResult : int { success = 0, insufficient_size = 7, driver_not_loaded = 9 };
 
@@ -126,9 +129,12 @@ inline constexpr unsigned long long nvml_not_available = ~0ULL;
   X(event_create, cudaEventCreateWithFlags, CudaError, (Event*, unsigned))                                                                       \
   X(event_destroy, cudaEventDestroy, CudaError, (Event))                                                                                         \
   X(event_record, cudaEventRecord, CudaError, (Event, Stream))                                                                                   \
+  X(stream_query, cudaStreamQuery, CudaError, (Stream))                                                                                          \
   X(event_query, cudaEventQuery, CudaError, (Event))                                                                                             \
   X(memcpy_async, cudaMemcpyAsync, CudaError, (void*, const void*, std::size_t, MemcpyKind, Stream))                                             \
   X(memcpy_2d_async, cudaMemcpy2DAsync, CudaError, (void*, std::size_t, const void*, std::size_t, std::size_t, std::size_t, MemcpyKind, Stream)) \
+  X(host_register, cudaHostRegister, CudaError, (void*, std::size_t, unsigned))                                                                  \
+  X(host_unregister, cudaHostUnregister, CudaError, (void*))                                                                                     \
   X(malloc_async, cudaMallocAsync, CudaError, (void**, std::size_t, Stream))                                                                     \
   X(free_async, cudaFreeAsync, CudaError, (void*, Stream))                                                                                       \
   X(get_pci_bus_id, cudaDeviceGetPCIBusId, CudaError, (char*, int, int))                                                                         \

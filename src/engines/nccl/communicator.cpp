@@ -34,22 +34,52 @@ const char* name_of(Result result) {
 /// The end of a call on all members. It also reports errors of their communicators, since no other object checks the work in progress.
 class Communicator::Completion final : public DeviceEvent {
  public:
-  Completion(std::shared_ptr<Communicator> communicator, std::vector<std::unique_ptr<CudaEvent>> events)
-      : communicator_(std::move(communicator)), events_(std::move(events)) {}
+  Completion(std::shared_ptr<Communicator> communicator, std::vector<CudaEvent*> events, std::uint64_t number)
+      : communicator_(std::move(communicator)), events_(std::move(events)), number_(number) {}
+  ~Completion() override { communicator_->give_back(events_); }
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
   bool reached() override {
-    const auto is_reached = [](const auto& event) { return event->reached(); };
-    const bool all = std::all_of(events_.begin(), events_.end(), is_reached);
+    const bool all =
+        communicator_->is_passed(number_) || std::all_of(events_.begin(), events_.end(), [](CudaEvent* event) { return event->reached(); });
+    if (all) communicator_->note_passed(number_);
     // An abort also ends the work on the device, which is no success.
     return communicator_->try_look(!all) && all;
   }
   void order(void* stream) override {
-    for (const auto& event : events_) event->order(stream);
+    for (CudaEvent* event : events_) event->order(stream);
   }
 
  private:
   std::shared_ptr<Communicator> communicator_;
-  std::vector<std::unique_ptr<CudaEvent>> events_;
+  std::vector<CudaEvent*> events_;
+  std::uint64_t number_;  // among those of the communicator
 };
+
+// Events are used again: to make one and to destroy it takes the time of an operation.
+CudaEvent& Communicator::record_end(const Member& member, Stream stream) {
+  {
+    const std::lock_guard lock(events_mutex_);
+    auto& spare = spare_[member.device];
+    if (!spare.empty()) {
+      CudaEvent& event = *spare.back();
+      event.record(stream);
+      spare.pop_back();
+      return event;
+    }
+  }
+  auto made = std::make_unique<CudaEvent>(vendor_, member.device, stream);
+  CudaEvent& event = *made;
+  const std::lock_guard lock(events_mutex_);
+  spare_[member.device].reserve(events_.size() + 1);  // so that none is lost when it is given back
+  events_.push_back(std::move(made));
+  return event;
+}
+
+void Communicator::give_back(const std::vector<CudaEvent*>& events) noexcept {
+  const std::lock_guard lock(events_mutex_);
+  for (CudaEvent* event : events) spare_[event->device()].push_back(event);
+}
 
 Communicator::Communicator(std::shared_ptr<const Vendor> vendor, std::shared_ptr<Store> store, Shape shape)
     : vendor_(std::move(vendor)), store_(std::move(store)), shape_(std::move(shape)) {
@@ -118,9 +148,9 @@ void Communicator::begin(const UniqueId& id) {
 }
 
 bool Communicator::form() {
+  if (state_ == State::ready) return true;
   const std::lock_guard lock(mutex_);
   require_alive();
-  if (state_ == State::ready) return true;
   if (state_ == State::meeting) {
     const auto id = meet();
     if (!id) return false;
@@ -132,31 +162,44 @@ bool Communicator::form() {
   return true;
 }
 
-std::uint64_t Communicator::take_turn() {
-  const std::lock_guard lock(mutex_);
-  return next_turn_++;
-}
-
 namespace {
 
 const std::vector<std::shared_ptr<DeviceEvent>>& events_before(const CollectiveCall& call) { return call.device->after; }
 const std::vector<std::shared_ptr<DeviceEvent>>& events_before(const Message& message) { return message.after; }
+std::optional<void*> stream_of_caller(const CollectiveCall& call) { return call.device->stream; }
+std::optional<void*> stream_of_caller(const Message&) { return std::nullopt; }
 
 }  // namespace
+
+// A blocking call of the only member goes to its caller's stream: nothing has to be recorded before it, and the caller's next work comes behind it by
+// itself. NCCL carries out a communicator's operations one after the other, so streams that change are put in order.
+Stream Communicator::stream_for(const std::optional<void*>& of_caller) {
+  Member& member = members_.front();
+  const Stream stream = of_caller ? static_cast<Stream>(*of_caller) : member.stream;
+  if (last_end_ != nullptr && stream != last_stream_) {
+    const OnDevice on_device(*vendor_, member.device);
+    last_end_->order(stream);
+  }
+  return stream;
+}
 
 template <class Work>
 void Communicator::launch(const Work& work) {
   using PartOf = std::conditional_t<std::is_same_v<Work, Message>, MessagePart, Part>;
   const std::lock_guard lock(mutex_);
   require_alive();
+  const bool is_one = members_.size() == 1;
+  if (is_one) launched_on_ = stream_for(stream_of_caller(work));
   for (const Member& member : members_) {
-    for (const auto& event : events_before(work)) event->order(member.stream);
+    for (const auto& event : events_before(work)) event->order(is_one ? launched_on_ : member.stream);
   }
   static_cast<void>(vendor_->nccl.group_start());
   Launched first;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const OnDevice on_device(*vendor_, members_[i].device);
-    const Launched launched = PartOf(*vendor_, work, members_[i], i, shape_.size).enqueue();
+    Member member = members_[i];
+    if (is_one) member.stream = launched_on_;
+    const Launched launched = PartOf(*vendor_, work, member, i, shape_.size).enqueue();
     if (first.result == Result::success && first.cuda == CudaError::success) first = launched;
   }
   const Result ended = vendor_->nccl.group_end();  // also after an error, or the thread's next calls would be part of this group
@@ -176,12 +219,6 @@ bool Communicator::try_look(bool for_errors) {
   return true;
 }
 
-bool Communicator::settled() {
-  const std::lock_guard lock(mutex_);
-  require_alive();
-  return settled_locked();
-}
-
 bool Communicator::settled_locked() {
   bool settled = true;
   for (const Member& member : members_) {
@@ -197,9 +234,21 @@ bool Communicator::settled_locked() {
 std::shared_ptr<DeviceEvent> Communicator::completion() {
   const std::lock_guard lock(mutex_);
   require_alive();
-  std::vector<std::unique_ptr<CudaEvent>> events;
-  for (const Member& member : members_) events.push_back(std::make_unique<CudaEvent>(vendor_, member.device, member.stream));
-  return std::make_shared<Completion>(shared_from_this(), std::move(events));
+  if (!settled_locked()) return nullptr;
+  std::vector<CudaEvent*> events;
+  events.reserve(members_.size());
+  try {
+    for (const Member& member : members_) events.push_back(&record_end(member, members_.size() == 1 ? launched_on_ : member.stream));
+    auto completion = std::make_shared<Completion>(shared_from_this(), events, ++completions_);
+    if (events.size() == 1) {
+      last_end_ = events.front();
+      last_stream_ = launched_on_;
+    }
+    return completion;
+  } catch (...) {
+    give_back(events);
+    throw;
+  }
 }
 
 void Communicator::abort() noexcept {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,18 +34,18 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// Continues to form the communicators; returns true when they are formed. Throws the error of a failure.
   bool form();
   /// Returns the number of a call to be enqueued: all ranks enqueue calls in this order.
-  std::uint64_t take_turn();
+  std::uint64_t take_turn() { return next_turn_++; }
   bool is_turn(std::uint64_t turn) const { return turn == turn_; }
   void end_turn() { ++turn_; }
-  /// Puts a CollectiveCall on the streams of all members, or a Message, for which the communicator has two ranks.
+  /// Puts a CollectiveCall on the streams of all members, or a Message, for which the communicator has two ranks. A blocking call of the only member
+  /// goes to the stream of its caller, which comes behind what the communicator has on other streams.
   template <class Work>
   void launch(const Work& work);
-  /// Returns true where NCCL has enqueued its last calls. Throws the error of these calls, or of earlier ones.
-  bool settled();
   /// Looks whether it was aborted or closed, and with `for_errors` whether NCCL has failed in the background, and throws then. Does nothing and
   /// returns false while another thread calls NCCL: who watches a call holds the queue, and must not keep other calls from it meanwhile.
   bool try_look(bool for_errors);
-  /// Returns an event at the end of the calls enqueued so far.
+  /// Returns an event at the end of the calls enqueued so far; null while NCCL has yet to enqueue the last ones. Throws the error of these calls, or
+  /// of earlier ones.
   std::shared_ptr<DeviceEvent> completion();
 
   void abort() noexcept;
@@ -54,9 +55,18 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
  private:
   class Completion;
+  CudaEvent& record_end(const Member& member, Stream stream);
+  void give_back(const std::vector<CudaEvent*>& events) noexcept;
+  Stream stream_for(const std::optional<void*>& of_caller);
   std::optional<UniqueId> meet();
   void begin(const UniqueId& id);
   bool settled_locked();
+  bool is_passed(std::uint64_t completion) const { return completion <= passed_.load(std::memory_order_relaxed); }
+  void note_passed(std::uint64_t completion) {
+    auto last = passed_.load(std::memory_order_relaxed);
+    while (last < completion && !passed_.compare_exchange_weak(last, completion, std::memory_order_relaxed)) {
+    }
+  }
   void require_alive() const;
   [[noreturn]] void fail(const char* function, Result result, Comm comm) const;
 
@@ -65,10 +75,19 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Shape shape_;
   std::mutex mutex_;  // guards the members below
   std::vector<Member> members_;
-  enum class State { meeting, forming, ready, over } state_ = State::meeting;
+  Stream launched_on_ = nullptr;   // of the only member's last operation
+  CudaEvent* last_end_ = nullptr;  // of the same, once it is recorded
+  Stream last_stream_ = nullptr;   // where that is
+  enum class State { meeting, forming, ready, over };
+  std::atomic<State> state_{State::meeting};
   base::Clock::time_point next_look_{};
-  std::uint64_t next_turn_ = 0;
+  std::uint64_t completions_ = 0;
+  std::atomic<std::uint64_t> next_turn_{0};
   std::atomic<std::uint64_t> turn_{0};
+  std::atomic<std::uint64_t> passed_{0};            // the last completion that the devices are known to have passed: they come one after the other
+  std::mutex events_mutex_;                         // guards the two below
+  std::vector<std::unique_ptr<CudaEvent>> events_;  // all that were made
+  std::map<int, std::vector<CudaEvent*>> spare_;    // of them, by device
 };
 
 }  // namespace unisono::engines::nccl

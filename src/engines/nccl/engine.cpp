@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -33,8 +34,8 @@ class NcclEngine::Enqueue final : public Task {
       communicator_->launch(work_);
       launched_ = true;
     }
-    if (!communicator_->settled()) return false;
     completion_ = communicator_->completion();
+    if (!completion_) return false;
     communicator_->end_turn();
     return true;
   }
@@ -71,10 +72,20 @@ std::shared_ptr<Communicator> NcclEngine::make(const std::string& key, int size,
   return communicator;
 }
 
+std::shared_ptr<Communicator> NcclEngine::world() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (world_ && !over_) return world_;
+  }
+  auto made = make(world_key, options_.size(), options_.rank, {device_});
+  const std::lock_guard lock(mutex_);
+  return world_ = std::move(made);
+}
+
 constexpr int looks_per_question = 100;  // to the store, whether a rank has failed
 
 void NcclEngine::form_world(std::chrono::milliseconds timeout) {
-  const auto communicator = make(world_key, options_.size(), options_.rank, {device_});
+  const auto communicator = world();
   const base::Deadline deadline(timeout);
   try {
     options_.store->set(here_key(options_.rank), "1");
@@ -116,7 +127,7 @@ void NcclEngine::throw_late(std::chrono::milliseconds timeout) const {
 }
 
 std::shared_ptr<Communicator> NcclEngine::communicator_for(const CollectiveCall& call) {
-  if (call.device->ins.empty()) return make(world_key, options_.size(), options_.rank, {device_});
+  if (call.device->ins.empty()) return world();
   std::vector<int> devices;
   for (const TensorView& tensor : call.device->ins) devices.push_back(tensor.device().index);
   const auto several = static_cast<int>(devices.size());
@@ -157,6 +168,15 @@ void NcclEngine::leave() {
   over_ = true;
   const base::Deadline deadline(time_to_leave);
   for (const auto& [key, communicator] : communicators_) communicator->close(deadline.left());
+}
+
+OwnDevice own_device(const Vendor& vendor, int local_rank) {
+  const int device = local_rank % vendor.devices;
+  std::array<char, 32> bus{};
+  check(vendor, vendor.cuda.get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device), "cudaDeviceGetPCIBusId");
+  return {.device = {.type = Device::Type::cuda, .index = device},
+          .address = bus.data(),
+          .may_be_shared = vendor.settings.shared_devices && vendor.nccl_version >= oldest_of_shared_devices};
 }
 
 std::unique_ptr<Engine> make_engine(const EngineOptions& options) { return std::make_unique<NcclEngine>(vendor(), options); }

@@ -35,6 +35,7 @@ class NcclEngine final : public Engine {
   template <class Work>
   class Enqueue;
   std::shared_ptr<Communicator> communicator_for(const CollectiveCall& call);
+  std::shared_ptr<Communicator> world();
   std::shared_ptr<Communicator> make(const std::string& key, int size, int first_rank, std::vector<int> devices);
   void form_world(std::chrono::milliseconds timeout);
   [[noreturn]] void throw_late(std::chrono::milliseconds timeout) const;
@@ -44,8 +45,12 @@ class NcclEngine final : public Engine {
   int device_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Communicator>> communicators_;  // by key
+  std::shared_ptr<Communicator> world_;                                 // one of them
   bool over_ = false;
 };
+
+/// Describes the device of a process, by its number among those of its host.
+OwnDevice own_device(const Vendor& vendor, int local_rank);
 
 /// Makes the engine on the device of this process. Throws BackendUnavailable, which names what is missing.
 std::unique_ptr<Engine> make_engine(const EngineOptions& options);

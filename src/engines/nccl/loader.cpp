@@ -50,7 +50,7 @@ std::vector<std::string> names_of(const std::string& chosen, std::initializer_li
 /// Collects what is missing.
 class Finder {
  public:
-  Finder(Libraries& libraries, Wanted wanted) : libraries_(libraries), wanted_(wanted) {}
+  explicit Finder(Libraries& libraries) : libraries_(libraries) {}
 
   void* library(const std::vector<std::string>& names, const char* what, const char* hint) {
     std::string why;
@@ -69,13 +69,12 @@ class Finder {
   }
   void throw_if_missing() const {
     if (missing_.empty()) return;
-    throw BackendUnavailable((wanted_ == Wanted::all ? "nccl cannot be used here: " : "memory of CUDA devices cannot be reached here: ") + missing_,
-                             {.hint = "buffers in host memory need no nccl: backends native, tcp, mpi and gloo carry them"});
+    // The caller says what cannot be done without it.
+    throw BackendUnavailable(missing_, {.hint = "buffers in host memory need no nccl: backends native, tcp, mpi and gloo carry them"});
   }
 
  private:
   Libraries& libraries_;
-  Wanted wanted_;
   std::string missing_;
 };
 
@@ -160,7 +159,7 @@ std::shared_ptr<Vendor> find(Finder& finder, Libraries& libraries, const Setting
 }  // namespace
 
 Libraries& system_libraries() {
-  static SystemLibraries libraries;
+  static auto& libraries = *new SystemLibraries;
   return libraries;
 }
 
@@ -177,7 +176,7 @@ Settings Settings::of_process() {
 std::string version_text(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
 
 std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& settings, Wanted wanted) {
-  Finder finder(libraries, wanted);
+  Finder finder(libraries);
   auto vendor = find(finder, libraries, settings, wanted);
   look_for_devices(finder, *vendor);
   finder.throw_if_missing();
@@ -186,7 +185,7 @@ std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& setting
 
 std::string why_not(Libraries& libraries, const Settings& settings) {
   try {
-    Finder finder(libraries, Wanted::all);
+    Finder finder(libraries);
     const auto vendor = find(finder, libraries, settings, Wanted::all);
     if (settings.hides_devices || devices_of_driver(vendor->nvml) == 0U) finder.say(text_of_no_device(settings));
     finder.throw_if_missing();

@@ -40,7 +40,7 @@ struct Vendor {
 /// Tells whether NCCL is opened, or the CUDA runtime alone.
 enum class Wanted { all, runtime_only };
 
-/// Opens the libraries and looks for a device. Throws BackendUnavailable, which names everything that is missing.
+/// Opens the libraries and looks for a device. Throws BackendUnavailable, whose text is everything that is missing.
 std::shared_ptr<const Vendor> load(Libraries& libraries, const Settings& settings, Wanted wanted = Wanted::all);
 /// Returns what `load` would report as missing, as far as that is known without a call of the CUDA runtime, which children forked from a process that
 /// has made one cannot use. Empty: nothing.

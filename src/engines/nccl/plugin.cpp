@@ -14,7 +14,9 @@ EngineTraits traits() {
       return error.message();
     }
   };
-  return {.device = Device::Type::cuda, .spans_hosts = true, .why_not = outside, .why_not_as_a_rank = as_a_rank};
+  return {.device = Device::Type::cuda, .spans_hosts = true, .why_not = outside, .why_not_as_a_rank = as_a_rank, .own_device = [](int local_rank) {
+            return own_device(*vendor(), local_rank);
+          }};
 }
 
 std::shared_ptr<DeviceRuntime> runtime() { return std::make_shared<CudaRuntime>(vendor(Wanted::runtime_only), 0); }

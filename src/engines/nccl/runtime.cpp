@@ -1,6 +1,7 @@
 #include "engines/nccl/runtime.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -27,12 +28,23 @@ OnDevice::~OnDevice() {
 }
 
 CudaEvent::CudaEvent(std::shared_ptr<const Vendor> vendor, int device, Stream stream) : vendor_(std::move(vendor)), device_(device) {
-  const OnDevice on_device(*vendor_, device_);
-  check(*vendor_, vendor_->cuda.event_create(&event_, event_disable_timing), "cudaEventCreateWithFlags");
-  if (const CudaError error = vendor_->cuda.event_record(event_, stream); error != CudaError::success) {
-    vendor_->cuda.event_destroy(event_);
-    check(*vendor_, error, "cudaEventRecord");
+  {
+    const OnDevice on_device(*vendor_, device_);
+    check(*vendor_, vendor_->cuda.event_create(&event_, event_disable_timing), "cudaEventCreateWithFlags");
   }
+  try {
+    record(stream);
+  } catch (...) {
+    vendor_->cuda.event_destroy(event_);
+    throw;
+  }
+}
+
+void CudaEvent::record(Stream stream) {
+  std::optional<OnDevice> on_device;
+  if (stream == nullptr) on_device.emplace(*vendor_, device_);  // null is the current device's default stream
+  check(*vendor_, vendor_->cuda.event_record(event_, stream), "cudaEventRecord");
+  stream_ = stream;
 }
 
 CudaEvent::~CudaEvent() { vendor_->cuda.event_destroy(event_); }
@@ -45,6 +57,7 @@ bool CudaEvent::reached() {
 }
 
 void CudaEvent::order(void* stream) {
+  if (stream == stream_) return;                // what is put there comes behind it by itself
   const OnDevice on_device(*vendor_, device_);  // null is the current device's default stream
   check(*vendor_, vendor_->cuda.stream_wait_event(static_cast<Stream>(stream), event_, 0), "cudaStreamWaitEvent");
 }
@@ -98,6 +111,22 @@ std::shared_ptr<DeviceEvent> CudaRuntime::record(Device device, void* stream) {
 }
 
 std::unique_ptr<DeviceStream> CudaRuntime::stream(Device device) { return std::make_unique<CudaStream>(vendor_, index_of(device)); }
+
+std::shared_ptr<void> CudaRuntime::pin(void* memory, std::size_t bytes) {
+  if (vendor_->cuda.host_register(memory, bytes, host_register_portable) != CudaError::success) {
+    vendor_->cuda.get_last_error();  // clears the error, so that the program's next check does not find it
+    return nullptr;
+  }
+  return {memory, [vendor = vendor_](void* pinned) { static_cast<void>(vendor->cuda.host_unregister(pinned)); }};
+}
+
+bool CudaRuntime::is_idle(Device device, void* stream) {
+  const OnDevice on_device(*vendor_, index_of(device));  // null is the current device's default stream
+  const CudaError error = vendor_->cuda.stream_query(static_cast<Stream>(stream));
+  if (error == CudaError::not_ready) return false;
+  check(*vendor_, error, "the device failed");
+  return true;
+}
 
 DeviceRuntime::Memory CudaRuntime::memory(Device device) {
   const OnDevice on_device(*vendor_, index_of(device));

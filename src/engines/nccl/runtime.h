@@ -29,15 +29,19 @@ class CudaEvent final : public DeviceEvent {
  public:
   /// Records the end of the work that is on the stream of that device now.
   CudaEvent(std::shared_ptr<const Vendor> vendor, int device, Stream stream);
+  /// Records another end in its place. What was ordered behind the former one stays so.
+  void record(Stream stream);
   ~CudaEvent() override;
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
   bool reached() override;
   void order(void* stream) override;
+  int device() const { return device_; }
 
  private:
   std::shared_ptr<const Vendor> vendor_;
   int device_;
+  Stream stream_ = nullptr;
   Event event_ = nullptr;
 };
 
@@ -66,6 +70,8 @@ class CudaRuntime final : public DeviceRuntime {
   Device device_of(const void* address) override;
   std::shared_ptr<DeviceEvent> record(Device device, void* stream) override;
   std::unique_ptr<DeviceStream> stream(Device device) override;
+  std::shared_ptr<void> pin(void* memory, std::size_t bytes) override;
+  bool is_idle(Device device, void* stream) override;
   Memory memory(Device device) override;
 
  private:

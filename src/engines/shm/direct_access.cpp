@@ -49,7 +49,7 @@ bool DirectAccess::suits(const CollectiveCall& call) const {
 }
 
 bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {
-  return segment_.ranks() > 1 && suits(call) && (reads(call) || (all_map_ && lie_in_pool(call)));
+  return segment_.ranks() > 1 && suits(call) && ((all_map_ && lie_in_pool(call)) || (reads(call) && may_be_read()));
 }
 
 bool DirectAccess::reads(const CollectiveCall& call) const {
@@ -101,7 +101,7 @@ void DirectAccess::take_time(std::uint32_t step) {
 
 Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
-  Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_};
+  Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_ && may_be_read()};
   if (reads_all_) announcement.set_range(*own_range_);
   announcement.began = began_;
   announcement.ended = ended_;
@@ -129,6 +129,10 @@ bool DirectAccess::all_in_reached_pools(std::uint32_t step) const {
   return all(step, [](const Announcement& each) { return each.in_pools != 0 && each.maps_all != 0; });
 }
 
+bool DirectAccess::all_read(std::uint32_t step) const {
+  return all(step, [](const Announcement& each) { return each.reads_all != 0; });
+}
+
 void DirectAccess::note(std::uint32_t step) {
   for (int r = 0; r < segment_.ranks(); ++r) {
     if (!segment_.line(r, step).announces) return;
@@ -149,7 +153,7 @@ void DirectAccess::note(std::uint32_t step) {
 void DirectAccess::follow_rank_0(std::uint32_t step) {
   const Announcement first = segment_.line(0, step).announcement();
   range_.reset();
-  if (all(step, [](const Announcement& each) { return each.reads_all != 0; })) range_ = first.range();
+  if (all_read(step)) range_ = first.range();
   Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
   made_trial_ = first.tries != 0;
   if (made_trial_) find_range(step, CopyTrial::Repeat::yes);

@@ -57,7 +57,7 @@ class DirectAccess {
   /// Returns true where the buffers of a call all lie in pools that all ranks have mapped.
   bool in_pools(std::uint32_t step) const { return all_in_reached_pools(step); }
   /// Called in a call that began with an announcement alone; returns true where it is direct.
-  bool agreed(std::uint32_t step, const CollectiveCall& call) const { return all_in_reached_pools(step) || reads(call); }
+  bool agreed(std::uint32_t step, const CollectiveCall& call) const { return all_in_reached_pools(step) || (reads(call) && all_read(step)); }
 
   Source in(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().in); }
   Source out(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().out); }
@@ -85,6 +85,7 @@ class DirectAccess {
   template <class Test>
   bool all(std::uint32_t step, Test&& test) const;
   bool all_in_reached_pools(std::uint32_t step) const;
+  bool all_read(std::uint32_t step) const;
   Source source(int rank, std::uint32_t step, std::uint64_t address) const;
   bool map_all();
   bool can_try() const { return segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }

@@ -59,6 +59,7 @@ bool LockstepTask::advance() {
     switch (phase_) {
       case Phase::start:  // not in the constructor: each of several queued calls begins where the one before it ended
         compares_ = engine_.compares();
+        callables_differ_ = is_to_be_tried(signature_) && size() > 1;
         phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
         break;
       case Phase::settle:
@@ -82,6 +83,10 @@ bool LockstepTask::advance() {
         break;
       case Phase::wait: {
         if (!everybody_at(engine_.step_)) return false;
+        if (k_ == 0 && callables_differ_ && compares_) [[unlikely]] {
+          phase_ = Phase::done;
+          throw CallablesDiffer();
+        }
         if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
         consume(k_);
         if (leads_) [[unlikely]]
@@ -140,9 +145,12 @@ bool LockstepTask::everybody_at(std::uint32_t step) {
 }
 
 void LockstepTask::compare(int rank, std::uint32_t step) {
-  if (segment().line(rank, step).signature == signature_ && (!compares_more_ || !disagrees(rank))) [[likely]]
-    return;
-  leave(step);
+  const Signature& theirs = segment().line(rank, step).signature;
+  if (theirs != signature_) [[unlikely]] {
+    if (!fit(theirs, signature_)) return leave(step);
+    callables_differ_ = true;
+  }
+  if (compares_more_ && disagrees(rank)) leave(step);
 }
 
 // Waits for the other ranks: those that have come show that the ranks differ, but not yet which of them differ from most. As a rule the others are on

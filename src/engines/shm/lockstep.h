@@ -136,6 +136,7 @@ class LockstepTask : public Task {
   bool announces_;
   bool compares_more_;
   bool compares_ = true;
+  bool callables_differ_ = false;  // and nothing else, as far as the ranks that have come show
   bool leads_ = false;
   Phase phase_ = Phase::start;
 };

@@ -62,7 +62,7 @@ inline void combine(void* out, const void* const* inputs, int fan_in, std::size_
   }
   std::vector<std::byte> sum(count * size_of(dtype));  // `out` may be a later input
   std::memcpy(sum.data(), inputs[0], sum.size());
-  for (int i = 1; i < fan_in; ++i) call.custom->apply(sum.data(), inputs[i], count);
+  for (int i = 1; i < fan_in; ++i) call.custom->combine(sum.data(), inputs[i], count);
   std::memcpy(out, sum.data(), sum.size());
 }
 

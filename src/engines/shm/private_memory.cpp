@@ -1,5 +1,6 @@
 #include "engines/shm/private_memory.h"
 
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -92,6 +93,11 @@ int read_memory(const Segment& segment, int rank, void* to, std::uint64_t addres
   const pid_t pid = segment.member(rank).pid.load(std::memory_order_relaxed);
   // The memory of a thread's rank is read in the same way: where the rank gives up the call and frees it, the read fails and the process lives on.
   return read_process(pid != 0 ? pid : ::getpid(), to, address, bytes);
+}
+
+bool may_be_read() noexcept {
+  const int is_dumpable = ::prctl(PR_GET_DUMPABLE);
+  return is_dumpable == 1 || is_dumpable < 0;
 }
 
 bool finds(const Segment& segment, int rank, const PrivateCard& card) noexcept {

@@ -15,6 +15,10 @@ namespace unisono::engines::shm {
 /// is.
 int read_memory(const Segment& segment, int rank, void* to, std::uint64_t address, std::size_t bytes) noexcept;
 
+/// Returns false where the system lets no process without privileges read the memory of this one, as after prctl(PR_SET_DUMPABLE, 0) and after a
+/// change of the user. A rank asks before it relies on the others to read its buffer, since it may have become such a process amid the job.
+bool may_be_read() noexcept;
+
 /// Returns true where the word of the card is found in the memory of a rank.
 bool finds(const Segment& segment, int rank, const PrivateCard& card) noexcept;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -43,7 +44,7 @@ struct Announcement {
   std::uint64_t in = 0, out = 0;       // addresses
   std::uint32_t in_pools : 1 = 0;      // both lie in the shared pool of the process
   std::uint32_t maps_all : 1 = 0;      // the rank has mapped the pools of all others
-  std::uint32_t reads_all : 1 = 0;     // the rank can read the private memory of all others
+  std::uint32_t reads_all : 1 = 0;     // the rank can read the private memory of all others, and lets them read its own
   std::uint32_t tries : 1 = 0;         // of rank 0: it repeats the trial in this step
   std::uint32_t streams : 1 = 0;       // of rank 0: slots are written past the caches
   std::uint32_t log_up_to : 5 = 0;     // of rank 0: the power of two of SingleCopyRange::up_to, or 0
@@ -53,7 +54,7 @@ struct Announcement {
 
   void set_range(const SingleCopyRange& range) {
     from = range.from;
-    log_up_to = range.up_to == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(range.up_to) - 1);
+    log_up_to = range.up_to == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(range.up_to) - 1) & 31U;
   }
   SingleCopyRange range() const { return {from, log_up_to == 0 ? 0 : std::uint32_t{1} << log_up_to}; }
 };
@@ -136,17 +137,22 @@ struct RingControl {
 /// Whether a rank can read the private memory of another.
 enum class Reach : std::uint32_t { untried = 0, yes = 1, no = 2 };
 
+/// `left` and above: the rank has left, in one of several ways (coordination/leaving.h).
 enum class Presence : std::uint32_t { absent = 0, present = 1, left = 2 };
+
+inline constexpr std::size_t secret_size = 32;
 
 struct alignas(2 * cache_line) Member {
   base::Notifier notifier;
   std::atomic<std::uint32_t> presence{0};
   std::atomic<std::int32_t> pid{0};  // 0: a thread of this process
   base::Processors processors;       // written before `presence`
+  std::uint64_t program = 0;         // see base::program_of(); written before `presence`
   PoolCard pool;
   PrivateCard private_memory;
   std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial
   std::uint32_t step_kib = 0;                                             // that was asked for; rank 0's holds. See step_bytes
+  std::array<char, secret_size> secret{};  // of rank 0, drawn at random: only processes of this user that map this memory know it
 };
 
 /// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.
@@ -157,6 +163,7 @@ struct FailureRecord {
   std::uint8_t kind = 0;
   std::uint8_t cause = 0;
   std::int32_t culprit = -1;
+  std::int32_t reporter = -1;
   std::uint32_t missing_count = 0;
   std::int32_t missing[max_missing]{};
   std::uint32_t message_size = 0;

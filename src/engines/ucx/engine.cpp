@@ -104,13 +104,13 @@ class UcxEngine final : public Engine {
   std::string_view name() const noexcept override { return "ucx"; }
   bool has_channels() const noexcept override { return true; }
   std::unique_ptr<Task> start_send(const void* data, std::size_t bytes, int peer, std::uint32_t channel) override {
-    return start(Transfer::Kind::send, const_cast<void*>(data), bytes, peer, channel);
+    return transfer(Transfer::Kind::send, const_cast<void*>(data), bytes, peer, channel);
   }
   std::unique_ptr<Task> start_recv(void* data, std::size_t bytes, int peer, std::uint32_t channel) override {
-    return start(Transfer::Kind::receive, data, bytes, peer, channel);
+    return transfer(Transfer::Kind::receive, data, bytes, peer, channel);
   }
   std::unique_ptr<Task> start_discard(std::size_t bytes, int peer, std::uint32_t channel) override {
-    return start(Transfer::Kind::discard, nullptr, bytes, peer, channel);
+    return transfer(Transfer::Kind::discard, nullptr, bytes, peer, channel);
   }
   std::uint32_t largest_channel() const noexcept override { return greeting_channel - 1; }
 
@@ -122,7 +122,7 @@ class UcxEngine final : public Engine {
   }
 
  private:
-  std::unique_ptr<Task> start(Transfer::Kind kind, void* memory, std::size_t bytes, int peer, std::uint32_t channel) {
+  std::unique_ptr<Task> transfer(Transfer::Kind kind, void* memory, std::size_t bytes, int peer, std::uint32_t channel) {
     if (!worker_ || peer == rank_ || peer < 0 || peer >= size_)
       throw InvalidArgument(fmt::format("the ucx engine has no channel with rank {}", peer));
     return std::make_unique<TransferTask>(worker_, kind, memory, bytes, peer, channel);

@@ -68,8 +68,12 @@ void Worker::greet(const base::Deadline& deadline) {
       std::vector<int> missing;
       for (const Transfer* const one : open) missing.push_back(one->peer);
       missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-      throw Timeout(fmt::format("no connection by ucx with rank {} in time", fmt::join(missing, ", ")),
-                    {.operation = "initialize", .rank = rank_, .hint = "see that UCX_NET_DEVICES names a network that all hosts share"}, missing);
+      throw Timeout(
+          fmt::format("no connection by ucx with rank {} in time", fmt::join(missing, ", ")),
+          {.operation = "initialize",
+           .rank = rank_,
+           .hint = "see that UCX_NET_DEVICES names a network that all hosts share; `unisono doctor --hosts A,B` shows what a firewall drops"},
+          missing);
     }
     if (!open.empty()) ::sched_yield();
   } while (!open.empty());

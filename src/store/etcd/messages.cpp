@@ -53,7 +53,7 @@ json parse(std::string_view body) {
 
 /// A missing field counts as an empty object.
 const json& object(const json& parent, const char* name) {
-  static const json empty = json::object();
+  static const auto& empty = *new const json(json::object());
   const auto found = parent.find(name);
   if (found == parent.end()) return empty;
   if (!found->is_object()) throw std::runtime_error(std::string("\"") + name + "\" in it is no object");
@@ -61,7 +61,7 @@ const json& object(const json& parent, const char* name) {
 }
 
 const json& array(const json& parent, const char* name) {
-  static const json empty = json::array();
+  static const auto& empty = *new const json(json::array());
   const auto found = parent.find(name);
   if (found == parent.end()) return empty;
   if (!found->is_array()) throw std::runtime_error(std::string("\"") + name + "\" in it is no list");

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "unisono/detail/place.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -18,8 +19,9 @@ using Words = std::pair<std::string_view, std::string_view>;
 
 // Names of the C++ interface in error texts, with their names in Python.
 constexpr Words phrases[] = {
-    {"(finalize)", "(destroy_process_group, or the end of its program)"},
+    {"(finalize)", "(destroy_process_group)"},
     {"before finalize", "before destroy_process_group"},
+    {"without finalize", "without destroy_process_group"},
     {"the group is closed: its context was finalized", "the group was destroyed"},
     {"initialize was not done", "the group was not formed"},
 };
@@ -29,13 +31,21 @@ constexpr Words hints[] = {
     {"start processes before initialize, or exec after fork", "start processes before init_process_group, or with the start method spawn"},
 };
 
-std::string in_python(const Error& error, const char* joining) {
+// PyTorch finds a group by its ranks and by how many groups each member has made before.
+constexpr Words group_hint = {
+    "were all of them started, and can they reach the store?",
+    "have all members called new_group with these ranks, each after as many other groups? PyTorch names a group by both",
+};
+
+std::string in_python(const Error& error, std::string_view joining) {
   std::string message = error.message();
   for (const auto& [ours, theirs] : phrases) {
     if (const auto at = message.find(ours); at != std::string::npos) message.replace(at, ours.size(), theirs);
   }
   ErrorInfo info = error.info();
   if (info.operation == "initialize") info.operation = joining;
+  if (joining == "new_group" && info.hint == group_hint.first) info.hint = group_hint.second;
+  if (info.where.line() == 0) info.where = detail::place_of_caller();
   for (const auto& [ours, theirs] : hints) {
     if (info.hint == ours) info.hint = theirs;
   }

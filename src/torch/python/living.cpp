@@ -37,7 +37,7 @@ void end_all(const std::string& how) {
     const auto membership = each.lock();
     if (!membership) continue;
     try {
-      if (how.empty()) membership->leave();
+      if (how.empty()) membership->leave_at_exit();
       else membership->abandon(how);
     } catch (const std::exception& error) {  // the process ends in any case, and the other groups must still be told
       TORCH_WARN("unisono: a group could not be left: ", error.what());

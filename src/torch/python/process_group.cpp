@@ -14,6 +14,7 @@
 #include "torch/python/living.h"
 #include "torch/python/store.h"
 #include "torch/python/versions.h"
+#include "unisono/detail/place.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -131,7 +132,7 @@ Rank ProcessGroupUnisono::root_of(const char* call, std::int64_t root) const {
 
 template <class Start>
 ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::follow(const Call& call, const char* profile, Start&& start) {
-  const CallOptions options{.timeout = timeout_of(call.timeout), .tag = call.tag};
+  const CallOptions options{.timeout = timeout_of(call.timeout), .tag = call.tag, .where = detail::place_of_caller()};
   auto work = c10::make_intrusive<WorkUnisono>(WorkUnisono::About{
       .rank = getRank(), .type = call.type, .title = profile, .inputs = call.inputs, .outputs = call.outputs.copy(), .sequence = ++sequence_});
   {
@@ -163,10 +164,11 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(const Call& call, std::s
     }
     // This call makes no Work, because nobody waits for it.
     ++sequence_;
+    const CallOptions options{.timeout = timeout_of(call.timeout), .where = detail::place_of_caller()};
     std::unique_lock issuing(issuing_);
     const TorchStream stream(call.inputs.empty() ? at::Device(at::kCPU) : call.inputs.front().device());
     const auto issued = [&] { issuing.unlock(); };
-    detail::run(requests.front(), *group_, {.timeout = timeout_of(call.timeout)}, std::cref(issued));
+    detail::run(requests.front(), *group_, options, std::cref(issued));
     return nullptr;
   });
 }
@@ -180,13 +182,10 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(const Call& call
 }
 
 static void erase_barrier(TorchStore& store, const std::string& prefix, int size) {
-  try {
-    store.erase(prefix + "verdict");
-    for (int rank = 1; rank < size; ++rank) {
-      store.erase(prefix + std::to_string(rank));
-      store.erase(prefix + "read/" + std::to_string(rank));
-    }
-  } catch (const c10::Error&) {  // NOLINT(bugprone-empty-catch): a store without erase keeps the keys
+  store.erase(prefix + "verdict");
+  for (int rank = 1; rank < size; ++rank) {
+    store.erase(prefix + std::to_string(rank));
+    store.erase(prefix + "read/" + std::to_string(rank));
   }
 }
 

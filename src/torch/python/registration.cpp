@@ -1,13 +1,17 @@
-// What Python calls: the operator torch.ops.unisono.create, and two functions for ctypes. Nothing here knows Python, so that an extension depends on
-// the version of PyTorch alone. Groups pass between Python and this operator as PyTorch's own operators pass them (ProcessGroup.boxed and unbox).
+// What Python calls: the operators torch.ops.unisono.create and launcher_store, and two functions for ctypes. Nothing here knows Python, so that an
+// extension depends on the version of PyTorch alone. Groups pass between Python and this operator as PyTorch's own operators pass them
+// (ProcessGroup.boxed and unbox).
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 #include <torch/version.h>
 
+#include "torch/python/errors.h"
+#include "torch/python/launcher_store.h"
 #include "torch/python/living.h"
 #include "torch/python/process_group.h"
 #include "torch/python/versions.h"
+#include "unisono/detail/launcher_store.h"
 #include "unisono/export.h"
 
 namespace {
@@ -38,7 +42,21 @@ Group create(const Group& given, std::string name, std::string engine, std::int6
   return made;
 }
 
-TORCH_LIBRARY(unisono, operators) { operators.def("create", create); }
+/// Returns the store of the launcher that has started this process as that rank of that many, inside a group without a backend. Nothing where none
+/// has.
+std::optional<Group> launcher_store(std::string place, std::int64_t rank, std::int64_t size, std::int64_t timeout_ms) {
+  const auto own_rank = static_cast<int>(rank), own_size = static_cast<int>(size);
+  return unisono::libtorch::with_torch_errors([&]() -> std::optional<Group> {
+    auto store = unisono::detail::launcher_store(own_rank, own_size, place, std::chrono::milliseconds(timeout_ms));
+    if (!store) return std::nullopt;
+    return c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<unisono::libtorch::LauncherStore>(std::move(store)), own_rank, own_size);
+  });
+}
+
+TORCH_LIBRARY(unisono, operators) {
+  operators.def("create", create);
+  operators.def("launcher_store", launcher_store);
+}
 
 }  // namespace
 

@@ -12,9 +12,6 @@
 namespace unisono::libtorch {
 namespace {
 
-std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
-std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
 /// torch writes two lines to standard error for each wait that times out. Waits up to this limit, which come in rows, poll the store instead.
 constexpr auto quiet_limit = std::chrono::milliseconds(1000);
 constexpr auto longest_pause = std::chrono::milliseconds(16);
@@ -23,23 +20,50 @@ constexpr auto longest_pause = std::chrono::milliseconds(16);
   throw Timeout(fmt::format("nobody set {} in torch's store within {} ms", fmt::join(keys, ", "), limit.count()), {.operation = "wait"});
 }
 
+/// Returns true for the errors by which PyTorch says that a store has no such method: one of C++, or one that is written in Python (two errors).
+bool is_of_missing_method(const std::exception& error) {
+  const std::string_view text = error.what();
+  const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
+  return dynamic_cast<const c10::NotImplementedError*>(&error) != nullptr || says("Tried to call pure virtual function") ||
+         (says("INTERNAL ASSERT FAILED") && says("Not implemented."));
+}
+
+/// Calls a method of the store, which it may lack.
+template <class Call>
+auto asked(const char* method, const Call& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    if (!is_of_missing_method(error)) throw;
+    throw Unsupported(fmt::format("the given store has no method {}", method), {.hint = "a store needs set, get, add, wait and check"});
+  }
+}
+
 }  // namespace
 
-void TorchStore::set(std::string_view key, std::string_view value) { store_->set(std::string(key), bytes_of(value)); }
+void TorchStore::set(std::string_view key, std::string_view value) {
+  asked("set", [&] { store_->set(std::string(key), bytes_of(value)); });
+}
 
 std::string TorchStore::get(std::string_view key, std::optional<Milliseconds> timeout) {
   const std::string name(key);
   wait(std::span(&name, 1), timeout);
-  return text_of(store_->get(name));
+  return asked("get", [&] { return text_of(store_->get(name)); });
+}
+
+bool TorchStore::has(const std::vector<std::string>& names) {
+  return asked("check", [&] { return store_->check(names); });
 }
 
 std::optional<std::string> TorchStore::try_get(std::string_view key) {
   const std::string name(key);
-  if (!store_->check({name})) return std::nullopt;
-  return text_of(store_->get(name));
+  if (!has({name})) return std::nullopt;
+  return asked("get", [&] { return text_of(store_->get(name)); });
 }
 
-std::int64_t TorchStore::add(std::string_view key, std::int64_t amount) { return store_->add(std::string(key), amount); }
+std::int64_t TorchStore::add(std::string_view key, std::int64_t amount) {
+  return asked("add", [&] { return store_->add(std::string(key), amount); });
+}
 
 void TorchStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout_given) {
   if (timeout_given && *timeout_given < quiet_limit) return wait_quietly(keys, *timeout_given);
@@ -47,9 +71,9 @@ void TorchStore::wait(std::span<const std::string> keys, std::optional<Milliseco
   const Milliseconds limit = std::max(timeout_given.value_or(timeout()), Milliseconds(1));
   const auto begun = std::chrono::steady_clock::now();
   try {
-    store_->wait({keys.begin(), keys.end()}, limit);
-  } catch (const c10::Error&) {
-    // Torch's stores have one error for everything, so the clock tells a timeout from other errors.
+    asked("wait", [&] { store_->wait({keys.begin(), keys.end()}, limit); });
+  } catch (const std::exception&) {
+    // Torch's stores have one error for everything, and those that are written in Python any, so the clock tells a timeout from other errors.
     if (std::chrono::steady_clock::now() - begun < limit) throw;
     throw_missing(keys, limit);
   }
@@ -58,18 +82,35 @@ void TorchStore::wait(std::span<const std::string> keys, std::optional<Milliseco
 void TorchStore::wait_quietly(std::span<const std::string> keys, Milliseconds limit) {
   const std::vector<std::string> names(keys.begin(), keys.end());
   const auto end = std::chrono::steady_clock::now() + limit;
-  for (auto pause = Milliseconds(1); !store_->check(names); pause = std::min(2 * pause, longest_pause)) {
+  for (auto pause = Milliseconds(1); !has(names); pause = std::min(2 * pause, longest_pause)) {
     if (std::chrono::steady_clock::now() >= end) throw_missing(keys, limit);
     std::this_thread::sleep_for(pause);
   }
 }
 
 std::string TorchStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
-  return text_of(store_->compareSet(std::string(key), bytes_of(expected), bytes_of(desired)));
+  const std::string name(key);
+  try {
+    return asked("compare_set", [&] { return text_of(store_->compareSet(name, bytes_of(expected), bytes_of(desired))); });
+  } catch (const Unsupported&) {
+    if (!expected.empty()) throw;
+  }
+  // The first one to come sets a new key, and the others wait for it. A store without a method is found out before anybody waits.
+  set(name + "/offer", desired);
+  if (add(name + "/first", 1) == 1) set(name, desired);
+  return get(name);
 }
 
-bool TorchStore::erase(std::string_view key) { return store_->deleteKey(std::string(key)); }
+bool TorchStore::erase(std::string_view key) {
+  try {
+    return asked("delete_key", [&] { return store_->deleteKey(std::string(key)); });
+  } catch (const Unsupported&) {  // the key stays, which harms nobody
+    return false;
+  }
+}
 
-std::int64_t TorchStore::num_keys() { return store_->getNumKeys(); }
+std::int64_t TorchStore::num_keys() {
+  return asked("num_keys", [&] { return store_->getNumKeys(); });
+}
 
 }  // namespace unisono::libtorch

@@ -9,7 +9,12 @@
 
 namespace unisono::libtorch {
 
-/// Wraps the store of torch.distributed. Its errors pass unchanged, except that a wait that took too long throws Timeout.
+// A value as torch has it, and as we have it.
+inline std::vector<std::uint8_t> bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
+inline std::string text_of(const std::vector<std::uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// Wraps the store of torch.distributed. Its errors pass unchanged, except that a wait that took too long throws Timeout, and a method that a store
+/// written in Python lacks throws Unsupported. Such a store needs set, get, add, wait and check.
 class TorchStore final : public Store {
  public:
   explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
@@ -24,6 +29,7 @@ class TorchStore final : public Store {
   std::int64_t num_keys() override;
 
  private:
+  bool has(const std::vector<std::string>& names);
   void wait_quietly(std::span<const std::string> keys, Milliseconds limit);
 
   c10::intrusive_ptr<c10d::Store> store_;

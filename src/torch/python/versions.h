@@ -2,6 +2,7 @@
 
 #include <c10/core/Stream.h>
 
+#include <exception>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -40,10 +41,16 @@ c10::intrusive_ptr<c10d::Store> store_of(const Group& group) {
   }
 }
 
-/// Returns a copy with connections of its own, where that is supported.
+/// Returns a copy with connections of its own, where that is supported; a store that is written in Python may lack the method.
 template <class Store>
 c10::intrusive_ptr<Store> copy_of(const c10::intrusive_ptr<Store>& store) {
-  if constexpr (requires { store->clone(); }) return store->clone();
+  if constexpr (requires { store->clone(); }) {
+    try {
+      return store->clone();
+    } catch (const std::exception&) {
+      return store;
+    }
+  }
   return store;
 }
 

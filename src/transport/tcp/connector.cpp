@@ -159,8 +159,9 @@ void Connector::serve(Attempt& attempt, short events, Time now) {
   }
   if (why.empty() || attempt.is_superseded) return;
   ended_.insert(dialer.rank());
-  owner_.failed(dialer.rank(), fmt::format("rank {} at {} cannot be reached from rank {} at {}: {}", dialer.rank(), base::describe(dialer.address()),
-                                           caller_.rank, with_interface(caller_.address), why));
+  owner_.failed(dialer.rank(),
+                fmt::format("rank {} at {} cannot be reached from rank {} at {}: {}; `unisono doctor --hosts A,B` shows what a firewall drops",
+                            dialer.rank(), base::describe(dialer.address()), caller_.rank, with_interface(caller_.address), why));
 }
 
 // Called when a rank that connects has proved itself, before it is told that it is accepted.

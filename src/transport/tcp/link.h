@@ -109,11 +109,20 @@ class Link : public CallMail {
   /// Returns true for a rank that is lost or has said goodbye.
   virtual bool is_gone(int peer) const = 0;
   virtual bool has_left(int peer) const = 0;  // said goodbye
+  /// Returns how long nothing has come from a rank, as this side's heartbeats show; 0 for one that is not connected, or is gone.
+  virtual std::chrono::milliseconds silence_of(int peer) const = 0;
   /// Finalizes this rank: pending data is still sent (for at most `at_most`), and the end of a connection is no failure any more.
   virtual void goodbye(std::chrono::milliseconds at_most) = 0;
   /// Returns the numeric address of the connection to that rank, "10.0.0.2:41234", or that at which it listens while there is none; "" for one of
   /// this host.
   virtual std::string address_of(int peer) const = 0;
+  /// What keeps others from changing bytes on the way between the ranks of this link, whoever carries them.
+  struct Protection {
+    std::string secret = {};    ///< 32 bytes, from which codes of objects are made; only ranks of the job know it. Empty where there is no token
+    bool is_encrypted = false;  ///< the connections of this link are
+    bool is_local = false;      ///< all ranks are on this machine, and use loopback addresses
+  };
+  virtual const Protection& protection() const = 0;
   /// Returns the number of connections that are open now.
   virtual std::size_t connections() const = 0;
 };

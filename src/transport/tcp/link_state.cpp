@@ -32,6 +32,14 @@ bool TcpLink::has_left(int rank) const {
   return shows_departure(rank);
 }
 
+// It is measured at the last heartbeat, which forgives the peers the time for which this side did not listen.
+std::chrono::milliseconds TcpLink::silence_of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* const peer = find(rank);
+  if (peer == nullptr || !peer->is_open() || peer->has_left() || peer->said_goodbye()) return 0ms;
+  return std::max(0ms, std::chrono::duration_cast<std::chrono::milliseconds>(last_tick_ - peer->heard()));
+}
+
 // A rank that leaves says what it left behind in the notices before its goodbye. Who sees the one without the others takes it for missing.
 bool TcpLink::shows_departure(int rank) const {
   if (rank < 0 || static_cast<std::size_t>(rank) >= departures_shown_.size()) return false;

@@ -35,7 +35,9 @@ constexpr std::int64_t longest_poll_ms = 1000;
 constexpr int largest_port = 65535;
 constexpr const char* secret_key = "link/secret";
 constexpr const char* encryption_key = "link/encryption";  ///< how rank 0 does it
-constexpr const char* hint = "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface";
+constexpr const char* hint =
+    "every rank must reach every other one, at any port; UNISONO_INTERFACE names the interface, and `unisono doctor --hosts A,B` shows what a "
+    "firewall drops";
 
 std::string address_key(int rank) { return fmt::format("link/address/{}", rank); }
 
@@ -114,7 +116,8 @@ class Meeting {
 void Meeting::listen() {
   acceptor_.emplace(options_.rank, options_.address, awaited_);
   if (awaited_.empty()) return;  // nobody asks the store for it
-  options_.store->set(address_key(options_.rank), fmt::format("{} {}", base::resolve(options_.address, 0).front().host_for_others(), acceptor_->port()));
+  options_.store->set(address_key(options_.rank),
+                      fmt::format("{} {}", base::resolve(options_.address, 0).front().host_for_others(), acceptor_->port()));
 }
 
 // Returns the keys that are waited for, with the ranks that set them: the addresses of all ranks that listen, though a rank does not connect with

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/socket.h"
+#include "store/authentication.h"
 #include "transport/tcp/ticket.h"
 
 namespace unisono::transport {
@@ -21,6 +22,13 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t few_peers = 2;  ///< up to so many are read from without asking epoll first
+
+Link::Protection protection_of(const Link::Options& options, const Caller& caller) {
+  if (caller.secret.empty()) return {.is_local = true};  // there is no other host
+  return {.secret = options.token.empty() ? std::string() : store::derived_key(caller.secret, "unisono link: codes of objects"),
+          .is_encrypted = caller.tls != nullptr,
+          .is_local = base::resolve(options.address, 0).front().is_loopback()};
+}
 
 }  // namespace
 
@@ -36,6 +44,7 @@ std::shared_ptr<Link> Link::connect(Options options) {
 
 TcpLink::TcpLink(Options options, MeetingResult met, std::optional<WatchTree> tree)
     : options_(std::move(options)),
+      protection_(protection_of(options_, met.caller)),
       departures_shown_(options_.hosts.size()),
       peers_(options_.hosts.size()),
       last_tick_(base::Clock::now()),

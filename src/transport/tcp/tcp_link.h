@@ -45,8 +45,10 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::optional<Loss> lost() const override;
   bool is_gone(int peer) const override;
   bool has_left(int peer) const override;
+  std::chrono::milliseconds silence_of(int peer) const override;
   void goodbye(std::chrono::milliseconds at_most) override;
   std::string address_of(int peer) const override;
+  const Protection& protection() const override { return protection_; }
   std::size_t connections() const override;
   void announce(std::uint64_t group, std::span<const int> members, std::string_view text, Announcement what) override;
 
@@ -130,6 +132,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   bool someone_sleeps() const { return options_.has_waiter && options_.has_waiter(); }
 
   const Options options_;
+  const Protection protection_;
 
   mutable std::mutex mutex_;
   SharedState shared_;

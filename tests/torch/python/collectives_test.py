@@ -15,6 +15,7 @@ INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
 
 
 class Collectives(RankTest):
+    @covers("B-21")
     def test_all_reduce_of_every_dtype(self):
         for dtype in FLOATS + INTEGERS + [torch.complex64, torch.complex128]:
             x = distinct(self.rank, (3, 5), dtype)
@@ -88,6 +89,7 @@ class Collectives(RankTest):
             dist.scatter(out, [distinct(root + 7 * r, (2, 3)) for r in range(self.size)] if self.rank == root else None, src=root)
             self.same(out, distinct(root + 7 * self.rank, (2, 3)))
 
+    @covers("TS-25", "TS-28")
     def test_all_gather(self):
         parts = [torch.empty(3, 2) for _ in range(self.size)]
         dist.all_gather(parts, distinct(self.rank, (3, 2)))
@@ -95,6 +97,9 @@ class Collectives(RankTest):
         whole = torch.empty(self.size * 3, 2)
         dist.all_gather_into_tensor(whole, distinct(self.rank, (3, 2)))
         self.same(whole, torch.cat(self.every((3, 2))))
+        stacked = torch.empty(self.size, 3, 2)
+        dist.all_gather_into_tensor(stacked, distinct(self.rank, (3, 2)))
+        self.same(stacked, torch.stack(self.every((3, 2))))
         dist.all_gather(list(whole.zero_().chunk(self.size)), distinct(self.rank, (3, 2)))
         self.same(whole, torch.cat(self.every((3, 2))))
         uneven = [torch.empty(r + 1, 2) for r in range(self.size)]
@@ -150,16 +155,20 @@ class Collectives(RankTest):
         dist.all_gather(parts, x)
         self.same(parts, self.every((2, 3)))
 
+    @covers("TS-23", "TS-24")
     def test_reduce_scatter(self):
         out = torch.empty(2, 2)
         dist.reduce_scatter(out, [distinct(self.rank + 3 * r, (2, 2)) for r in range(self.size)])
         self.same(out, sum(distinct(s + 3 * self.rank, (2, 2)) for s in range(self.size)))
         dist.reduce_scatter_tensor(out, distinct(self.rank, (2 * self.size, 2)), dist.ReduceOp.AVG)
         self.close(out, (sum(self.every((2 * self.size, 2))) / self.size)[2 * self.rank : 2 * self.rank + 2])
+        dist.reduce_scatter_tensor(out, torch.stack([distinct(self.rank + 3 * r, (2, 2)) for r in range(self.size)]))
+        self.same(out, sum(distinct(s + 3 * self.rank, (2, 2)) for s in range(self.size)))
         out = torch.empty(self.rank + 1)
         dist.reduce_scatter(out, [distinct(self.rank + r, (r + 1,)) for r in range(self.size)])
         self.same(out, sum(distinct(s + self.rank, (self.rank + 1,)) for s in range(self.size)))
 
+    @covers("TS-26", "TS-27")
     def test_all_to_all(self):
         ins = [distinct(self.rank * 10 + r, (r + 1, 2)) for r in range(self.size)]
         outs = [torch.empty(self.rank + 1, 2) for _ in range(self.size)]

@@ -7,6 +7,7 @@ import textwrap
 import unittest
 
 import jobs
+from covers import covers
 from jobs import UNISONO, WORKS
 from many_runs import WarmPython
 
@@ -35,15 +36,17 @@ class Endings(jobs.JobTest):
         with self.subTest(ending):
             self.folder = self.folder / "again"
             self.folder.mkdir()
-            outputs = self.ranks(self.BY_FILE + TOLD.format(textwrap.indent(textwrap.dedent(ending), "    ")), expect=[0, code])
+            self.outputs = outputs = self.ranks(self.BY_FILE + TOLD.format(textwrap.indent(textwrap.dedent(ending), "    ")), expect=[0, code])
             text = re.search("reads: (.*)", outputs[0])[1]
             for word in ("shrink_group", "finalize", "initialize"):  # which a program in Python does not have
                 self.assertNotIn(word, text)
             return text
 
+    @covers("TS-45")
     def test_an_exception_is_named(self):
         told = self.what_is_read('raise ValueError("bad data")', 1)
-        self.assertIn("all_reduce #1 on group world, rank 0: rank 1 ended with ValueError: bad data [culprit: rank 1", told)
+        self.assertRegex(self.outputs[1], r"\[rank1\]: *ValueError: bad data")
+        self.assertRegex(told, r"all_reduce #1 on group world, rank 0, at program\.py:\d+: rank 1 ended with ValueError: bad data \[culprit: rank 1")
         self.assertIn("(the group is over; destroy_process_group and init_process_group make another one of the survivors)", told)
         self.assertIn("rank 1 ended with KeyError: 'x'", self.what_is_read('{}["x"]', 1))
         self.assertIn("rank 1 ended with RuntimeError: first line [", self.what_is_read('raise RuntimeError("\\n first line\\nsecond line")', 1))
@@ -65,13 +68,15 @@ class Endings(jobs.JobTest):
             sys.exit(1)
         """
         self.assertIn("rank 1 ended with ValueError: bad data", self.what_is_read(handled, 1))
-        self.assertIn("exited with code 4 before destroy_process_group", self.what_is_read("os._exit(4)", 4))
+        for end in ("os._exit(4)", "exit(4)", "quit(4)", "raise SystemExit(4)"):
+            self.assertIn("exited with code 4 before destroy_process_group", self.what_is_read(end, 4))
 
     def test_who_ends_well_has_left(self):
-        left = "rank 1 has left the group (destroy_process_group, or the end of its program) and will not come"
-        self.assertIn(left, self.what_is_read("sys.exit()", 0))
+        self.assertIn("exited with code 0 before destroy_process_group", self.what_is_read("sys.exit()", 0))
+        left = "rank 1 has left the group (destroy_process_group) and will not come"
         self.assertIn(left, self.what_is_read("dist.destroy_process_group()\nsys.exit(0)", 0))
         # Errors that were somebody's and are over.
+        left = "exited with code 0 before destroy_process_group"
         self.assertIn(left, self.what_is_read('import code\ncode.InteractiveInterpreter().runsource("1/0")\nassert sys.last_value\nsys.exit(0)', 0))
         caught = """
         try:

@@ -35,12 +35,14 @@ TRIGGERS = {
     "`DistBackendError`: `the ranks called different things": """
         error = error_of(lambda: dist.all_reduce(torch.ones(2 + rank % 2)))
         """,
-    "`ValueError`": """
+    "`ValueError`: `Float8": """
         error = error_of(lambda: dist.all_reduce(torch.ones(2, dtype=torch.float8_e4m3fn)))
         """,
-    "`NotImplementedError`": """
+    "`NotImplementedError`: `Could": """
         error = error_of(lambda: dist.all_reduce(torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)))
         """,
+    "`ValueError`: `the ranks are on several hosts": None,
+    "`NotImplementedError`: `the given store": None,
     "`ImportError`: `has no extension": None,
     "`DistBackendError`: `different versions": None,
     "`AssertionError`: `Unknown backend type": None,

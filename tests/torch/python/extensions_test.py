@@ -150,14 +150,37 @@ class Cache(unittest.TestCase):
         # Who comes later tries again: the compiler may be another one by then.
         self.assertEqual([str(each) for each in self.together(compile_to, 1)], ["try 2 failed"])
 
-    def test_what_others_can_write_is_not_loaded(self):
-        path = _cache.extension("torch-9", lambda path: Path(path).write_text("extension"))
-        for changed in (path, _cache.folder()):
-            before = stat.S_IMODE(os.stat(changed).st_mode)
-            os.chmod(changed, 0o777)
-            self.assertRaises(PermissionError, _cache.extension, "torch-9", None)
-            os.chmod(changed, before)
+    def test_any_umask_gives_a_file_that_is_loaded(self):
+        before = os.umask(0o002)  # as many distributions have it: what the compiler makes can be written by the group
+        self.addCleanup(os.umask, before)
+
+        def compile_to(path):
+            Path(path).write_text("extension")
+            self.assertTrue(os.stat(path).st_mode & stat.S_IWGRP)
+
+        path = _cache.extension("torch-9", compile_to)
+        self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o700)
         self.assertEqual(_cache.extension("torch-9", None), path)
+
+    def test_a_file_that_others_can_write_is_made_anew(self):
+        path = _cache.extension("torch-9", lambda path: Path(path).write_text("extension"))
+        Path(path).write_text("somebody else's")
+        os.chmod(path, 0o775)
+        self.assertEqual(_cache.extension("torch-9", lambda path: Path(path).write_text("another one")), path)
+        self.assertEqual(Path(path).read_text(), "another one")
+        self.assertEqual(_cache.extension("torch-9", None), path)
+
+    def test_nothing_is_loaded_from_a_folder_that_others_can_write(self):
+        _cache.extension("torch-9", lambda path: Path(path).write_text("extension"))
+        os.chmod(_cache.folder(), 0o770)
+        with self.assertRaisesRegex(_cache.Untrusted, "can be written by one") as refused:
+            _cache.extension("torch-9", lambda path: self.fail("it was compiled for nothing"))
+        with mock.patch.object(_extension, "_compiled", mock.Mock(side_effect=refused.exception)), mock.patch.object(ctypes, "CDLL"):
+            with self.assertRaises(ImportError) as raised:
+                _extension._load_for(pytorch("99.0.0"))
+        self.assertTrue(str(raised.exception).endswith(f": chmod 700 {_cache.folder()} if it is yours, or set XDG_CACHE_HOME to a folder of your own"))
+        os.chmod(_cache.folder(), 0o700)
+        self.assertIsNotNone(_cache.extension("torch-9", None))
 
 
 class Jobs(jobs.JobTest):

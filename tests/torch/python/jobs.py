@@ -62,12 +62,12 @@ class JobTest(unittest.TestCase):
         ours = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
         return {k: v for k, v in os.environ.items() if k not in ours} | {"OMP_NUM_THREADS": "1"}
 
-    def ranks(self, text, n=2, expect=0):
+    def ranks(self, text, n=2, expect=0, **more):
         """One process for each rank, started by hand: they meet in a file."""
         path = self.program(text)
         processes = []
         for rank in range(n):
-            environment = self.plain_environment() | {"RANK": str(rank), "WORLD_SIZE": str(n), "MEETING": f"file://{self.folder}/meeting"}
+            environment = self.plain_environment() | {"RANK": str(rank), "WORLD_SIZE": str(n), "MEETING": f"file://{self.folder}/meeting"} | more
             processes.append(subprocess.Popen([*self.python, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment))
         try:
             outputs = [process.communicate(timeout=self.longest)[0] for process in processes]

@@ -149,6 +149,11 @@ class Jobs(jobs.JobTest):
             open(sys.argv[0] + ".done", "w").close()
         while not os.path.exists(sys.argv[0] + ".done"):
             time.sleep(0.05)
+        # PyTorch names this group by its ranks and by how many groups each of them has made: the names differ.
+        if rank == 0:
+            dist.new_group([0], use_local_synchronization=True)
+        error = error_of(lambda: dist.new_group([0, 1], use_local_synchronization=True, timeout=datetime.timedelta(seconds=2)))
+        assert "have all members called new_group with these ranks, each after as many other groups?" in str(error), error
         say_fine(rank, size)
         """))
         self.fine("".join(outputs), 2)

@@ -2,6 +2,7 @@
 
 import unittest
 
+from covers import covers
 from restarts import run_once
 
 
@@ -18,6 +19,7 @@ class Restarts(unittest.TestCase):
     def test_ended_while_the_others_form_a_group(self):
         self.recovers(1, "_exit", "grouping", 0)
 
+    @covers("TS-49")
     def test_ended_by_an_exception_at_work(self):
         self.recovers(2, "raises", "working", 1)
 

@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.nn.parallel import DistributedDataParallel
 
 import unisono
+from covers import covers
 from ranks import RankTest, distinct, main
 
 
@@ -146,6 +147,7 @@ class Training(RankTest):
         self.train(many, ZeroRedundancyOptimizer(many.parameters(), torch.optim.Adam, lr=0.01), 5)
         self.equal_to(one, many.module, rtol=1e-4, atol=1e-5)
 
+    @covers("TS-47")
     def test_device_mesh_and_dtensor(self):
         mesh = init_device_mesh("cpu", (self.size,), mesh_dim_names=("ranks",))
         a, b = distinct(0, (4 * self.size, 6)), distinct(1, (6, 3 * self.size))

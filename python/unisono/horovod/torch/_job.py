@@ -7,7 +7,9 @@ import socket
 import torch
 from torch import distributed
 
+from ..._slurm import warn_of_batch_script
 from . import _process_sets
+from ._requests import InvalidCall
 
 _place = None  # (local rank, local size, cross rank, cross size, all hosts alike)
 _owner = False  # whether init made torch.distributed's default group
@@ -58,6 +60,8 @@ def _form_default_group():
     for rank, size, _ in _LAUNCHERS:
         if rank not in os.environ or size not in os.environ:
             continue
+        if rank == "SLURM_PROCID":
+            warn_of_batch_script(stacklevel=4)
         url = "env://"  # torch.distributed reads these variables itself
         if rank != "RANK":
             url = f"tcp://{os.environ.get('MASTER_ADDR', '127.0.0.1')}:{os.environ.get('MASTER_PORT', '29500')}"
@@ -105,7 +109,7 @@ def is_initialized():
 
 def _initialized():
     if _place is None:
-        raise ValueError("Horovod has not been initialized; use hvd.init().")
+        raise InvalidCall("Horovod has not been initialized; use hvd.init().")
     return _place
 
 

@@ -1,15 +1,15 @@
 """allgather, broadcast, alltoall, barrier and join.
 
 In all of them `name` is how the ranks find each other's calls: without one they are numbered, and must come in the same order on all ranks.
-HorovodInternalError: the calls of a name do not fit together, or a rank was lost. ValueError: before `init`, on a process set that this rank is not in, or a
-name that is still in use.
+HorovodInternalError: the calls of a name do not fit together, or a rank was lost; and, as a ValueError as well, before `init`, on a process set that this
+rank is not in, for a root that is not in it, or a name that is still in use.
 """
 
 import torch
 
 from ._execute import parts_of
 from ._process_sets import global_process_set
-from ._requests import Call, Request
+from ._requests import Call, InvalidCall, Request
 from ._worker import handle_of, synchronize, wait
 
 
@@ -82,7 +82,7 @@ class _AllGather(torch.autograd.Function):
 def _broadcast(tensor, output, root_rank, name, process_set):
     process_set._working()
     if root_rank not in process_set.ranks:
-        raise ValueError(f"root_rank={root_rank} is not in {process_set}")
+        raise InvalidCall(f"root_rank={root_rank} is not in {process_set}")
     return submit(Call("broadcast", root=process_set.ranks.index(root_rank)), [tensor], [output], name, process_set)
 
 
@@ -130,16 +130,16 @@ class _Broadcast(torch.autograd.Function):
 def _all_to_all(tensor, splits, name, process_set):
     size = process_set._working().size
     if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
-        raise ValueError("alltoall takes a tensor with a first dimension to be divided")
+        raise InvalidCall("alltoall takes a tensor with a first dimension to be divided")
     rows = _even(tensor, size) if splits is None else [int(n) for n in splits]
     if len(rows) != size or min(rows) < 0 or sum(rows) != len(tensor):
-        raise ValueError(f"splits has a number of rows for each of {size} ranks, {len(tensor)} together, and not {rows}")
+        raise InvalidCall(f"splits has a number of rows for each of {size} ranks, {len(tensor)} together, and not {rows}")
     return submit(Call("alltoall", splits=rows), [tensor], [], name, process_set, splits=splits)
 
 
 def _even(tensor, size):
     if len(tensor) % size:
-        raise ValueError(f"{len(tensor)} rows cannot be divided among {size} ranks: give splits")
+        raise InvalidCall(f"{len(tensor)} rows cannot be divided among {size} ranks: give splits")
     return parts_of(len(tensor), size)
 
 

@@ -2,6 +2,7 @@
 
 from torch import distributed
 
+from ._requests import InvalidCall
 from ._worker import Worker
 
 _sets = {}  # id -> ProcessSet that was added
@@ -59,9 +60,9 @@ class ProcessSet:
             from ._job import rank
 
             rank()
-            raise ValueError(f"{self} was not added, or was removed: use add_process_set on all ranks")
+            raise InvalidCall(f"{self} was not added, or was removed: use add_process_set on all ranks")
         if self._worker is None:
-            raise ValueError(f"this process is not included in {self}, and cannot make calls on it")
+            raise InvalidCall(f"this process is not included in {self}, and cannot make calls on it")
         return self._worker
 
 

@@ -3,8 +3,8 @@
 In all of them `name` is how the ranks find each other's calls: without one they are numbered, and must come in the same order on all ranks. The tensors have
 the same shape and dtype on all ranks, and any strides.
 
-HorovodInternalError: they do not, or a rank was lost. ValueError: before `init`, on a process set that this rank is not in, a name that is still in use, or
-both op and average.
+HorovodInternalError: they do not, or a rank was lost; and, as a ValueError as well, before `init`, on a process set that this rank is not in, or a name that
+is still in use. ValueError: both op and average.
 """
 
 import warnings

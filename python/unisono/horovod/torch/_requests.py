@@ -20,6 +20,11 @@ class HorovodInternalError(RuntimeError):
     """A collective failed: a rank was lost, or the ranks called the same name with different arguments. The latter leaves the process set usable."""
 
 
+class InvalidCall(HorovodInternalError, ValueError):
+    """A call that cannot be made, refused before anything is sent: Horovod raises HorovodInternalError, a RuntimeError, for some of them, and ValueError for
+    others, by the function that meets it first."""
+
+
 @dataclasses.dataclass
 class Call:
     """What the ranks must agree on, and the shapes that they may have each for itself."""

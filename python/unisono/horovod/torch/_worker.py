@@ -11,7 +11,7 @@ from torch import distributed
 
 from . import _timeline
 from ._execute import Executor, all_gather_single
-from ._requests import Agreement, HorovodInternalError, Request, encode
+from ._requests import Agreement, HorovodInternalError, InvalidCall, Request, encode
 
 SLOT = 2048  # bytes of each rank in a round; longer announcements take a second exchange
 
@@ -46,7 +46,7 @@ class Worker:
             else:
                 name = f"{kind}.{name}"
             if name in self.open:
-                raise ValueError(f"{name} was called again before the first call of this name was done: give each its own name, or synchronize before")
+                raise InvalidCall(f"{name} was called again before the first call of this name was done: give each its own name, or synchronize before")
             request.name, request.worker = name, self
             self.new.append(request)
             self.open[name] = request

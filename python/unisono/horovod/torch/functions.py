@@ -1,9 +1,8 @@
 """Parameters, optimizer states and objects."""
 
-import pickle
-
 import torch
 
+from ... import _pickles
 from ._moving import allgather, broadcast_, broadcast_async_
 from ._process_sets import global_process_set
 from ._worker import synchronize
@@ -75,23 +74,44 @@ def _with_tensors(skeleton, tensors):
 
 
 def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
-    """The object of rank `root_rank` (its rank in the job) on every rank; on the root the object itself. It travels by pickle."""
+    """The object of rank `root_rank` (its rank in the job) on every rank; on the root the object itself.
+
+    It travels by cloudpickle where that is installed on the root, else by pickle. Where it cannot be written, the root raises why, and the others ValueError.
+    """
     name = name or "object"
     from ._job import rank
 
     is_root = rank() == root_rank
-    data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8) if is_root else None
-    length = torch.tensor([data.numel() if is_root else 0])
-    broadcast_(length, root_rank, f"{name}.length", process_set)
-    if not is_root:
-        data = torch.empty(length.item(), dtype=torch.uint8)
+    data, error = _written("broadcast_object", obj) if is_root else (b"", None)
+    head = torch.tensor([len(data), error is not None])
+    broadcast_(head, root_rank, f"{name}.length", process_set)
+    length, has_failed = head.tolist()
+    data = torch.frombuffer(bytearray(data), dtype=torch.uint8) if is_root else torch.empty(length, dtype=torch.uint8)
     broadcast_(data, root_rank, f"{name}.data", process_set)
-    return obj if is_root else pickle.loads(data.numpy().tobytes())
+    if error is not None:
+        raise error
+    if has_failed:
+        _pickles.refuse("broadcast_object", root_rank, data.numpy().tobytes())
+    return obj if is_root else _pickles.loads("broadcast_object", data.numpy().tobytes())
 
 
 def allgather_object(obj, name=None):
-    """A list of every rank's object, in the order of the ranks. They travel by pickle."""
+    """A list of every rank's object, in the order of the ranks. They travel as those of broadcast_object, and fail as those."""
     name = name or "object"
-    data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
-    lengths = allgather(torch.tensor([data.numel()]), f"{name}.length").tolist()
-    return [pickle.loads(part.numpy().tobytes()) for part in allgather(data, f"{name}.data").split(lengths)]
+    data, error = _written("allgather_object", obj)
+    heads = allgather(torch.tensor([[len(data), error is not None]]), f"{name}.length")
+    lengths, failed = heads[:, 0].tolist(), heads[:, 1].tolist()
+    parts = [part.numpy().tobytes() for part in allgather(torch.frombuffer(bytearray(data), dtype=torch.uint8), f"{name}.data").split(lengths)]
+    if error is not None:
+        raise error
+    if any(failed):
+        _pickles.refuse("allgather_object", failed.index(1), parts[failed.index(1)])
+    return [_pickles.loads("allgather_object", part) for part in parts]
+
+
+def _written(operation, obj):
+    try:
+        import cloudpickle as module
+    except ImportError:
+        import pickle as module
+    return _pickles.dumps(operation, obj, module)

@@ -1,5 +1,6 @@
 """What every computation model answers, the values that travel, and the model of a process that is alone."""
 
+import inspect
 from abc import ABCMeta, abstractmethod
 from numbers import Number
 
@@ -188,8 +189,7 @@ class ComputationModel(metaclass=ABCMeta):
         if isinstance(tensor, torch.Tensor):
             self._do_broadcast(tensor, src, group)
             return tensor
-        encoded = _frames.encode(tensor) if is_src else (0, b"")
-        return _frames.decode(*self._send(*encoded, src, is_src, group))
+        return self._broadcast_anything(tensor, src, is_src, group)
 
     def _send(self, kind, payload, src, is_src, group):
         carrier = self._carrier(group)
@@ -230,6 +230,9 @@ class ComputationModel(metaclass=ABCMeta):
             raise ValueError("Argument ranks should be list of int")
         if len(set(ranks)) < len(ranks):
             raise ValueError(f"Argument ranks should not have a rank twice, but given {ranks}")
+        for name in kwargs:
+            if name not in inspect.signature(torch.distributed.new_group).parameters:
+                raise TypeError(f"new_group() got an unexpected keyword argument '{name}'")
         return self._do_new_group(ranks, **kwargs)
 
     def _group_ranks(self, group):

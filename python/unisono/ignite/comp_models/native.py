@@ -1,5 +1,6 @@
 """torch.distributed over the backend "unisono"."""
 
+import inspect
 import sys
 import warnings
 from datetime import timedelta
@@ -9,7 +10,7 @@ import torch.distributed as dist
 
 import unisono.torch  # noqa: F401  (makes the backend known)
 
-from ..._job_store import init_process_group
+from ..._job_store import init_process_group, tcp_store
 from .. import _meeting, _nodes
 from .base import ComputationModel, is_list_of_ranks
 
@@ -40,6 +41,18 @@ def is_available_backend(name):
     return all(part.split(":")[-1] in _NativeDistModel.available_backends for part in (name.split(",") if ":" in name else [name]))
 
 
+# What initialize and spawn give to init_process_group beside these, they get as keyword arguments.
+_OWN_ARGUMENTS = ("backend", "init_method", "world_size", "rank", "store")
+
+
+def check_options(operation, options):
+    """Raises TypeError for a keyword argument that init_process_group does not have, before anything is started."""
+    known = set(inspect.signature(dist.init_process_group).parameters).difference(_OWN_ARGUMENTS)
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{operation}() got an unexpected keyword argument '{name}'")
+
+
 def _gather_single(out, tensor, group):
     # PyTorch 2.13 has renamed it.
     getattr(dist, "all_gather_single", dist.all_gather_into_tensor)(out, tensor, group=group)
@@ -58,8 +71,7 @@ def _form_default_group(backend, meeting, timeout, kwargs):
             if not meeting.host:
                 return dist.HashStore()
             # Not torch's own handler of tcp://, under which every rank is a client where torchrun serves a store.
-            serves = meeting.rank == 0 and not meeting.store_is_served
-            return dist.TCPStore(meeting.host, meeting.port, None, serves, patience, wait_for_workers=False, multi_tenant=True)
+            return tcp_store(meeting.host, meeting.port, meeting.rank == 0 and not meeting.store_is_served, patience)
 
     init_process_group(backend, url, meeting.rank, meeting.world_size, timeout, make, **kwargs)
 
@@ -91,6 +103,7 @@ class _NativeDistModel(ComputationModel):
     @staticmethod
     def join(backend, meeting, timeout=None, **kwargs):
         """Forms the default group where `meeting` says, with init_process_group's other arguments. A call that fails leaves nothing behind."""
+        check_options("initialize", kwargs)
         if dist.is_initialized():
             raise RuntimeError("Can not create new distributed process group if default one is already initialized")
         if NCCL in backend and not torch.cuda.is_available():

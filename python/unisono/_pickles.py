@@ -1,0 +1,33 @@
+"""Objects that the modules by the names of other systems send by themselves. SECURITY.md says where pickle is used."""
+
+import os
+import pickle
+
+from ._errors import InvalidArgument
+
+
+def check(operation):
+    """Raises InvalidArgument where UNISONO_PICKLE allows no pickles."""
+    if os.environ.get("UNISONO_PICKLE", "on") != "on":
+        error = InvalidArgument(f"{operation}: objects of Python travel by pickle, which UNISONO_PICKLE={os.environ['UNISONO_PICKLE']} does not allow")
+        error.operation = operation
+        raise error
+
+
+def loads(operation, data):
+    check(operation)
+    return pickle.loads(data)
+
+
+def dumps(operation, value, module=pickle):
+    """(the bytes, None), or (why there are none, the exception), which the others are to learn before they wait for the bytes."""
+    try:
+        check(operation)
+        return module.dumps(value, protocol=5), None
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".encode(), error
+
+
+def refuse(operation, rank, text):
+    """Raises what the others raise where this rank's object cannot be sent."""
+    raise InvalidArgument(f"{operation}: rank {rank} cannot take part: {text.decode(errors='replace')}")

@@ -1,0 +1,3 @@
+"""The names of `mmengine.dist.utils`."""
+
+from ..utils import *

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/deadline.h"
+#include "coordination/leaving.h"
+#include "unisono/failure.h"
+#include "unisono/store.h"
+
+namespace unisono::coordination {
+
+/// The end of a process, as far as it is known.
+struct Ending {
+  PeerFailed::Cause cause = PeerFailed::Cause::exited;
+  std::string text;  // "was killed by SIGKILL", "exited with code 7 before finalize"
+};
+Ending exited_with(int code);
+Ending killed_by(int signal);
+
+/// What the launcher has recorded of the ends of processes, under the names that it has given them.
+class RecordedEndings {
+ public:
+  RecordedEndings() = default;
+  /// `store`: the launcher's; may be null. `launched`: its names for the ranks.
+  RecordedEndings(std::shared_ptr<Store> store, std::vector<std::string> launched) : store_(std::move(store)), launched_(std::move(launched)) {}
+  /// Waits for the record of a rank for that time at most. Returns none where there is no launcher, or no record.
+  std::optional<Ending> of(int rank, std::chrono::milliseconds at_most) const;
+
+ private:
+  std::shared_ptr<Store> store_;
+  std::vector<std::string> launched_;
+};
+
+/// Returns how long the end of a process may take to show, after it has left a group like this.
+std::chrono::milliseconds time_to_end(Leaving how);
+
+/// Returns the failure of a rank that has left a group in which others wait for it. `name`: as errors name it.
+Failure failure_of_leaving(int rank, const std::string& name, Leaving how);
+/// Returns the failure of a rank whose process has ended.
+Failure failure_of_ending(int rank, const std::string& name, const Ending& ending);
+
+}  // namespace unisono::coordination

@@ -1,0 +1,90 @@
+// The ends of a group: in order, with what is under way, and after a failure.
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/error_place.h"
+#include "base/error_text.h"
+#include "base/log.h"
+#include "group/group.h"
+
+namespace unisono::group {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The time in which the peers' systems get what is still to be sent. After a failure that is no more than the news of it, which is on its way, and a
+// caller waits for its error: over a network that is cut nothing arrives at all.
+constexpr std::chrono::milliseconds longest_goodbye = 5s;
+constexpr std::chrono::milliseconds goodbye_after_failure = 500ms;
+
+}  // namespace
+
+void Group::abort(std::string_view reason) { end("gave up: " + std::string(reason)); }
+
+void Group::end(std::string_view how) {
+  if (in_forked_child() || !is_open()) return;
+  fail(Failure{.kind = Failure::Kind::peer_failed,
+               .cause = PeerFailed::Cause::aborted,
+               .culprit = rank(),
+               .missing = {},
+               .message = "rank " + std::to_string(rank()) + " " + std::string(how)},
+       "abort", 0);
+}
+
+void Group::abort_after(const std::exception_ptr& error) { abort(base::what_of(error)); }
+
+void Group::close(std::chrono::milliseconds at_most, coordination::Leaving how) {
+  if (!open_.exchange(false)) return;
+  if (!coordination().failure()) drain(at_most);
+  end_pending();
+  core().leave(how, std::min(at_most, longest_goodbye));
+}
+
+void Group::drain(std::chrono::milliseconds at_most) {
+  constexpr std::chrono::milliseconds silent = 200ms;  // what ends by itself is not worth a word
+  const base::Deadline deadline(at_most);
+  if (parts_.progress->drain(*lane_, base::Deadline(std::min(at_most, silent))) || at_most <= silent) return;
+  std::string text;
+  parts_.progress->visit(*lane_, [&](const Ended& pending) {
+    constexpr std::size_t longest = 1000;
+    if (text.size() > longest) return;
+    const std::vector<int> ranks = pending.task.waiting_for();
+    text += fmt::format("{}{} #{}", text.empty() ? "" : "; ", pending.operation, pending.sequence);
+    if (const auto place = base::place_text(pending.where); !place.empty()) text += fmt::format(" ({})", place);
+    text += pending.task.any_will_do() ? ", for a message of any rank" : ranks.empty() ? "" : ", for " + coordination().name(ranks.front());
+  });
+  if (!text.empty()) {
+    base::warn(
+        fmt::format("the end of group {} waits at most {:.3g} s for what is under way: {} (Work::cancel takes back a receive that nobody wants)",
+                    name(), std::chrono::duration<double>(at_most).count(), text));
+  }
+  parts_.progress->drain(*lane_, deadline);
+}
+
+void Group::drop(coordination::Leaving how) {
+  if (!open_.exchange(false)) return;
+  end_pending();
+  core().leave(how, goodbye_after_failure);
+}
+
+// Nobody advances the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
+void Group::end_pending() {
+  reported_.store(true);
+  const auto failure = coordination().failure();
+  parts_.progress->end(*lane_, [&](const Ended& ended) {
+    if (failure) return error_of(*failure, ended.operation, ended.sequence);
+    const std::vector<int> waiting = ended.task.waiting_for();
+    return error_of({.kind = Failure::Kind::timeout,
+                     .cause = {},
+                     .culprit = waiting.empty() || ended.task.any_will_do() ? -1 : waiting.front(),
+                     .missing = waiting,
+                     .message = std::string(ended.operation) + " #" + std::to_string(ended.sequence) + " was not done when its group was closed"},
+                    ended.operation, ended.sequence);
+  });
+}
+
+}  // namespace unisono::group

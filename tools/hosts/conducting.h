@@ -1,0 +1,79 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/deadline.h"
+#include "hosts/conductor.h"
+#include "hosts/host_input.h"
+#include "hosts/host_output.h"
+#include "hosts/remote_host.h"
+#include "launch/host.h"
+#include "launch/output.h"
+#include "launch/signals.h"
+
+namespace unisono::tools {
+
+/// Starts the launchers of a job on its hosts (conductor_start.cpp), passes on what they say and get, and sees them to their end (conductor.cpp).
+class Conductor {
+ public:
+  explicit Conductor(const ConductedJob& job);
+
+  int run();
+
+ private:
+  enum class Phase { greeting, port, running, ended };
+  struct Host {
+    std::unique_ptr<RemoteHost> remote;
+    std::optional<Fields> hello = {};
+    std::optional<std::string> result = {};  ///< "exit 7", "signal 9"
+    bool has_met = false, is_lost = false, has_ended = false;
+  };
+
+  void start_hosts();
+  void round();
+  void advance();
+  void take(std::size_t number, const Frame& frame);
+  void refuse(Host& host, const std::string& why, const std::string& hint);
+  void look_for_the_lost();
+  void lose(std::size_t number, const std::string& why);
+  void note_cancelled(const Host& host, int signal);
+  void begin_start();
+  std::string meeting_address() const;
+  void start_launchers(int port);
+  std::vector<std::string> launcher_words(std::size_t number, int port) const;
+  void note_result(std::size_t number, const std::string& how);
+  void end_others(int signal);
+  void handle_signal(int signal);
+  void beat();
+  void pass_closed_output();
+  int account();
+  template <class Condition>
+  bool all(Condition condition) const {
+    return std::ranges::all_of(hosts_, condition);
+  }
+
+  const ConductedJob& job_;
+  const launcher::JobOptions& options_;
+  const launcher::DescriptorLimit limit_;
+  launcher::SignalScope signals_;
+  launcher::Console console_;
+  HostOutput output_;
+  HostInput input_;
+  base::Deadline answer_;
+  std::vector<Host> hosts_;
+  Phase phase_ = Phase::greeting;
+  std::string address_, loss_;
+  base::Deadline next_beat_;
+  std::optional<base::Deadline> give_up_;
+  std::optional<int> interrupted_by_, cancelled_by_;  ///< the signal that this command has got; that the processes of a host have got
+  bool has_closed_output_ = false;
+  bool has_killed_ = false;  ///< a launcher was ended by a signal
+  int interrupts_ = 0, exit_code_ = 0;
+};
+
+}  // namespace unisono::tools

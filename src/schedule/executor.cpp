@@ -6,15 +6,14 @@
 
 #include <fmt/format.h>
 
-#include "base/error_text.h"
 #include "coordination/counts.h"
-#include "engines/signature.h"
 #include "schedule/algorithm.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
 #include "schedule/carried_sum.h"
 #include "schedule/device_call.h"
 #include "schedule/early_call.h"
+#include "schedule/ending_before_memory.h"
 #include "schedule/network_override.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
@@ -35,30 +34,6 @@ class Wave final : public Task {
  private:
   ScheduledTask& steps_;
 };
-
-/// Calls `f`, which advances a task. If an exception leaves it, the group is over: engines are told so while the memory of the task is still there,
-/// from which a transfer may be half sent. A Mismatch and callables that differ leave the group as it is, since nothing was moved.
-template <class F>
-void ending_before_memory(Coordination& coordination, F&& f) {
-  try {
-    f();
-  } catch (const Mismatch&) {
-    throw;
-  } catch (const engines::CallablesDiffer&) {
-    throw;
-  } catch (const GroupFailure& over) {
-    coordination.poison(over.failure());
-    throw;
-  } catch (...) {
-    const int rank = coordination.rank();
-    coordination.poison({.kind = Failure::Kind::peer_failed,
-                         .cause = PeerFailed::Cause::aborted,
-                         .culprit = rank,
-                         .missing = {},
-                         .message = fmt::format("rank {} gave up: {}", rank, base::what_of(std::current_exception()))});
-    throw;
-  }
-}
 
 }  // namespace
 
@@ -160,8 +135,7 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     if (!pattern && is_early(call)) {
       EarlyCall task(coordination_, call);
       return finish(task);
-    }
-    if (pattern) {
+    } else if (pattern) {
       if (is_by_shares(call, *pattern)) {
         CarriedSum task(*this, call);
         return finish(task);
@@ -186,17 +160,19 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
   if (has_counts(call.operation) && !counts_travel(call, coordination_.topology())) compare_counts(call, waiter);
   scratch_.reset();
   ScheduledTask steps(*this, call, schedule_of(call));
+  ending_before_memory(coordination_, [&] { run_steps(steps, may_block, waiter); });
+}
+
+void Executor::run_steps(ScheduledTask& steps, bool may_block, Waiter& waiter) {
   Wave wave(steps);
-  ending_before_memory(coordination_, [&] {
-    while (!steps.is_at_end()) {
-      if (Engine* const blocking = may_block ? steps.next_that_blocks() : nullptr) {
-        run_blocking(*blocking, steps.take_engine_call(), waiter);
-        continue;
-      }
-      steps.begin_wave();
-      if (!wave.advance()) waiter.wait(wave);
+  while (!steps.is_at_end()) {
+    if (Engine* const blocking = may_block ? steps.next_that_blocks() : nullptr) {
+      run_blocking(*blocking, steps.take_engine_call(), waiter);
+      continue;
     }
-  });
+    steps.begin_wave();
+    if (!wave.advance()) waiter.wait(wave);
+  }
 }
 
 Setting Executor::setting() const {

@@ -89,6 +89,7 @@ class Executor {
   bool may_know_network() const { return networks_.measured && networks_.may_be_known; }
   std::optional<NetworkParameters> network_of_earlier_group() const { return networks_.measured->find(name(), networks_.hosts); }
   void compare_counts(const CollectiveCall& call, Waiter& waiter);
+  void run_steps(ScheduledTask& steps, bool may_block, Waiter& waiter);
   void run_blocking(Engine& engine, const CollectiveCall& call, Waiter& waiter);
   std::unique_ptr<Task> start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call);
   std::unique_ptr<Task> start_counts(const CollectiveCall& gather);

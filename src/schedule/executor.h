@@ -23,6 +23,7 @@
 namespace unisono::schedule {
 
 class Calibration;
+class ScheduledTask;
 
 /// The engines of a group.
 struct Engines {

@@ -24,7 +24,7 @@ for plugin in "$work"/moved/lib*/unisono/libunisono_*.so "$work"/moved/lib*/*/un
   [[ $plugin != *'*'* && $plugin != *.openmpi.so && $plugin != *.mpich.so ]] || continue
   name=${plugin##*/libunisono_}
   # One that lacks the library it drives says so itself.
-  tr -d ' \n' <"$work/info" | grep --quiet --fixed-strings -e "$plugin" -e "${name%.so}cannotbeusedhere" || { cat "$work/info"; echo "$plugin is not used"; exit 1; }
+  tr -d ' \n' <"$work/info" | grep --quiet --fixed-strings -e "$plugin" -e "${name%.so}notavailable:" || { cat "$work/info"; echo "$plugin is not used"; exit 1; }
 done
 
 # Without the variables of whatever launcher this test itself runs under.

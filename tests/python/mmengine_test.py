@@ -80,7 +80,8 @@ class Lists(unittest.TestCase):
                 self.assertEqual(unisono.mmengine.infer_launcher(), launcher)
                 self.assertEqual(_places[launcher](port), (1, {"rank": 5, "world_size": 8, "init_method": place}))
         with mock.patch.dict(os.environ, {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4"}, clear=True):
-            self.assertEqual((unisono.mmengine.infer_launcher(), _places["pytorch"](None)), ("pytorch", (1, {})))
+            self.assertEqual(unisono.mmengine.infer_launcher(), "pytorch")
+            self.assertEqual(_places["pytorch"](None), (1, {"rank": 3, "world_size": 4, "init_method": "env://"}))
         for launcher, environment in (("mpi", mpi), ("pytorch", {"RANK": "0"}), ("slurm", {"SLURM_PROCID": "0"})):
             with mock.patch.dict(os.environ, environment, clear=True), self.assertRaises(KeyError):
                 _places[launcher](None)

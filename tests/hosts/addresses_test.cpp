@@ -80,7 +80,7 @@ std::string link_local_address(const Hosts& hosts, int host) {
   return address;
 }
 
-TEST(Addresses, of_ipv6_are_understood_in_brackets_and_with_an_interface) {
+TEST(Addresses, ipv6_ones_are_understood_in_brackets_and_with_an_interface) {
   MAKE_HOSTS(hosts, 2);
   for (int host = 0; host < 2; ++host) hosts.run(host, {"ip", "-6", "addr", "add", fmt::format("fd99::{}/64", host + 1), "dev", "net0", "nodad"});
   const std::string local = link_local_address(hosts, 0);

@@ -79,7 +79,7 @@ Told two_ranks(const Hosts& hosts, const std::vector<std::string>& words, const 
   return told;
 }
 
-TEST(RanksOfHosts, that_meet_in_a_file_or_a_store_of_the_program_need_the_jobs_token) {
+TEST(RanksOfHosts, file_and_given_store_need_the_jobs_token) {
   MAKE_HOSTS(hosts, 2);
   const TemporaryFolder folder;
   int meetings = 0;
@@ -105,7 +105,7 @@ TEST(RanksOfHosts, that_meet_in_a_file_or_a_store_of_the_program_need_the_jobs_t
   }
 }
 
-TEST(RanksOfHosts, that_meet_in_a_store_of_the_program_have_the_launchers_token) {  // which is in no variable of theirs
+TEST(RanksOfHosts, given_store_comes_with_the_launchers_token) {  // which is in no variable of theirs
   MAKE_HOSTS(hosts, 2);
   const TemporaryFolder folder;
   write_secret(folder.path() + "/token", "the secret in the launchers' file");

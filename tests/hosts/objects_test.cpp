@@ -41,7 +41,7 @@ TEST(ObjectsOfHosts, ArriveAsTheyWereSent) {
   }
 }
 
-TEST(ObjectsOfHosts, AreRefusedWhereTheyWereChanged) {
+TEST(ObjectsOfHosts, ChangedOnesAreRefused) {
   MAKE_HOSTS(hosts, 2);
   for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "elastic"}) {
     SCOPED_TRACE(call);
@@ -49,7 +49,7 @@ TEST(ObjectsOfHosts, AreRefusedWhereTheyWereChanged) {
   }
 }
 
-TEST(ObjectsOfHosts, AreRefusedWhereTheyAreRepeated) {
+TEST(ObjectsOfHosts, RepeatedOnesAreRefused) {
   MAKE_HOSTS(hosts, 2);
   const std::string said =
       run_objects(hosts, "messages", attacked({{"CHANGE_FROM", "message 1"}, {"CHANGE_TO", "message 2"}, {"CHANGE_REPEATS", "1"}}));
@@ -66,7 +66,7 @@ TEST(ObjectsOfHosts, GoUncheckedWithoutATokenAndWithAWarning) {
 
 class ObjectsOfEngines : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ObjectsOfEngines, AreRefusedWhereTheyWereChanged) {
+TEST_P(ObjectsOfEngines, ChangedOnesAreRefused) {
   const std::string name = GetParam();
   const std::string engine = name.substr(0, name.find('_'));
   if (std::string(UNISONO_ENGINES).find(name) == std::string::npos) GTEST_SKIP() << name << " was not found when this was built";

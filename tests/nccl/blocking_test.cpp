@@ -203,7 +203,7 @@ TEST(BlockingCalls, GoToTheStreamOfTheirCaller) {
 }
 
 // Of those that nobody waits for.
-TEST(BlockingCalls, InARowAskTheDeviceOnceInAWhile) {
+TEST(BlockingCalls, RowOfCallsSeldomAsksTheDevice) {
   fake::reset(1);
   on_ranks({.count = 1}, [&](const ProcessGroup& group) {
     const DeviceArray<int> x(0, {1, 0});
@@ -216,7 +216,7 @@ TEST(BlockingCalls, InARowAskTheDeviceOnceInAWhile) {
   });
 }
 
-TEST(BlockingCalls, InPlaceAskOnceWhereTheirMemoryLies) {
+TEST(BlockingCalls, CallInPlaceAsksOnceWhereItsMemoryLies) {
   fake::reset(1);
   on_ranks({.count = 1}, [&](const ProcessGroup& group) {
     const DeviceArray<int> x(0, {1, 0});

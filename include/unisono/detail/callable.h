@@ -27,7 +27,7 @@ struct CustomReduction {
   std::optional<std::uint64_t> captured = 0;
   /// The place in the program's source.
   std::source_location where = {};
-  /// What errors say of a callable without such a place.
+  /// The words of errors for a callable without such a place.
   std::string_view description = {};
 
   /// Calls `apply` in the floating-point environment in which all ranks compute.

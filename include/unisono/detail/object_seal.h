@@ -19,7 +19,7 @@ namespace unisono::detail {
 /// The authentication code of a part of an object.
 using ObjectCode = std::array<std::uint64_t, 2>;
 
-/// What an object carries on its way between hosts: its number, and the codes of its parts.
+/// The seal of an object on its way between hosts: its number, and the codes of its parts.
 struct ObjectCodes {
   std::uint64_t number = 0;
   ObjectCode head = {}, body = {};
@@ -36,9 +36,9 @@ class UNISONO_API ObjectSeal {
   using Pieces = std::span<const std::span<const std::byte>>;
   static constexpr int everyone = -1;
 
-  /// Of a collective. Without a root every rank sends.
+  /// The seal of a collective. Without a root every rank sends.
   ObjectSeal(std::string_view label, std::optional<Rank> root, const ProcessGroup& group);
-  /// Of a message.
+  /// Returns the seal of a message.
   static ObjectSeal of_message(Rank sender, Rank receiver, int tag, const ProcessGroup& group);
 
   bool is_needed() const { return is_needed_; }

@@ -19,7 +19,7 @@ namespace unisono::detail {
 /// The authentication code of a part of an object.
 using ObjectCode = std::array<std::uint64_t, 2>;
 
-/// The seal of an object on its way between hosts: its number, and the codes of its parts.
+/// The codes of the parts of an object on its way between hosts, and its number.
 struct ObjectCodes {
   std::uint64_t number = 0;
   ObjectCode head = {}, body = {};

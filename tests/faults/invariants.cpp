@@ -38,12 +38,19 @@ void expect_named(const std::string& error, int rank, const Ending& ending) {
   EXPECT_NE(word_after(error, "seq="), "0") << error;
 }
 
-/// Returns the name of a socket of a job that has ended; empty where there is none. A launcher that lives is that of another job on this machine.
-std::string socket_left() {
-  const std::string sockets = contents("/proc/net/unix"), mark = "@unisono-", launchers = mark + fmt::format("launcher-{}-", ::geteuid());
+/// Returns whether the socket of this name, without its @, is held by another job of this machine: by a launcher that lives, or for the ranks of another launcher.
+bool is_of_another_job(std::string_view name, const std::string& job_id) {
+  const std::string launchers = fmt::format("unisono-launcher-{}-", ::geteuid());
+  if (name.starts_with(launchers)) return ::kill(std::stoi(std::string(name.substr(launchers.size()))), 0) == 0;
+  return name.starts_with("unisono-ranks-") && (job_id.empty() || name.find(job_id) == std::string_view::npos);
+}
+
+/// Returns the name of a socket that is left of the job; empty if there is none.
+std::string socket_left(const std::string& job_id) {
+  const std::string sockets = contents("/proc/net/unix"), mark = "@unisono-";
   for (std::size_t at = 0; (at = sockets.find(mark, at)) != std::string::npos; ++at) {
-    const std::string name = sockets.substr(at, sockets.find('\n', at) - at);
-    if (!name.starts_with(launchers) || ::kill(std::stoi(name.substr(launchers.size())), 0) != 0) return name;
+    const std::string name = sockets.substr(at + 1, sockets.find('\n', at) - at - 1);
+    if (!is_of_another_job(name, job_id)) return name;
   }
   return "";
 }
@@ -57,7 +64,7 @@ void expect_clean_host(const std::string& job_id) {
     EXPECT_EQ(entry.path().filename().string().find("unisono"), std::string::npos) << entry.path();
   }
   // Other jobs of this machine may just be handing over their memory.
-  EXPECT_TRUE(eventually([] { return socket_left().empty(); })) << socket_left();
+  EXPECT_TRUE(eventually([&] { return socket_left(job_id).empty(); })) << socket_left(job_id);
   RunningCommand next(faulty_job(2, {"rounds", "2", "10"}));
   EXPECT_EQ(next.wait(std::chrono::seconds(30)), 0) << next.out() << next.err();
 }

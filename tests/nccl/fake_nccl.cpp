@@ -112,11 +112,33 @@ FAKE_EXPORT const char* ncclGetErrorString(Result result) {
 }
 FAKE_EXPORT const char* ncclGetLastError(Comm) { return "the last words of NCCL"; }
 
+// Puts the parts of a group on their streams.
+static Result end_group() {
+  auto parts = std::exchange(group_parts, {});
+  Comm first = parts.empty() ? nullptr : parts.front().comm;
+  const auto result = scripted("ncclGroupEnd", first);
+  if (result && *result != Result::in_progress) return *result;
+  if (first != nullptr && first->questions < 0) return Result::in_progress;  // it will never get to the device
+  std::map<std::pair<Comm, Stream>, std::vector<Part>> kernels;
+  for (Part& part : parts) kernels[{part.comm, part.stream}].push_back(std::move(part));
+  for (auto& [where, kernel] : kernels) {
+    where.second->work.emplace_back([kernel, over = where.first->over, comm = where.first]() mutable {
+      if (*over) return true;  // aborted
+      if (comm->background != Result::success) return false;
+      for (Part& part : kernel) {
+        if (!part.posted) post(part);
+      }
+      return std::all_of(kernel.begin(), kernel.end(), [](const Part& part) { return *part.done; });
+    });
+  }
+  return result.value_or(Result::success);
+}
+
+// A function that is called outside of a group is a group of its own.
 static Result add(const char* function, Part part) {
   call_during(function);
   const std::lock_guard lock(machine().mutex);
   if (const auto result = scripted(function, part.comm); result && *result != Result::in_progress) return *result;
-  if (group_depth == 0) note("a call outside of a group");
   if (device_of_thread != part.comm->device) note("a call with another device current than the communicator's");
   if (part.comm->communicator->joined < part.comm->communicator->size) note("a call on a communicator that is not there yet");
   for (const void* address : {part.in, static_cast<const void*>(part.out)}) {
@@ -134,7 +156,7 @@ static Result add(const char* function, Part part) {
   part.rank = part.comm->rank;
   if (part.kind != Kind::send && part.kind != Kind::recv) part.number = part.comm->collectives++;
   group_parts.push_back(std::move(part));
-  return Result::success;
+  return group_depth == 0 ? end_group() : Result::success;
 }
 
 FAKE_EXPORT Result ncclRedOpCreatePreMulSum(RedOp* op, void* scalar, DataType type, ScalarResidence residence, Comm comm) {
@@ -184,22 +206,5 @@ FAKE_EXPORT Result ncclGroupStart() {
 FAKE_EXPORT Result ncclGroupEnd() {
   const std::lock_guard lock(machine().mutex);
   --group_depth;
-  auto parts = std::exchange(group_parts, {});
-  Comm first = parts.empty() ? nullptr : parts.front().comm;
-  const auto result = scripted("ncclGroupEnd", first);
-  if (result && *result != Result::in_progress) return *result;
-  if (first != nullptr && first->questions < 0) return Result::in_progress;  // it will never get to the device
-  std::map<std::pair<Comm, Stream>, std::vector<Part>> kernels;
-  for (Part& part : parts) kernels[{part.comm, part.stream}].push_back(std::move(part));
-  for (auto& [where, kernel] : kernels) {
-    where.second->work.emplace_back([kernel, over = where.first->over, comm = where.first]() mutable {
-      if (*over) return true;  // aborted
-      if (comm->background != Result::success) return false;
-      for (Part& part : kernel) {
-        if (!part.posted) post(part);
-      }
-      return std::all_of(kernel.begin(), kernel.end(), [](const Part& part) { return *part.done; });
-    });
-  }
-  return result.value_or(Result::success);
+  return end_group();
 }

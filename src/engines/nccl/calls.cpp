@@ -213,6 +213,17 @@ std::optional<Reduction> reduction_of(DType dtype, ReduceOp op) noexcept {
   }
 }
 
+bool is_one_function(const CollectiveCall& call) noexcept {
+  switch (call.operation) {
+    case Operation::all_reduce:
+    case Operation::reduce:
+    case Operation::reduce_scatter:
+    case Operation::broadcast:
+    case Operation::all_gather: return true;
+    default: return false;
+  }
+}
+
 bool offers(const CollectiveCall& call) noexcept {
   const bool several = is_list(call);
   if (call.deterministic) return false;  // NCCL combines in an order of its own; on the host the order is that of the ranks

@@ -22,6 +22,9 @@ std::optional<Reduction> reduction_of(DType dtype, ReduceOp op) noexcept;
 /// Returns true where a Part can carry the call out; all ranks get the same answer.
 bool offers(const CollectiveCall& call) noexcept;
 
+/// Returns true if one function of NCCL carries out a member's part of the call.
+bool is_one_function(const CollectiveCall& call) noexcept;
+
 /// A communicator of this process, and the stream for its work.
 struct Member {
   Comm comm = nullptr;
@@ -41,7 +44,7 @@ struct Launched {
 class Part {
  public:
   Part(const Vendor& vendor, const CollectiveCall& call, const Member& member, std::size_t index, int size);
-  /// Puts the part on the member's stream. The caller is between ncclGroupStart and ncclGroupEnd.
+  /// Puts the part on the member's stream. The caller is between ncclGroupStart and ncclGroupEnd, unless there is one member and `is_one_function`.
   Launched enqueue();
 
  private:
@@ -80,6 +83,7 @@ struct Message {
   bool sends = false;
   std::vector<std::shared_ptr<DeviceEvent>> after = {};  ///< the events that its memory waits for
 };
+inline bool is_one_function(const Message&) noexcept { return true; }
 /// A member's part of a message, as of a collective.
 class MessagePart {
  public:

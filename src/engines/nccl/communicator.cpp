@@ -193,7 +193,8 @@ void Communicator::launch(const Work& work) {
   for (const Member& member : members_) {
     for (const auto& event : events_before(work)) event->order(is_one ? launched_on_ : member.stream);
   }
-  static_cast<void>(vendor_->nccl.group_start());
+  const bool is_grouped = !is_one || !is_one_function(work);
+  if (is_grouped) static_cast<void>(vendor_->nccl.group_start());
   Launched first;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const OnDevice on_device(*vendor_, members_[i].device);
@@ -202,7 +203,7 @@ void Communicator::launch(const Work& work) {
     const Launched launched = PartOf(*vendor_, work, member, i, shape_.size).enqueue();
     if (first.result == Result::success && first.cuda == CudaError::success) first = launched;
   }
-  const Result ended = vendor_->nccl.group_end();  // also after an error, or the thread's next calls would be part of this group
+  const Result ended = is_grouped ? vendor_->nccl.group_end() : Result::success;  // also after an error, or the thread's next calls would be part of this group
   check(*vendor_, first.cuda, first.function);
   if (first.result != Result::success) fail(first.function, first.result, members_.front().comm);
   if (ended != Result::success && ended != Result::in_progress) fail("ncclGroupEnd", ended, members_.front().comm);

@@ -38,7 +38,8 @@ void expect_named(const std::string& error, int rank, const Ending& ending) {
   EXPECT_NE(word_after(error, "seq="), "0") << error;
 }
 
-/// Returns whether the socket of this name, without its @, is held by another job of this machine: by a launcher that lives, or for the ranks of another launcher.
+/// Returns whether the socket of this name, without its @, is held by another job of this machine: by a launcher that lives, or for the ranks of
+/// another launcher.
 bool is_of_another_job(std::string_view name, const std::string& job_id) {
   const std::string launchers = fmt::format("unisono-launcher-{}-", ::geteuid());
   if (name.starts_with(launchers)) return ::kill(std::stoi(std::string(name.substr(launchers.size()))), 0) == 0;

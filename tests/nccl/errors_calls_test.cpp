@@ -35,8 +35,7 @@ TEST(Calls, fail_when_they_are_enqueued) {
   for (const Result result : all_results) {
     fake::reset(3);
     fake::answer("ncclAllReduce", result, {.rank = 1});
-    expect_failure("rank 1: ncclAllReduce",
-                   [](const ProcessGroup& group, const DeviceArray<int>& x) { all_reduce(x.view(), ReduceOp::sum, group); });
+    expect_failure("rank 1: ncclAllReduce", [](const ProcessGroup& group, const DeviceArray<int>& x) { all_reduce(x.view(), ReduceOp::sum, group); });
   }
 }
 TEST(Calls, of_every_function_fail) {

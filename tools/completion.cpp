@@ -11,6 +11,7 @@
 #include "command_line.h"
 #include "completion_scripts.h"
 #include "described.h"
+#include "usage.h"
 
 namespace unisono::tools {
 namespace {

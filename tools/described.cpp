@@ -5,8 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "usage.h"
-
 namespace unisono::tools {
 namespace {
 
@@ -31,11 +29,6 @@ CLI::Option* offer(CLI::Option* option, Values values) {
 
 CLI::Option* offer(CLI::Option* option, std::vector<std::string> words) {
   return offer(option, Values{.words = [words = std::move(words)] { return words; }});
-}
-
-CLI::Option* only(CLI::Option* option, std::vector<std::string> words) {
-  if (!option->get_positional()) option->type_name(fmt::format("{}", fmt::join(words, "|")));
-  return offer(option->check(one_of(words)), words);
 }
 
 const Values* offered(const CLI::Option* option) {

@@ -20,8 +20,6 @@ struct Values {
 /// Notes what may stand for the option's value. Other values are as valid as they were. Returns the option.
 CLI::Option* offer(CLI::Option* option, Values values);
 CLI::Option* offer(CLI::Option* option, std::vector<std::string> words);
-/// Notes the words, and refuses all others. Returns the option.
-CLI::Option* only(CLI::Option* option, std::vector<std::string> words);
 /// Returns what was noted; null: nothing was.
 const Values* offered(const CLI::Option* option);
 

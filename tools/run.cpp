@@ -15,7 +15,7 @@
 #include "commands.h"
 #include "described.h"
 #include "base/log.h"
-#include "base/variables.h"
+#include "base/odd_variables.h"
 #include "hosts/allocation.h"
 #include "hosts/options.h"
 #include "hosts/start_words.h"

@@ -1,6 +1,7 @@
 #include "usage.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -109,6 +110,11 @@ CLI::Validator one_of(std::vector<std::string> words) {
         return no_such_value(list, text);
       },
       "");
+}
+
+CLI::Option* only(CLI::Option* option, std::vector<std::string> words) {
+  if (!option->get_positional()) option->type_name(fmt::format("{}", fmt::join(words, "|")));
+  return offer(option->check(one_of(words)), words);
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -28,6 +28,8 @@ CLI::Validator number_or_range(long most);
 CLI::Validator number(double low, double high);
 CLI::Validator not_negative();
 CLI::Validator one_of(std::vector<std::string> words);
+/// Notes the words for completion and help, and refuses all others. Returns the option.
+CLI::Option* only(CLI::Option* option, std::vector<std::string> words);
 
 /// Returns "; did you mean 'run'?", or nothing where no candidate is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

@@ -8,6 +8,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/reduce.h"
+#include "kernels/vector.h"
 
 // Bytes per second count what the program reads and writes: (fan-in + 1) times the size of a reduction's result, twice that of a copy.
 namespace {

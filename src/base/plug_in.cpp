@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/code_file.h"
-#include "base/variables.h"
+#include "base/odd_variables.h"
 
 namespace unisono::base {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/code_file.h"
 #include "base/environment.h"
-#include "base/variables.h"
+#include "base/odd_variables.h"
 
 namespace unisono::engines {
 namespace {

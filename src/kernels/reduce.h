@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
@@ -22,8 +21,5 @@ bool supports(DType dtype, ReduceOp op) noexcept;
 /// payload would depend on the order of operands, so every NaN result is the quiet one with positive sign and no payload. A fan-in of 1 is a copy,
 /// NaN included, where op leaves an element as it is (all but avg, land, lor and those on boolean).
 void reduce(void* out, const void* const* inputs, std::size_t fan_in, std::size_t count, DType dtype, ReduceOp op, std::size_t divisor);
-
-/// Returns the instruction set that reduce() uses: "AVX2".
-std::string target_name();
 
 }  // namespace unisono::kernels

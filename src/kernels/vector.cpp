@@ -1,7 +1,5 @@
 #include "kernels/vector.h"
 
-#include "kernels/reduce.h"
-
 #include <cstdint>
 
 // x86-64 without SSE4 uses the 128-bit emulation, which is plain C++.

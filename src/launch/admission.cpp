@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "launch/host.h"
-#include "launch/supervisor.h"
+#include "launch/job_options.h"
 #include "store/server.h"
 #include "unisono/error.h"
 

@@ -11,6 +11,7 @@
 #include "launch/elastic_hosts.h"
 #include "launch/first_cause.h"
 #include "launch/host.h"
+#include "launch/job_options.h"
 #include "launch/job_view.h"
 #include "launch/leftovers.h"
 #include "launch/memory_events.h"
@@ -20,7 +21,6 @@
 #include "launch/poll_set.h"
 #include "launch/status_line.h"
 #include "launch/stdin_pump.h"
-#include "launch/supervisor.h"
 #include "recorder/reader.h"
 #include "store/server.h"
 

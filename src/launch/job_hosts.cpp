@@ -7,8 +7,8 @@
 #include <sstream>
 #include <utility>
 
-#include "launch/supervisor.h"
 #include "unisono/error.h"
+#include "launch/job_options.h"
 
 namespace unisono::launcher {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
-#include "launch/supervisor.h"
 #include "recorder/ticks.h"
+#include "launch/job_options.h"
 
 namespace unisono::launcher {
 namespace {

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "launch/child.h"
+#include "launch/job_options.h"
 #include "launch/mpi_places.h"
 #include "launch/node_exchange.h"
 #include "launch/nodes.h"
 #include "launch/pmi_server.h"
 #include "launch/pmix_helper.h"
-#include "launch/supervisor.h"
 
 namespace unisono::launcher {
 

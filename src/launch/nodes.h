@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,29 +17,14 @@
 #include "launch/first_cause.h"
 #include "launch/host.h"
 #include "launch/job_hosts.h"
+#include "launch/job_options.h"
 #include "launch/mpi_places.h"
 #include "launch/node_exchange.h"
 #include "launch/node_states.h"
-#include "launch/supervisor.h"
+#include "launch/nodes_text.h"
 #include "store/client.h"
 
 namespace unisono::launcher {
-
-/// A report of one launcher that makes the others end their ranks, too.
-struct Trouble {
-  enum class Kind { failure, interrupt, lost, too_few, displaced };
-  Kind kind = Kind::failure;
-  int node = 0;
-  int rank = 0;          ///< failure: the rank; lost: the first one of the lost node; too_few: the rank that was lost last
-  std::string how = {};  ///< failure: "exit 7", "signal 9"; too_few, displaced: a sentence
-  int signal = 0;        ///< interrupt: its number
-  std::string text() const;
-  static std::optional<Trouble> parse(const std::string& text);
-};
-
-/// Returns the rank that ended a job of several hosts, as index into `ends`, which are those of all hosts; see first_cause.h. A loss that the others
-/// have survived is not the cause where a host is lost later.
-std::optional<std::size_t> first_cause_of_hosts(std::span<const RankEnd> ends, int least_ranks, const std::optional<Trouble>& trouble);
 
 /// Connects the launchers of a job of several hosts, each of which starts the ranks of its host. They meet in a store served by node 0 at the address
 /// that every launcher was given; the ranks meet there as well. The launchers agree on the number of ranks of each node, report failures to each

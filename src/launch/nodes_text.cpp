@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <sstream>
 
-#include "launch/nodes.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

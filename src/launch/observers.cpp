@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include "base/host.h"
+#include "launch/job_options.h"
 #include "launch/nodes.h"
 #include "launch/output.h"
-#include "launch/supervisor.h"
 
 namespace unisono::launcher {
 

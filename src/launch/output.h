@@ -10,9 +10,9 @@
 
 #include "base/environment.h"
 #include "base/file_descriptor.h"
+#include "launch/job_options.h"
 #include "launch/poll_set.h"
 #include "launch/rank_stream.h"
-#include "launch/supervisor.h"
 
 namespace unisono::launcher {
 

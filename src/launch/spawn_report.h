@@ -2,8 +2,8 @@
 
 #include <span>
 
+#include "launch/job_options.h"
 #include "launch/outcome.h"
-#include "launch/supervisor.h"
 
 namespace unisono::launcher {
 

@@ -1,3 +1,4 @@
+#include "launch/job_options.h"
 #include "launch/standstill.h"
 #include "launch/status_line.h"
 
@@ -9,8 +10,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "launch/supervisor.h"
 
 namespace unisono::launcher {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/deadline.h"
+#include "launch/job_options.h"
 #include "launch/open_place.h"
 #include "launch/seat_watch.h"
-#include "launch/supervisor.h"
 #include "rendezvous/join.h"
 #include "unisono/store.h"
 

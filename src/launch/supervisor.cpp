@@ -21,11 +21,6 @@ namespace unisono::launcher {
 
 using std::chrono::milliseconds;
 
-milliseconds back_off(int restart) {
-  constexpr int most_doublings = 5;
-  return std::chrono::seconds(1 << std::min(restart - 1, most_doublings));
-}
-
 namespace {
 
 /// Returns "1 rank", "2 ranks".

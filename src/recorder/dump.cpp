@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -12,20 +11,11 @@
 
 #include "base/file_of_own.h"
 #include "base/log.h"
+#include "recorder/layout.h"
 #include "recorder/reader.h"
-#include "recorder/recorder.h"
 
 namespace unisono::recorder {
 namespace {
-
-std::atomic<Recorder*> of_signal{nullptr};
-static_assert(std::atomic<Recorder*>::is_always_lock_free, "the handler of a signal reads it");
-
-extern "C" void write_on_signal(int) {
-  const int error = errno;
-  if (Recorder* const recorder = of_signal.load()) recorder->dump();
-  errno = error;
-}
 
 bool belongs_in_name(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; }
 
@@ -69,24 +59,6 @@ bool DumpFile::write(const void* memory, std::size_t bytes) noexcept {
   is_busy_.store(false);
   return is_written;
 }
-
-void dump_on_signal(Recorder* recorder) {
-  of_signal.store(recorder);
-  struct sigaction now {};
-  if (::sigaction(SIGUSR2, nullptr, &now) != 0) return;
-  if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == write_on_signal) return;
-  if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) {
-    base::debug("the program has a handler for SIGUSR2, or ignores it: that signal does not write the record of calls");
-    return;
-  }
-  struct sigaction ours {};
-  ours.sa_handler = write_on_signal;
-  ours.sa_flags = SA_RESTART;
-  ::sigemptyset(&ours.sa_mask);
-  ::sigaction(SIGUSR2, &ours, nullptr);
-}
-
-void forget_for_signal(Recorder* recorder) noexcept { of_signal.compare_exchange_strong(recorder, nullptr); }
 
 void dump_ended(const base::FileDescriptor& kept, const std::string& folder) {
   const auto copy = copy_of(kept);

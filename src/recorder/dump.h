@@ -12,8 +12,6 @@
 
 namespace unisono::recorder {
 
-class Recorder;
-
 /// The variable that names the folder for the records of a job that fails, or that is asked for them by SIGUSR2.
 inline constexpr const char* folder_variable = "UNISONO_RECORD_DIR";
 /// The names of such files end so.
@@ -36,11 +34,6 @@ class DumpFile {
   Path path_{}, new_path_{};
   std::atomic<bool> is_prepared_{false}, is_busy_{false};
 };
-
-/// Has SIGUSR2 write this record, unless the program has a handler for it, or ignores it.
-void dump_on_signal(Recorder* recorder);
-/// Ends that where it was this recorder.
-void forget_for_signal(Recorder* recorder) noexcept;
 
 /// Writes the record of a rank that has ended into the folder, unless the rank itself has done so. `kept` is the file of its memory.
 void dump_ended(const base::FileDescriptor& kept, const std::string& folder);

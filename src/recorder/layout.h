@@ -176,4 +176,7 @@ inline CallEntry* entries_of(RecordHeader* header) {
 inline const CallEntry* entries_of(const RecordHeader* header) { return entries_of(const_cast<RecordHeader*>(header)); }
 inline const CallEntry* entries_of_others(const RecordHeader* header) { return entries_of(header) + header->most_calls; }
 
+/// The variable that names a rank's descriptor of the record that its launcher keeps for it.
+inline constexpr const char* record_variable = "UNISONO_RECORD_FD";
+
 }  // namespace unisono::recorder

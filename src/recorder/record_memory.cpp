@@ -17,7 +17,6 @@
 #include "base/process.h"
 #include "base/socket.h"
 #include "recorder/layout.h"
-#include "recorder/recorder.h"
 #include "recorder/trace_file.h"
 
 namespace unisono::recorder {

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -18,6 +21,35 @@
 
 namespace unisono::recorder {
 namespace {
+
+std::atomic<Recorder*> of_signal{nullptr};
+static_assert(std::atomic<Recorder*>::is_always_lock_free, "the handler of a signal reads it");
+
+extern "C" void write_on_signal(int) {
+  const int error = errno;
+  if (Recorder* const recorder = of_signal.load()) recorder->dump();
+  errno = error;
+}
+
+/// Has SIGUSR2 write this record, unless the program has a handler for it, or ignores it.
+void dump_on_signal(Recorder* recorder) {
+  of_signal.store(recorder);
+  struct sigaction now {};
+  if (::sigaction(SIGUSR2, nullptr, &now) != 0) return;
+  if ((now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == write_on_signal) return;
+  if ((now.sa_flags & SA_SIGINFO) != 0 || now.sa_handler != SIG_DFL) {
+    base::debug("the program has a handler for SIGUSR2, or ignores it: that signal does not write the record of calls");
+    return;
+  }
+  struct sigaction ours {};
+  ours.sa_handler = write_on_signal;
+  ours.sa_flags = SA_RESTART;
+  ::sigemptyset(&ours.sa_mask);
+  ::sigaction(SIGUSR2, &ours, nullptr);
+}
+
+/// Ends that if it was this recorder.
+void forget_for_signal(Recorder* recorder) noexcept { of_signal.compare_exchange_strong(recorder, nullptr); }
 
 constexpr std::uint64_t calls_between_clocks = 4096;
 

@@ -190,8 +190,6 @@ std::shared_ptr<Recorder> of_process();
 /// Makes the file for the record of a rank that is yet to be started. Whoever keeps the descriptor can read the record when the rank has ended.
 /// Returns an empty descriptor where there is none to be had.
 base::FileDescriptor make_record_file();
-/// The variable that names the rank's descriptor of it.
-inline constexpr const char* record_variable = "UNISONO_RECORD_FD";
 
 /// The record of a blocking call, from here to the end of its scope. An exception that leaves the scope is its failure.
 class Recording {

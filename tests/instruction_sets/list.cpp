@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "kernels/dispatch.h"
-#include "kernels/reduce.h"
+#include "kernels/vector.h"
 
 int main(int argc, char** argv) {
   namespace kernels = unisono::kernels;

@@ -1,4 +1,5 @@
 #include "kernels/reduce.h"
+#include "kernels/vector.h"
 #include "kernels/dispatch.h"
 
 #include <gtest/gtest.h>

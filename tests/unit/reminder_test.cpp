@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/reminder.h"
-#include "launch/supervisor.h"
+#include "launch/job_options.h"
 
 namespace unisono::base {
 namespace {

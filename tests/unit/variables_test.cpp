@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "base/likeness.h"
+#include "base/odd_variables.h"
 #include "base/variables.h"
 
 namespace unisono::base {

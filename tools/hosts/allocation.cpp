@@ -11,7 +11,7 @@
 
 #include "base/host.h"
 #include "launch/program.h"
-#include "launch/supervisor.h"
+#include "launch/job_options.h"
 #include "rendezvous/host_list.h"
 #include "rendezvous/slurm.h"
 #include "unisono/error.h"

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/socket.h"
-#include "launch/supervisor.h"
+#include "launch/job_options.h"
 #include "rendezvous/host_list.h"
 #include "unisono/error.h"
 

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "base/variables.h"
 #include "described.h"
 #include "hosts/conductor.h"
 #include "launch/host.h"

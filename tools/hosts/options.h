@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hosts/host_list.h"
-#include "launch/supervisor.h"
+#include "launch/job_options.h"
 
 namespace unisono::tools {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "simulate/engine.h"
 #include "simulate/flows.h"
+#include "simulate/options.h"
 
 namespace unisono::simulate {
 

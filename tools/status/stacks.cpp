@@ -15,7 +15,6 @@
 #include "base/printable.h"
 #include "launch/program.h"
 #include "status/captured.h"
-#include "status/report.h"
 #include "launch/standstill.h"
 
 namespace unisono::tools {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/openssl/context.h"
+#include "base/openssl/library.h"
 #include "base/openssl/socket_bio.h"
 #include "base/tls_library.h"
 

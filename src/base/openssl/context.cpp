@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
+#include <array>
 #include <cstring>
 
 #include "base/openssl/connection.h"
@@ -69,17 +70,6 @@ bool read_certificates(const std::string& text, auto&& take) {
 }
 
 }  // namespace
-
-std::string take_reasons() {
-  std::string reasons;
-  while (const unsigned long code = ::ERR_get_error()) {
-    const char* const text = ::ERR_reason_error_string(code);
-    if (text == nullptr || reasons.find(text) != std::string::npos) continue;
-    if (!reasons.empty()) reasons += ", ";
-    reasons += text;
-  }
-  return reasons.empty() ? "OpenSSL gives no reason" : reasons;
-}
 
 std::string Context::take_key(const TlsIdentity& identity) {
   key_.reset(::SSL_SESSION_new());

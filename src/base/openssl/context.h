@@ -2,26 +2,13 @@
 
 #include <openssl/ssl.h>
 
-#include <array>
 #include <memory>
 #include <string>
 
+#include "base/openssl/library.h"
 #include "base/tls_library.h"
 
 namespace unisono::base::openssl {
-
-template <auto Function>
-struct Free {
-  template <class T>
-  void operator()(T* object) const {
-    Function(object);
-  }
-};
-template <class T, auto Function>
-using Owned = std::unique_ptr<T, Free<Function>>;
-
-/// Takes the reasons that OpenSSL has collected in this thread, as one sentence: "certificate has expired".
-std::string take_reasons();
 
 /// OpenSSL's settings for one identity. Both sides of a connection use the same.
 class Context final : public TlsContext {

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <array>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -172,10 +171,8 @@ void NcclEngine::leave() {
 
 OwnDevice own_device(const Vendor& vendor, int local_rank) {
   const int device = local_rank % vendor.devices;
-  std::array<char, 32> bus{};
-  check(vendor, vendor.cuda.get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device), "cudaDeviceGetPCIBusId");
   return {.device = {.type = Device::Type::cuda, .index = device},
-          .address = bus.data(),
+          .address = pci_address(vendor, device),
           .may_be_shared = vendor.settings.shared_devices && vendor.nccl_version >= oldest_of_shared_devices};
 }
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <string>
 #include <vector>
 
 namespace unisono::engines::nccl {
@@ -71,16 +71,11 @@ std::optional<unsigned> devices_of_driver(const NvmlApi& nvml) {
   return count;
 }
 
-std::optional<std::size_t> memory_of_process(const Vendor& vendor, int device) {
-  const NvmlApi& nvml = vendor.nvml;
+std::optional<std::size_t> memory_of_process(const NvmlApi& nvml, const std::string& bus) {
   if (nvml.init == nullptr) return std::nullopt;
   static const NvmlResult opened = nvml.init();  // stays open, as opening takes some time
-  std::array<char, 32> bus{};
   NvmlDevice handle = nullptr;
-  if (opened != NvmlResult::success || vendor.cuda.get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device) != CudaError::success ||
-      nvml.get_device(bus.data(), &handle) != NvmlResult::success) {
-    return std::nullopt;
-  }
+  if (opened != NvmlResult::success || nvml.get_device(bus.c_str(), &handle) != NvmlResult::success) return std::nullopt;
   std::optional<std::size_t> own;
   for (const NvmlProcess& process : processes_on(nvml, handle)) {
     if (process.pid != static_cast<unsigned>(::getpid()) || process.used_memory == nvml_not_available) continue;

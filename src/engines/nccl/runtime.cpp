@@ -1,6 +1,7 @@
 #include "engines/nccl/runtime.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <stdexcept>
 
@@ -13,6 +14,12 @@ namespace unisono::engines::nccl {
 void check(const Vendor& vendor, CudaError error, const char* what) {
   if (error == CudaError::success) return;
   throw std::runtime_error(fmt::format("{}: {} ({})", what, vendor.cuda.get_error_string(error), vendor.cuda.get_error_name(error)));
+}
+
+std::string pci_address(const Vendor& vendor, int device) {
+  std::array<char, 32> bus{};
+  check(vendor, vendor.cuda.get_pci_bus_id(bus.data(), static_cast<int>(bus.size()), device), "cudaDeviceGetPCIBusId");
+  return bus.data();
 }
 
 OnDevice::OnDevice(const Vendor& vendor, int device) : vendor_(vendor) {
@@ -132,7 +139,7 @@ DeviceRuntime::Memory CudaRuntime::memory(Device device) {
   const OnDevice on_device(*vendor_, index_of(device));
   std::size_t free = 0, total = 0;
   check(*vendor_, vendor_->cuda.mem_get_info(&free, &total), "cudaMemGetInfo");
-  return {.used = total - free, .total = total, .own = memory_of_process(*vendor_, index_of(device))};
+  return {.used = total - free, .total = total, .own = memory_of_process(vendor_->nvml, pci_address(*vendor_, index_of(device)))};
 }
 
 }  // namespace unisono::engines::nccl

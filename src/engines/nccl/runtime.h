@@ -12,6 +12,9 @@ namespace unisono::engines::nccl {
 /// Throws with the runtime's text where a call failed.
 void check(const Vendor& vendor, CudaError error, const char* what);
 
+/// Returns the PCI address of a device, as the CUDA runtime writes it: "0000:65:00.0".
+std::string pci_address(const Vendor& vendor, int device);
+
 /// Makes a device the thread's current one for a scope.
 class OnDevice {
  public:

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "engines/shm/segment.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::shm {
@@ -22,9 +21,8 @@ std::uint32_t asked_step_kib(const base::Environment& environment) {
   return static_cast<std::uint32_t>(asked);
 }
 
-std::size_t step_bytes(const Segment& segment, bool is_crowded) {
-  const std::size_t slot = segment.slot_bytes();
-  if (const std::uint32_t asked = segment.member(0).step_kib; asked != 0) return std::min(slot, std::size_t{asked} << 10);
+std::size_t step_bytes(std::size_t slot, std::uint32_t asked_kib, bool is_crowded) {
+  if (asked_kib != 0) return std::min(slot, std::size_t{asked_kib} << 10);
   return is_crowded ? slot : std::min(slot, step_on_own_processors);
 }
 

@@ -36,6 +36,8 @@ Coordination::Coordination(CoordinationParts parts) : parts_(std::move(parts)), 
   });
   notices_->handle(NoticeKind::whereabouts,
                    [this](int from, std::string_view notice) { parts_.whereabouts->take(global(from), Notices::content_of(notice).text()); });
+  notices_->handle(NoticeKind::wait_chain,
+                   [this](int, std::string_view notice) { parts_.whereabouts->chains().take(Notices::content_of(notice).rest()); });
   notices_->handle(NoticeKind::failure, [this](int, std::string_view notice) {
     const std::lock_guard lock(mutex_);
     if (announced_) return;

@@ -26,6 +26,7 @@ enum class NoticeKind : std::uint8_t {
   failure,      ///< the group is over, with the reason
   taken,        ///< how much of the messages to the sender it has taken
   whereabouts,  ///< the call in which the sender waits for the receiver, as a text
+  wait_chain,   ///< ranks of which each waits for the next one, and the last one for the receiver or for a rank of its host
 };
 
 /// The notices of one group. Ranks are ranks in the group. Notices between two ranks keep their order; a notice to a lost rank is discarded.

@@ -15,8 +15,6 @@ constexpr auto time_between_two = 1s;
 constexpr auto time_to_forget = 3s;
 constexpr std::size_t longest_text = 300;
 constexpr std::size_t most_told = 4;
-/// Larger groups are told nothing: their ranks would wait for one late rank, and all of them would tell it so.
-constexpr int most_ranks = 64;
 
 }  // namespace
 
@@ -42,7 +40,7 @@ std::optional<pid_t> Coordination::process_of(int rank) const {
 std::string Coordination::whereabouts_of(int rank) const { return topology_.here(rank) ? std::string() : parts_.whereabouts->of(global(rank)); }
 
 void Coordination::tell_whereabouts(std::span<const int> waiting_for, const std::function<std::string()>& text) {
-  if (is_one_host() || size() > most_ranks) return;
+  if (is_one_host() || size() > most_ranks_that_tell) return;
   {
     const std::lock_guard lock(mutex_);
     const auto now = base::Clock::now();

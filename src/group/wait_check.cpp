@@ -1,13 +1,13 @@
 #include "group/wait_check.h"
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
 #include "group/group.h"
+#include "group/message_circle.h"
 #include "recorder/reader.h"
 #include "recorder/whereabouts.h"
 
@@ -44,28 +44,8 @@ std::string doings(const coordination::Coordination& coordination, const std::ve
   return text;
 }
 
-/// Returns the circle of messages in which this rank waits, as far as the records of the ranks of this host show it; empty: there is none.
-std::string circle_of(const Group& group) {
-  const coordination::Coordination& coordination = group.coordination();
-  const auto& world = group.global_ranks();
-  const auto wait_of = [&](int world_rank) -> std::optional<recorder::CallSeen> {
-    const auto member = std::ranges::find(world, world_rank);
-    if (member == world.end()) return std::nullopt;
-    const int r = static_cast<int>(member - world.begin());
-    const auto process = coordination.process_of(r);
-    const auto reader = r == group.rank() ? std::make_unique<recorder::RecordReader>(group.recorder().memory())
-                        : process         ? recorder::find_record(*process)
-                                          : nullptr;
-    if (!reader) return std::nullopt;
-    const recorder::RankSeen seen = reader->read();
-    const recorder::CallSeen* const wait = recorder::wait_of(seen);
-    return wait == nullptr ? std::nullopt : std::optional(*wait);
-  };
-  return recorder::circle_of_messages(world[static_cast<std::size_t>(group.rank())], wait_of);
-}
-
 /// Returns the failure of a call whose deadline has passed. Ranks that wait for each other are told as such: none of them is to blame alone.
-Failure deadline_passed(const Group& group, const Task& task, const WaitCheck& wait, std::vector<int> waiting) {
+Failure deadline_passed(Group& group, const Task& task, const WaitCheck& wait, std::vector<int> waiting) {
   const std::string circle = waiting.empty() || task.any_will_do() ? std::string() : circle_of(group);
   const std::string remark = task.remark();
   std::string text = fmt::format("{} was not done within {} ms", call_name(wait.operation, wait.sequence), wait.deadline.timeout().count());
@@ -107,6 +87,7 @@ std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
     group.coordination().tell_whereabouts(waiting,
                                           [&] { return recorder::whereabouts_of(recorder::RecordReader(group.recorder().memory()).read()); });
   }
+  follow_waits(group, deadline.elapsed(), deadline.timeout());
   if (deadline.passed()) return deadline_passed(group, task, *this, std::move(waiting));
   if (!warned && deadline.elapsed() > warn_after) {
     warned = true;

@@ -145,15 +145,15 @@ void Nodes::lose_store(const std::exception& error) {
 
 /// Writes again and again that this launcher lives, with its news.
 void Nodes::beat() {
-  std::map<int, std::pair<std::string, base::Clock::time_point>> heard;
+  const auto pause = std::min<std::chrono::milliseconds>(silence_ / 4, longest_pause_of_beats);
+  SilenceWatch others(silence_, 2 * pause);
   try {
     for (std::int64_t number = 1;; ++number) {
       std::vector<Trouble> telling;
       std::string place;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait_for(lock, std::min<std::chrono::milliseconds>(silence_ / 4, longest_pause_of_beats),
-                          [&] { return stop_ || (attempt_ >= 0 && !to_tell_.empty()); });
+        changed_.wait_for(lock, pause, [&] { return stop_ || (attempt_ >= 0 && !to_tell_.empty()); });
         if (stop_) return;
         if (attempt_ >= 0) {
           telling.swap(to_tell_);
@@ -163,7 +163,7 @@ void Nodes::beat() {
       for (const Trouble& trouble : telling) store_->compare_set(place, "", trouble.text());
       store_->set(key("beat", node_), std::to_string(number));
       if (node_ == 0) {
-        look_for_the_silent(heard);
+        look_for_the_silent(others);
         look_for_the_gone();
       }
       if (is_open_) hear_of_hosts();
@@ -174,19 +174,12 @@ void Nodes::beat() {
 }
 
 /// Runs on node 0 only: takes a launcher that has been silent for too long for lost. It hears of that where it goes on later.
-void Nodes::look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard) {
-  const auto now = base::Clock::now();
+void Nodes::look_for_the_silent(SilenceWatch& others) {
+  others.look();
   const store::StoreServer& server = *store_->own_server();
   for (const JobHost& host : hosts_.all()) {
-    const int node = host.number;
-    if (node == 0 || host.is_gone) continue;
-    const std::string said = server.peek(key("beat", node)).value_or("");
-    auto& [last, when] = heard.try_emplace(node, said, now).first->second;
-    if (said != last) {
-      last = said;
-      when = now;
-    }
-    if (now - when > silence_) store_->compare_set(key("bye", node), "", fmt::format("nothing came from it for {} ms", silence_.count()));
+    if (host.number == 0 || host.is_gone || !others.is_silent(host.number, server.peek(key("beat", host.number)).value_or(""))) continue;
+    store_->compare_set(key("bye", host.number), "", fmt::format("nothing came from it for {} ms", silence_.count()));
   }
 }
 

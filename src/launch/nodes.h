@@ -3,7 +3,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -22,6 +21,7 @@
 #include "launch/node_exchange.h"
 #include "launch/node_states.h"
 #include "launch/nodes_text.h"
+#include "launch/silence_watch.h"
 #include "store/client.h"
 
 namespace unisono::launcher {
@@ -121,7 +121,7 @@ class Nodes {
   void lose_ranks_of(const JobHost& host);
   void hear_of_hosts();
   std::vector<int> hosts_at_the_end(const std::string& own_ends);
-  void look_for_the_silent(std::map<int, std::pair<std::string, base::Clock::time_point>>& heard);
+  void look_for_the_silent(SilenceWatch& others);
   void listen(int attempt);
   void gather(const std::string& own_ends);
   void lose_store(const std::exception& error);

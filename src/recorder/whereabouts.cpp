@@ -26,29 +26,23 @@ const CallSeen* wait_of(const RankSeen& rank) {
   return found == recent.end() ? nullptr : &*found;
 }
 
-std::string circle_of_messages(int rank, const std::function<std::optional<CallSeen>(int rank)>& wait_of) {
-  constexpr std::size_t most = 1024, most_told = 4;
-  std::vector<std::pair<int, CallSeen>> circle;
-  for (int next = rank; circle.empty() || next != rank;) {
-    auto call = wait_of(next);
-    const bool is_for_anybody = call && call->kind == Operation::recv && call->peer < 0;
-    if (!call || !is_message(call->kind) || is_for_anybody || circle.size() == most) return {};
-    const int other = call->waited_for;
-    circle.emplace_back(next, std::move(*call));
-    next = other;
-  }
-  if (circle.size() < 2) return {};
+std::optional<MessageWait> message_wait_of(int rank, const RankSeen& seen) {
+  const CallSeen* const call = wait_of(seen);
+  if (call == nullptr || !is_message(call->kind) || (call->kind == Operation::recv && call->peer < 0)) return std::nullopt;
+  return MessageWait{
+      .rank = rank, .waited_for = call->waited_for, .sends = call->kind == Operation::send, .call = placed_text(*call) + tag_text(*call)};
+}
+
+std::string circle_text(std::span<const MessageWait> circle) {
   std::vector<int> ranks;
-  for (const auto& [each, call] : circle) ranks.push_back(each);
+  for (const MessageWait& wait : circle) ranks.push_back(wait.rank);
   std::ranges::sort(ranks);
-  std::string text = base::name_ranks(ranks) + " wait for each other";
-  for (std::size_t i = 0; i < std::min(circle.size(), most_told); ++i) {
-    const auto& [each, call] = circle[i];
-    text += fmt::format("{} rank {} is in {}{}, and waits for rank {}", i == 0 ? ":" : ";", each, placed_text(call), tag_text(call), call.waited_for);
-  }
-  if (circle.size() > most_told) text += "; and so on";
-  const bool all_send = std::ranges::all_of(circle, [](const auto& one) { return one.second.kind == Operation::send; });
-  return text + "; " + std::string(all_send ? advice_for_sends : "none of these calls can go on before another one of them: compare their order");
+  const bool all_send = std::ranges::all_of(circle, &MessageWait::sends);
+  std::string text = fmt::format("{} wait for each other: {}", base::name_ranks(ranks),
+                                 all_send ? advice_for_sends : "none of these calls can go on before another one of them: compare their order");
+  for (const MessageWait& wait : circle.first(std::min(circle.size(), most_told_of_circle)))
+    text += fmt::format("; rank {} is in {}, and waits for rank {}", wait.rank, wait.call, wait.waited_for);
+  return text + (circle.size() > most_told_of_circle ? "; and so on" : "");
 }
 
 std::string whereabouts_of(const RankSeen& rank) {

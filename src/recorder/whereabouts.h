@@ -2,8 +2,9 @@
 
 #include <sys/types.h>
 
-#include <functional>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,10 +24,19 @@ const CallSeen* wait_of(const RankSeen& rank);
 inline constexpr std::string_view advice_for_sends =
     "all of them send before they receive, and a message of more than 64 KiB waits for its receiver: use send_recv, or isend";
 
-/// Follows the waits of messages from one rank to the next. `wait_of` returns the call in which a rank of the world waits, as far as it is known.
-/// Where they lead back to this rank, returns the whole circle as a sentence with advice: "ranks 0 and 1 wait for each other: rank 0 is in …"; else
-/// nothing.
-std::string circle_of_messages(int rank, const std::function<std::optional<CallSeen>(int rank)>& wait_of);
+/// The wait of a rank for another one in a message, in which it does nothing else. Ranks are ranks of the world.
+struct MessageWait {
+  int rank = -1, waited_for = -1;
+  bool sends = false;
+  std::string call = {};  ///< "send #3 of world (train.cpp:57), with tag 7"
+};
+/// Returns the wait of that rank; nothing where it waits for no message, or for one of any rank.
+std::optional<MessageWait> message_wait_of(int rank, const RankSeen& seen);
+
+/// Says with advice that these ranks wait for each other, each for the next one and the last for the first: "ranks 0 and 1 wait for each other: all
+/// of them send …; rank 0 is in …". The advice comes first, because the end of a long text is cut off. Only the first few calls are told.
+std::string circle_text(std::span<const MessageWait> circle);
+inline constexpr std::size_t most_told_of_circle = 4;
 
 /// Says it of the rank that is this process of this host, by its record. Empty where that cannot be read. Makes system calls.
 std::string whereabouts_of(pid_t process);

@@ -171,10 +171,11 @@ int unwinds(const std::string& how) {
   return 0;
 }
 
-/// deadline HOW: a deadline of 300 ms passes. "world", "part": a rank waits for a message of one that is in another call, in the world or in a group
-/// of the ranks 3 and 2; "away": for one that finalizes when the test says so; "circle": each rank for the next one, which sends as well; "hangs":
-/// all ranks for one that does not come; "astray": rank 1 for a message of rank 0, which has sent one with another tag and finalizes.
-int meet_deadline(const std::string& how) {
+/// deadline HOW [MS]: a deadline of 300 ms passes, or of so many. "world", "part": a rank waits for a message of one that is in another call, in the
+/// world or in a group of the ranks 3 and 2; "away": for one that finalizes when the test says so; "circle": each rank for the next one, which sends
+/// as well; "circle RANK": so, and no other rank has a deadline; "hangs": all ranks for one that does not come; "astray": rank 1 for a message of
+/// rank 0, which sends one with another tag and then finalizes; without MS it waits for as long as that takes.
+int meet_deadline(const std::string& how, const std::string& ms) {
   using namespace std::chrono_literals;
   block_go();
   const Context context(options_from_environment());
@@ -182,7 +183,8 @@ int meet_deadline(const std::string& how) {
   say_ready();
   if (!part) return 0;
   const int own = part->rank(), size = part->size();
-  const CallOptions brief{.timeout = 300ms};
+  const CallOptions brief{.timeout = ms.empty() ? 300ms : std::chrono::milliseconds(std::stoi(ms))};
+  const bool is_circle = how.starts_with("circle");
   int box = 0;
   barrier(*part);
   try {
@@ -196,14 +198,16 @@ int meet_deadline(const std::string& how) {
       return 0;
     }
     if (how == "hangs") barrier(*part, brief);
-    else if (how == "astray") recv(box, 0, *part, {.tag = 5});
-    else if (how == "circle") send(std::vector<float>(1'000'000, 1.0F), (own + 1) % size, *part, brief);
+    else if (how == "astray") recv(box, 0, *part, {.timeout = ms.empty() ? std::nullopt : brief.timeout, .tag = 5});
+    else if (is_circle)
+      send(std::vector<float>(1'000'000, 1.0F), (own + 1) % size, *part,
+           how == "circle" || how.ends_with(std::to_string(own)) ? brief : CallOptions{});
     else if (own == (how == "part" ? 1 : 0)) recv(box, size - 1 - own, *part, brief);
     else static_cast<void>(all_reduce(1, ReduceOp::sum, *part));
     say("the operation SUCCEEDED");
   } catch (const Error&) {
     say("error " + describe_current_exception());
-    if (how == "circle" || how == "hangs") return 3;
+    if (is_circle || how == "hangs") return 3;
   }
   return 0;
 }
@@ -215,7 +219,7 @@ std::optional<int> run_group_mode(const std::string& mode, const std::string& fi
   if (mode == "survive") return survive(first, second);
   if (mode == "join") return join_with_victim(first);
   if (mode == "unwinds") return unwinds(first);
-  if (mode == "deadline") return meet_deadline(first);
+  if (mode == "deadline") return meet_deadline(first, second);
   return std::nullopt;
 }
 

@@ -92,10 +92,13 @@ TEST(Addresses, ipv6_ones_are_understood_in_brackets_and_with_an_interface) {
     EXPECT_EQ(zero->wait(), 0) << master << zero->out();
     EXPECT_EQ(one->wait(), 0) << master << one->out();
     EXPECT_EQ(count(one->out(), master.find("fd99") != std::string::npos ? "rank 1 of 2 at fd99::2," : "rank 1 of 2 at fe80::"), 1) << one->out();
-    const auto second = hosts.start(1, node_words({.node = 1, .master = master}, {HOST_RANK, "meet"}), secret);
-    const auto first = hosts.start(0, node_words({.node = 0, .master = master}, {HOST_RANK, "meet"}), secret);
+    const auto second = hosts.start(1, node_words({.node = 1, .master = master}, {HOST_RANK, "sum"}), secret);
+    const auto first = hosts.start(0, node_words({.node = 0, .master = master}, {HOST_RANK, "sum"}), secret);
     EXPECT_EQ(first->wait(), 0) << master << first->err();
     EXPECT_EQ(second->wait(), 0) << master << second->err();
+    std::vector<std::unique_ptr<RunningCommand>> connected;  // by the addresses that the ranks have told each other
+    for (int host = 0; host < 2; ++host) connected.push_back(hosts.start(host, {HOST_RANK, "sum"}, rank_variables(host, 2, master)));
+    for (const auto& rank : connected) EXPECT_EQ(rank->wait(), 0) << master << rank->out();
   }
   for (int host = 0; host < 2; ++host) {
     const auto rank = rank_on(hosts, host, 2, local);

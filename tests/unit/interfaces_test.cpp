@@ -145,5 +145,17 @@ TEST(OwnAddress, a_number_is_listened_on_as_it_is_and_a_name_where_the_variable_
   EXPECT_EQ(describe(rendezvous::addresses_to_listen_on("a-name", foreign, said).front()), "198.51.100.7:7");
 }
 
+// Another host does not know the name of the interface by which it is reached from here.
+TEST(LinkLocalAddresses, OfOthersGetTheOwnInterface) {
+  const SocketAddress own = resolve("fe80::1%lo", 0).front(), told = resolve("fe80::2", 7).front();
+  EXPECT_EQ(own.host_for_others(), "fe80::1");
+  EXPECT_TRUE(told.lacks_interface());
+  const SocketAddress seen = told.as_seen_from(own);
+  EXPECT_FALSE(seen.lacks_interface());
+  EXPECT_EQ(seen.host(), "fe80::2%lo");
+  EXPECT_EQ(seen.port(), 7);
+  EXPECT_TRUE(told.as_seen_from(resolve("::1", 0).front()).lacks_interface());
+}
+
 }  // namespace
 }  // namespace unisono::base

@@ -166,5 +166,34 @@ TEST(NodesOfJob, TellRanksThatMeetOfALostHost) {
   EXPECT_EQ(other.said("first-end"), std::nullopt);
 }
 
+TEST(SilenceWatch, FindsAHostThatSaysNothingNew) {
+  SilenceWatch watch(4s, 2s);
+  auto now = base::Clock::now();
+  watch.look(now);
+  EXPECT_FALSE(watch.is_silent(1, "1"));
+  EXPECT_FALSE(watch.is_silent(2, "7"));
+  for (int second = 1; second <= 5; ++second) {
+    watch.look(now += 1s);
+    EXPECT_EQ(watch.is_silent(1, "1"), second > 4) << second;
+    EXPECT_FALSE(watch.is_silent(2, std::to_string(second))) << second;
+  }
+  watch.look(now += 1s);
+  EXPECT_FALSE(watch.is_silent(1, "2")) << "it goes on";
+}
+
+// After Ctrl-Z and fg, or where the machine was suspended, what the others have said meanwhile is read only after the first look.
+TEST(SilenceWatch, CountsNoTimeInWhichNobodyLooked) {
+  SilenceWatch watch(4s, 2s);
+  auto now = base::Clock::now();
+  watch.look(now);
+  EXPECT_FALSE(watch.is_silent(1, "1"));
+  watch.look(now += 1h);
+  EXPECT_FALSE(watch.is_silent(1, "1"));
+  watch.look(now += 1s);
+  EXPECT_FALSE(watch.is_silent(1, "1")) << "it has 2 s and 1 s so far";
+  watch.look(now += 2s);
+  EXPECT_TRUE(watch.is_silent(1, "1"));
+}
+
 }  // namespace
 }  // namespace unisono::launcher

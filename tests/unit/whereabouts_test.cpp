@@ -1,4 +1,5 @@
 // The place of a rank as errors of others tell it: by its record, and by what it has told from another host.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,6 +112,54 @@ TEST(Whereabouts, OfAnotherHostAreForgotten) {
   EXPECT_EQ(told.of(3, now + std::chrono::seconds(2)), "is in recv of world");
   EXPECT_EQ(told.of(3, now + std::chrono::seconds(4)), "");
   EXPECT_EQ(told.of(3), "is in recv of world") << "and only then";
+}
+
+TEST(Circles, AreToldWithTheAdviceFirst) {
+  const auto send = [](int rank, int to) {
+    return recorder::MessageWait{.rank = rank, .waited_for = to, .sends = true, .call = fmt::format("send #{} of world", rank + 2)};
+  };
+  EXPECT_EQ(recorder::circle_text(std::vector{send(1, 0), send(0, 1)}),
+            "ranks 0, 1 wait for each other: all of them send before they receive, and a message of more than 64 KiB waits for its receiver: use "
+            "send_recv, "
+            "or isend; rank 1 is in send #3 of world, and waits for rank 0; rank 0 is in send #2 of world, and waits for rank 1");
+  std::vector<recorder::MessageWait> five;
+  for (int r = 0; r < 5; ++r) five.push_back(send(r, (r + 1) % 5));
+  five[2].sends = false;
+  const std::string text = recorder::circle_text(five);
+  EXPECT_TRUE(
+      text.starts_with("ranks 0-4 wait for each other: none of these calls can go on before another one of them: compare their order; rank 0 "))
+      << text;
+  EXPECT_TRUE(text.ends_with("; rank 3 is in send #5 of world, and waits for rank 4; and so on")) << text;
+}
+
+TEST(WaitChains, AreFetchedOnceAndOnlyTheLastOnesAreKept) {
+  coordination::WaitChains chains;
+  EXPECT_TRUE(chains.fetch().empty());
+  for (int i = 0; i < 70; ++i) chains.take(std::to_string(i));
+  chains.take(std::string(10'000, 'x'));
+  const auto come = chains.fetch();
+  ASSERT_EQ(come.size(), 64U);
+  EXPECT_EQ(come.front(), "6");
+  EXPECT_EQ(come.back(), "69") << "the longer one was dropped";
+  EXPECT_TRUE(chains.fetch().empty());
+}
+
+TEST(WaitChains, OfACircleAreForgotten) {
+  coordination::WaitChains chains;
+  EXPECT_EQ(chains.circle(), "");
+  chains.keep_circle("circle");
+  const auto now = base::Clock::now();
+  EXPECT_EQ(chains.circle(now + std::chrono::seconds(2)), "circle");
+  EXPECT_EQ(chains.circle(now + std::chrono::seconds(4)), "");
+}
+
+TEST(WaitChains, AreSentWhenACallHasWaited) {
+  using namespace std::chrono_literals;
+  coordination::WaitChains chains;
+  EXPECT_FALSE(chains.is_due(400ms, 30min));
+  EXPECT_FALSE(chains.is_due(100ms, 300ms));
+  EXPECT_TRUE(chains.is_due(160ms, 300ms));
+  EXPECT_FALSE(chains.is_due(600ms, 30min)) << "a moment later";
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 import unittest
+import urllib.request
 
 import jobs
 from jobs import UNISONO
@@ -76,6 +77,30 @@ class Seen(jobs.JobTest):
         computing, waiting, moving = map(float, shares.groups())
         self.assertLess(computing + waiting + moving, 100.3)
         self.assertLess(moving, waiting)
+
+    def test_forming_a_group_is_no_call_that_the_metrics_count(self):
+        path, mark = self.program("""
+            rank, size = begin(timeout=datetime.timedelta(seconds=3))
+            if rank == 1:  # rank 0 has made no call yet
+                error_of(lambda: dist.all_reduce(torch.ones(2)))
+            open(f"{os.environ['MARK']}.{rank}", "w").close()
+            while not os.path.exists(os.environ["MARK"]):
+                time.sleep(0.05)
+        """), self.folder / "mark"
+        with open(self.folder / "said", "w+") as said:
+            job = subprocess.Popen([UNISONO, "run", "-n", "2", "--metrics-port", "0", "--", sys.executable, path], stdout=subprocess.DEVNULL, stderr=said,
+                                   env=self.plain_environment() | {"MARK": str(mark)})
+            self.addCleanup(job.kill)
+            deadline = time.monotonic() + 90
+            while not all(os.path.exists(f"{mark}.{rank}") for rank in range(2)):
+                self.assertTrue(job.poll() is None and time.monotonic() < deadline, "the ranks do not come so far")
+                time.sleep(0.05)
+            said.seek(0)
+            page = urllib.request.urlopen(re.search(r"metrics: (http://\S+)", said.read()).group(1), timeout=30).read().decode()
+        mark.touch()
+        job.wait()
+        failures = re.findall(r'^unisono_call_failures_total{.*rank="(\d)".*operation="(\w+)".*} (\d+)', page, re.MULTILINE)
+        self.assertEqual(failures, [("1", "all_reduce", "1")], page)
 
     def test_of_a_job_of_unisono_run(self):
         path = self.program(HANGS)

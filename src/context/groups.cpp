@@ -79,7 +79,7 @@ void erase_left_keys(State& state, const Plan& plan) {
   for (const std::string& key : state.left_keys->take_before(plan.list_of_members(), plan.number)) state.group_store->erase(key);
 }
 
-std::chrono::milliseconds timeout_of(const Plan& plan, const group::Group& world) { return plan.options.timeout.value_or(world.timeout()); }
+std::chrono::milliseconds timeout_of(const Plan& plan, const group::Group& world) { return plan.options.timeout.value_or(world.facts().timeout()); }
 
 /// Checks the options that are wrong for every group.
 void check_options(const State& state, const char* operation, const GroupOptions& options) {
@@ -165,20 +165,20 @@ ProcessGroup form(State& state, const Plan& plan) {
   group::GroupParts parts;
   parts.name = plan.name;
   parts.rank = static_cast<int>(std::find(members.begin(), members.end(), state.rank) - members.begin());
-  for (const int r : members) parts.host_names.push_back(world.host_name(r));
+  for (const int r : members) parts.host_names.push_back(world.facts().host_name(r));
   parts.global_ranks = members;
   parts.generation = state.generation();
   parts.timeout = timeout_of(plan, world);
   parts.progress = state.progress;
   parts.recorder = state.recorder;
-  if (members.size() == 1 && !world.device()) {
+  if (members.size() == 1 && !world.facts().device()) {
     parts.core = std::make_unique<group::GroupCore>(group::parts_alone());
   } else {
     parts.core = make_core(state, plan, parts.rank, parts.host_names);
     const auto in_world = [ranks = parts.global_ranks](int r) { return r < 0 ? r : ranks[static_cast<std::size_t>(r)]; };
     parts.on_failure = [&state, in_world](const Failure& failure) { context::tell_failure(state, in_world(failure.culprit), failure.message); };
     parts.on_error_of_all = [&state, in_world](const std::string& text, int culprit, int compared) {
-      state.mismatch_at = static_cast<std::int64_t>(state.world->implementation()->last_call());
+      state.mismatch_at = static_cast<std::int64_t>(state.world->implementation()->facts().sequence());
       context::tell_launcher(state, context::mismatch_status(state.place_of(in_world(culprit)), compared, text));
     };
   }
@@ -226,7 +226,7 @@ std::optional<ProcessGroup> split(const ProcessGroup& parent, int color, int key
 std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
   State& state = context::current();
   group::Group& old = *group.implementation();
-  if (!old.has_lost_a_member()) {  // which a call of another group may have met
+  if (!old.errors().has_lost_a_member()) {  // which a call of another group may have met
     throw InvalidArgument("the group is sound; there is nothing to shrink", {.operation = "shrink_group", .group = old.name(), .rank = old.rank()});
   }
   auto survivors = context::agree_on_survivors(state, old);

@@ -157,7 +157,7 @@ void look_at_members(const ProcessGroup& group) {
 /// Throws, on all members, why the group has not grown, unless a newcomer is to blame.
 void judge(const Attempted& attempted, const ProcessGroup& group, std::source_location where) {
   if (attempted.error) {
-    group.implementation()->end("could not form the group anew: " + base::message_of(attempted.error));
+    group.implementation()->errors().end("could not form the group anew: " + base::message_of(attempted.error));
     std::rethrow_exception(attempted.error);
   }
   // A member that has died, or has given the group up, ends it: this call throws that on all the others.
@@ -186,7 +186,7 @@ ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
   for (;;) {
     std::int64_t called = 0;
     if (const auto newcomers = waiting(state, group); !newcomers.empty()) {
-      called = keys.call(names_of(state, group), newcomers, std::min(group.implementation()->timeout(), longest_growth)).number;
+      called = keys.call(names_of(state, group), newcomers, std::min(group.implementation()->facts().timeout(), longest_growth)).number;
     }
     const std::int64_t number = agree(called, "grow_group", group, where);
     if (number == 0) return group;

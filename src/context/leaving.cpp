@@ -85,9 +85,9 @@ void end_world(State& state, bool any_is_sound, std::chrono::milliseconds at_mos
 void leave(State& state, Leaving how) {
   const base::Deadline deadline(finalize_deadline);
   const bool any_is_sound = end_groups(state, deadline, how);
-  const group::Group& world = *state.world->implementation();
+  group::Group& world = *state.world->implementation();
   const bool sound = !state.world->implementation()->coordination().failure();
-  const bool after_mismatch = world.is_after_mismatch() || state.is_after_mismatch();
+  const bool after_mismatch = world.errors().is_after_mismatch() || state.is_after_mismatch();
   end_world(state, any_is_sound, finalize_deadline, how);
   if (sound) {
     if (state.is_job) state.recorder->set_state(recorder::RankState::left);
@@ -121,12 +121,12 @@ void abandon(State& state, Leaving how) {
 void give_up(State& state, std::string_view how, std::optional<int> blamed) {
   std::vector<std::shared_ptr<group::Group>> groups{state.world->implementation(), state.whole};
   for (const auto& member : state.groups) groups.push_back(member.lock());
-  const bool after_mismatch = state.world->implementation()->is_after_mismatch() || state.is_after_mismatch();
+  const bool after_mismatch = state.world->implementation()->errors().is_after_mismatch() || state.is_after_mismatch();
   bool is_first = true;  // no group of this rank has lost anybody
   for (const auto& group : groups) {
-    if (!group || !group->is_open()) continue;
-    if (group->has_lost_a_member()) is_first = is_first && group->coordination().failure()->culprit == group->rank();
-    else group->end(how);
+    if (!group || !group->errors().is_open()) continue;
+    if (group->errors().has_lost_a_member()) is_first = is_first && group->coordination().failure()->culprit == group->rank();
+    else group->errors().end(how);
   }
   if (is_first && blamed && !after_mismatch) {
     tell_launcher(state, fmt::format("poisoned {} rank {} {}", state.place_of(*blamed), state.place_of(state.rank), how));

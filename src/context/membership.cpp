@@ -55,7 +55,7 @@ void Membership::end(How how, std::string_view why) {
     static_cast<void>(joined.release());
     return;
   }
-  if (!why.empty()) joined->world->implementation()->end(why);
+  if (!why.empty()) joined->world->implementation()->errors().end(why);
   using enum coordination::Leaving;
   if (how == How::abandon) context::abandon(*joined, std::uncaught_exceptions() > exceptions_ ? by_exception : in_order);
   else context::leave(*joined, how == How::leave ? in_order : at_exit);

@@ -42,10 +42,10 @@ detail::Request compare(std::uint64_t& word, std::string_view operation) {
   throw PeerFailed(fmt::format("rank {} failed: {}", culprit, text.empty() ? "an exception left its scope" : text),
                    {.operation = std::string(operation),
                     .group = group.name(),
-                    .sequence = group.implementation()->sequence(),
+                    .sequence = group.implementation()->facts().sequence(),
                     .rank = group.rank(),
                     .culprit = culprit,
-                    .host = group.implementation()->host_name(culprit),
+                    .host = group.implementation()->facts().host_name(culprit),
                     .hint = "the group is sound and can go on"},
                    PeerFailed::Cause::aborted);
 }

@@ -29,9 +29,9 @@ class Shrinking {
   Shrinking(State& state, group::Group& old)
       : state_(state),
         old_(old),
-        store_(fmt::format("shrink/{}/{}#{}/", fmt::join(old.global_ranks(), "."), old.name(), state.formed["shrink " + old.name()]++),
+        store_(fmt::format("shrink/{}/{}#{}/", fmt::join(old.facts().global_ranks(), "."), old.name(), state.formed["shrink " + old.name()]++),
                state.group_store),
-        deadline_(std::min(old.timeout(), longest_shrink)) {}
+        deadline_(std::min(old.facts().timeout(), longest_shrink)) {}
 
   std::vector<int> agree() {
     const store::RequestLimit limit(2 * deadline_.timeout());
@@ -97,7 +97,7 @@ std::optional<Survivors> agree_on_survivors(State& state, group::Group& old) {
 void tell_of_the_lost(const State& state, const group::Group& before, const std::vector<int>& members) {
   if (!state.facts.growth.store) return;
   rendezvous::GrowthKeys keys(*state.facts.growth.store);
-  for (const int r : before.global_ranks()) {
+  for (const int r : before.facts().global_ranks()) {
     if (std::ranges::find(members, r) == members.end()) keys.note_lost(state.name_of(r));
   }
 }

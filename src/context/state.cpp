@@ -71,11 +71,11 @@ Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
 }  // namespace
 
 std::optional<Device> State::device() const {
-  const auto& of_engine = world->implementation()->device();
+  const auto& of_engine = world->implementation()->facts().device();
   return of_engine ? of_engine : own_device;
 }
 
-bool State::is_after_mismatch() const { return mismatch_at == static_cast<std::int64_t>(world->implementation()->last_call()); }
+bool State::is_after_mismatch() const { return mismatch_at == static_cast<std::int64_t>(world->implementation()->facts().sequence()); }
 
 int State::place_of(int rank_in_world) const {
   const auto& names = facts.growth.names;
@@ -110,8 +110,8 @@ std::string mismatch_status(int culprit, int ranks, const std::string& text) {
 void log_group(const ProcessGroup& group) {
   base::debug(fmt::format("group {}: rank {} of {}, engine {}, timeout {} s; compared: operation, dtype, count, op, root{}", group.name(),
                           group.rank(), group.size(), group.backend(),
-                          std::chrono::duration_cast<std::chrono::seconds>(group.implementation()->timeout()).count(),
-                          group.implementation()->compares_shapes() ? ", shape" : ""));
+                          std::chrono::duration_cast<std::chrono::seconds>(group.implementation()->facts().timeout()).count(),
+                          group.implementation()->facts().compares_shapes() ? ", shape" : ""));
 }
 
 State::~State() {

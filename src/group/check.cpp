@@ -13,7 +13,7 @@
 namespace unisono::group {
 namespace {
 
-int rank_in(const Group& group, std::string_view name, Rank rank, const char* role) {
+int rank_in(const GroupFacts& group, std::string_view name, Rank rank, const char* role) {
   if (rank.is_global()) {
     const auto& members = group.global_ranks();
     const auto found = std::find(members.begin(), members.end(), rank.value());
@@ -36,7 +36,7 @@ std::size_t own_block(const CollectiveCall& call, int rank) {
   return has_counts(call.operation) ? call.counts.before(r) : r * call.count;
 }
 
-void check_tag(const Group& group, std::string_view name, const CallOptions& options, bool receives) {
+void check_tag(const GroupFacts& group, std::string_view name, const CallOptions& options, bool receives) {
   if (options.tag == any_tag && !receives) wrong(group, name, "any_tag is for receives and probes", "give the tag that the other side gives");
   if (options.tag < engines::lowest_tag) {
     wrong(group, name, "tag " + std::to_string(options.tag) + " is one of the library's own", "tags begin at " + std::to_string(engines::lowest_tag));
@@ -44,7 +44,7 @@ void check_tag(const Group& group, std::string_view name, const CallOptions& opt
 }
 
 // The ranks agree that there are factors; each has its own.
-void check_factor(const Group& group, CollectiveCall& call, double factor) {
+void check_factor(const GroupFacts& group, CollectiveCall& call, double factor) {
   const DType dtype = call.in.dtype();
   const bool takes_it = reduces(call.operation) && !is_prefix(call.operation);
   if (!takes_it) wrong(group, name_of(call), "premul_sum is for all_reduce, reduce and reduce_scatter", "multiply, and sum");
@@ -54,14 +54,14 @@ void check_factor(const Group& group, CollectiveCall& call, double factor) {
   call.also = "premul_sum";
 }
 
-void check_options(const Group& group, std::string_view name, const CallOptions& options) {
+void check_options(const GroupFacts& group, std::string_view name, const CallOptions& options) {
   if (options.timeout && options.timeout->count() < 0) {
     wrong(group, name, "the timeout is negative: " + std::to_string(options.timeout->count()) + " ms");
   }
 }
 
 // Checks that there is a count for every rank, and that each of them and their sum are numbers of elements. Returns the sum.
-std::int64_t sum_of(const Group& group, std::string_view name, const char* which, const Counts& counts) {
+std::int64_t sum_of(const GroupFacts& group, std::string_view name, const char* which, const Counts& counts) {
   if (counts.size() != static_cast<std::size_t>(group.size())) {
     wrong(group, name, std::to_string(counts.size()) + " " + which + " in a group of " + std::to_string(group.size()), "there is one for every rank");
   }
@@ -74,13 +74,13 @@ std::int64_t sum_of(const Group& group, std::string_view name, const char* which
   return sum;
 }
 
-void expect_length(const Group& group, std::string_view name, const char* which, const TensorView& buffer, std::int64_t length) {
+void expect_length(const GroupFacts& group, std::string_view name, const char* which, const TensorView& buffer, std::int64_t length) {
   if (buffer.numel() == length) return;
   wrong(group, name, which + (" has " + elements(buffer.numel())) + ", but by the counts it has " + std::to_string(length));
 }
 
 // Takes the counts of a call, and checks the lengths of its buffers against them.
-void check_counts(const Group& group, const detail::Request& request, CollectiveCall& call) {
+void check_counts(const GroupFacts& group, const detail::Request& request, CollectiveCall& call) {
   const std::string_view name = detail::name_of(request);
   const auto own = static_cast<std::size_t>(group.rank());
   const auto expect = [&](const char* which, const TensorView& buffer, std::int64_t length) { expect_length(group, name, which, buffer, length); };
@@ -112,7 +112,7 @@ void check_counts(const Group& group, const detail::Request& request, Collective
 }
 
 // Finds the root. The buffer that only the root uses is empty on all other ranks, whatever they have given.
-[[gnu::always_inline]] inline void take_root(const Group& group, std::string_view name, const std::optional<Rank>& root, CollectiveCall& call) {
+[[gnu::always_inline]] inline void take_root(const GroupFacts& group, std::string_view name, const std::optional<Rank>& root, CollectiveCall& call) {
   call.root = rank_in(group, name, root.value_or(Rank(0)), call.operation == Operation::reduce ? "dst" : "root");
   if (call.root == group.rank()) return;
   const OperationTraits& traits = traits_of(call.operation);
@@ -121,7 +121,7 @@ void check_counts(const Group& group, const detail::Request& request, Collective
 }
 
 // Finds out where the buffers lie: both on the host, or both on a device that the group can use.
-[[gnu::always_inline]] inline void check_places(const Group& group, const detail::Request& request, CollectiveCall& call) {
+[[gnu::always_inline]] inline void check_places(const GroupFacts& group, const detail::Request& request, CollectiveCall& call) {
   const std::string_view name = detail::name_of(request);
   locate(group, call.in);
   locate(group, call.out, &call.in);
@@ -133,7 +133,7 @@ void check_counts(const Group& group, const detail::Request& request, Collective
 }
 
 // Checks the lengths of the buffers against each other, and takes the call's count from them.
-[[gnu::always_inline]] inline void check_lengths(const Group& group, const detail::Request& request, CollectiveCall& call) {
+[[gnu::always_inline]] inline void check_lengths(const GroupFacts& group, const detail::Request& request, CollectiveCall& call) {
   const OperationTraits& traits = traits_of(call.operation);
   if (traits.has_counts) return check_counts(group, request, call);
   const std::string_view name = detail::name_of(request);
@@ -161,7 +161,7 @@ void check_counts(const Group& group, const detail::Request& request, Collective
 }
 
 // Input and output may be one view, or the smaller one may be its rank's block of the larger one; else they may not touch.
-[[gnu::always_inline]] inline void check_overlap(const Group& group, std::string_view name, const CollectiveCall& call) {
+[[gnu::always_inline]] inline void check_overlap(const GroupFacts& group, std::string_view name, const CollectiveCall& call) {
   if (overlap(call.in, call.out)) {
     const OperationTraits& traits = traits_of(call.operation);
     const bool may_be_same = traits.in == traits.out && (traits.in == Layout::whole || group.size() == 1);
@@ -177,7 +177,7 @@ void check_counts(const Group& group, const detail::Request& request, Collective
 }
 
 // Looks at what this rank sends. The prologues of the operations left out here make their input later.
-void check_input(const Group& group, const detail::Request& request, const CollectiveCall& call) {
+void check_input(const GroupFacts& group, const detail::Request& request, const CollectiveCall& call) {
   const bool is_made_later = request.edges && (reduces(call.operation) || traits_of(call.operation).in == Layout::blocks);
   const bool is_only_written = call.operation == Operation::broadcast && call.root != group.rank();
   if (!is_made_later && !is_only_written) check_values(group, detail::name_of(request), call.in);
@@ -185,7 +185,7 @@ void check_input(const Group& group, const detail::Request& request, const Colle
 
 }  // namespace
 
-CollectiveCall check_collective(const Group& group, const detail::Request& request, const CallOptions& options) {
+CollectiveCall check_collective(const GroupFacts& group, const detail::Request& request, const CallOptions& options) {
   const Operation operation = request.operation;
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
@@ -224,7 +224,7 @@ CollectiveCall check_collective(const Group& group, const detail::Request& reque
   return call;
 }
 
-void check_exchanging(const Group& group, const detail::Request& request, const CallOptions& options) {
+void check_exchanging(const GroupFacts& group, const detail::Request& request, const CallOptions& options) {
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
   if (request.root) static_cast<void>(rank_in(group, name, *request.root, "root"));
@@ -239,7 +239,7 @@ void check_exchanging(const Group& group, const detail::Request& request, const 
   check_sent(group, name, std::span(&request.in, 1));
 }
 
-engines::MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options) {
+engines::MessageCall check_message(const GroupFacts& group, const detail::MessageRequest& request, const CallOptions& options) {
   const Operation operation = request.operation;
   const std::string_view name = detail::name_of(request);
   check_options(group, name, options);
@@ -261,7 +261,7 @@ engines::MessageCall check_message(const Group& group, const detail::MessageRequ
   return call;
 }
 
-void check_operation(const Group& group, std::string_view name, DType dtype, ReduceOp op) {
+void check_operation(const GroupFacts& group, std::string_view name, DType dtype, ReduceOp op) {
   if (!kernels::supports(dtype, op)) wrong(group, name, std::string(to_string(op)) + " is not defined on " + std::string(to_string(dtype)));
 }
 
@@ -269,7 +269,7 @@ bool sizes_its_output(const detail::Request& request) {
   return has_counts(request.operation) && request.label == to_string(request.operation);  // only a call of several requests has a label
 }
 
-bool lies_on_device(const Group& group, const TensorView& tensor) {
+bool lies_on_device(const GroupFacts& group, const TensorView& tensor) {
   if (!group.device() || is_on_device(tensor)) [[likely]]
     return is_on_device(tensor);
   TensorView located = tensor;

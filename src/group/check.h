@@ -10,34 +10,38 @@
 
 namespace unisono::group {
 
-class Group;
+class GroupFacts;
 
 /// Throws where a call is wrong by itself, before anything is sent: InvalidArgument, or Unsupported where only this backend cannot do it. Returns the
 /// call with its root found and its count taken; its sequence number is still open.
-CollectiveCall check_collective(const Group& group, const detail::Request& request, const CallOptions& options);
+CollectiveCall check_collective(const GroupFacts& group, const detail::Request& request, const CallOptions& options);
 /// Checks a call whose output will be sized once the counts are known.
-void check_exchanging(const Group& group, const detail::Request& request, const CallOptions& options);
-engines::MessageCall check_message(const Group& group, const detail::MessageRequest& request, const CallOptions& options);
+void check_exchanging(const GroupFacts& group, const detail::Request& request, const CallOptions& options);
+engines::MessageCall check_message(const GroupFacts& group, const detail::MessageRequest& request, const CallOptions& options);
 
-bool lies_on_device(const Group& group, const TensorView& tensor);
+bool lies_on_device(const GroupFacts& group, const TensorView& tensor);
 /// Throws InvalidArgument or Unsupported for memory of a device that calls of this group cannot be given.
-void check_place(const Group& group, std::string_view name, const TensorView& tensor);
+void check_place(const GroupFacts& group, std::string_view name, const TensorView& tensor);
 /// Returns true where the output is a vector that the call itself has sized: it is the host's, wherever the input lies.
 bool sizes_its_output(const detail::Request& request);
 /// Returns the tensors of a list, each of which says where it lies.
-std::vector<TensorView> locate_list(const Group& group, std::span<const TensorView> tensors);
+std::vector<TensorView> locate_list(const GroupFacts& group, std::span<const TensorView> tensors);
 /// Checks that the tensors of a list have one dtype and length, and that none overlaps another, nor one of `others`. `written`: a result goes there.
-void check_list(const Group& group, std::string_view name, std::span<const TensorView> tensors, std::span<const TensorView> others, bool written);
+void check_list(const GroupFacts& group, std::string_view name, std::span<const TensorView> tensors, std::span<const TensorView> others,
+                bool written);
 /// Checks that there is one buffer for each rank, of the dtype and length of `single`. `single` may be this rank's own buffer of the list, and does
 /// not overlap the others.
-void check_rank_list(const Group& group, std::string_view name, std::span<const TensorView> list, const TensorView& single, bool written);
+void check_rank_list(const GroupFacts& group, std::string_view name, std::span<const TensorView> list, const TensorView& single, bool written);
 /// Checks that there are as many wholes as parts, and that each whole is as long as size() times all parts.
-void check_block_lists(const Group& group, std::string_view name, std::span<const TensorView> wholes, std::span<const TensorView> parts);
+void check_block_lists(const GroupFacts& group, std::string_view name, std::span<const TensorView> wholes, std::span<const TensorView> parts);
 /// Checks that each tensor of one list lies in the same memory as that of the other in its place, the host's or a device's.
-void check_one_place(const Group& group, std::string_view name, std::span<const TensorView> list, std::span<const TensorView> other);
+void check_one_place(const GroupFacts& group, std::string_view name, std::span<const TensorView> list, std::span<const TensorView> other);
 /// Throws InvalidArgument where UNISONO_CHECK refuses a value that is to be sent; see values.h. What a prologue takes is to be checked by its maker.
-void check_sent(const Group& group, std::string_view name, std::span<const TensorView> tensors);
+void check_sent(const GroupFacts& group, std::string_view name, std::span<const TensorView> tensors);
 /// Checks that the operation is defined on the dtype.
-void check_operation(const Group& group, std::string_view name, DType dtype, ReduceOp op);
+void check_operation(const GroupFacts& group, std::string_view name, DType dtype, ReduceOp op);
+
+/// Throws InvalidArgument where an element is refused, and names the first one. Integers, and memory of a device, are not looked at.
+void check_values(const GroupFacts& group, std::string_view name, const TensorView& sent);
 
 }  // namespace unisono::group

@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "group/check.h"
 #include "group/check_parts.h"
 #include "group/view_overlap.h"
 
 namespace unisono::group {
 
-void check_list(const Group& group, std::string_view name, std::span<const TensorView> tensors, std::span<const TensorView> others, bool written) {
+void check_list(const GroupFacts& group, std::string_view name, std::span<const TensorView> tensors, std::span<const TensorView> others,
+                bool written) {
   for (std::size_t j = 0; j < tensors.size(); ++j) {
     const TensorView& tensor = tensors[j];
     const TensorView& first = tensors.front();
@@ -27,7 +30,7 @@ void check_list(const Group& group, std::string_view name, std::span<const Tenso
   }
 }
 
-void check_rank_list(const Group& group, std::string_view name, std::span<const TensorView> list, const TensorView& single, bool written) {
+void check_rank_list(const GroupFacts& group, std::string_view name, std::span<const TensorView> list, const TensorView& single, bool written) {
   if (list.size() != static_cast<std::size_t>(group.size())) {
     wrong(group, name, "the list has " + std::to_string(list.size()) + " buffers in a group of " + std::to_string(group.size()),
           "there is one for every rank");
@@ -41,7 +44,7 @@ void check_rank_list(const Group& group, std::string_view name, std::span<const 
   }
 }
 
-void check_block_lists(const Group& group, std::string_view name, std::span<const TensorView> wholes, std::span<const TensorView> parts) {
+void check_block_lists(const GroupFacts& group, std::string_view name, std::span<const TensorView> wholes, std::span<const TensorView> parts) {
   if (wholes.size() != parts.size()) {
     wrong(group, name, "one list has " + std::to_string(wholes.size()) + " tensors, the other " + std::to_string(parts.size()));
   }
@@ -55,25 +58,37 @@ void check_block_lists(const Group& group, std::string_view name, std::span<cons
         "it holds a block for every tensor of every rank");
 }
 
-void check_one_place(const Group& group, std::string_view name, std::span<const TensorView> list, std::span<const TensorView> other) {
+void check_one_place(const GroupFacts& group, std::string_view name, std::span<const TensorView> list, std::span<const TensorView> other) {
   for (std::size_t j = 0; j < list.size(); ++j) {
     if (list[j].device() == other[j].device()) continue;
     wrong(group, name, "input " + std::to_string(j) + " lies on " + to_string(list[j].device()) + ", its output on " + to_string(other[j].device()));
   }
 }
 
-void check_sent(const Group& group, std::string_view name, std::span<const TensorView> tensors) {
+void check_sent(const GroupFacts& group, std::string_view name, std::span<const TensorView> tensors) {
   if (group.refused_values() == RefusedValues::none) [[likely]]
     return;
   for (const TensorView& tensor : tensors) check_values(group, name, tensor);
 }
 
-void check_place(const Group& group, std::string_view name, const TensorView& tensor) { check_device(group, name, tensor); }
+void check_place(const GroupFacts& group, std::string_view name, const TensorView& tensor) { check_device(group, name, tensor); }
 
-std::vector<TensorView> locate_list(const Group& group, std::span<const TensorView> tensors) {
+std::vector<TensorView> locate_list(const GroupFacts& group, std::span<const TensorView> tensors) {
   std::vector<TensorView> all(tensors.begin(), tensors.end());
   for (TensorView& tensor : all) locate(group, tensor);
   return all;
+}
+
+void check_values(const GroupFacts& group, std::string_view name, const TensorView& sent) {
+  TensorView located = sent;
+  locate(group, located);
+  if (is_on_device(located)) return;
+  const Refused refused = look_for(group.refused_values(), sent);
+  if (refused.count == 0) return;
+  wrong(group, name,
+        fmt::format("element {} of the {} that this rank gives is {}{}", refused.first, sent.numel(), refused.is_nan ? "NaN" : "infinite",
+                    refused.count == 1 ? "" : fmt::format(", the first of {} such numbers", refused.count)),
+        "UNISONO_CHECK has them looked at before anything is sent: they were so before this call");
 }
 
 }  // namespace unisono::group

@@ -5,12 +5,12 @@
 
 namespace unisono::group {
 
-void wrong(const Group& group, std::string_view name, const std::string& what, const std::string& hint) {
+void wrong(const GroupFacts& group, std::string_view name, const std::string& what, const std::string& hint) {
   throw InvalidArgument(
       what, {.operation = std::string(name), .group = group.name(), .sequence = group.sequence() + 1, .rank = group.rank(), .hint = hint});
 }
 
-void check_on_device(const Group& group, std::string_view name, const TensorView& tensor, bool of_list) {
+void check_on_device(const GroupFacts& group, std::string_view name, const TensorView& tensor, bool of_list) {
   const auto& device = group.device();
   if (!device || device->type != tensor.device().type) {
     try {
@@ -27,7 +27,7 @@ void check_on_device(const Group& group, std::string_view name, const TensorView
   }
 }
 
-void throw_other_dtypes(const Group& group, std::string_view name, DType in, DType out) {
+void throw_other_dtypes(const GroupFacts& group, std::string_view name, DType in, DType out) {
   wrong(group, name, "input is " + std::string(to_string(in)) + ", output is " + std::string(to_string(out)), "no element is converted");
 }
 

@@ -190,7 +190,7 @@ HostPlan plan_of(Group& group, CollectiveCall call, const detail::PrologueEpilog
 
 HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::ListsOnHost& lists, const std::shared_ptr<void>& kept,
                        const CallOptions& options) {
-  CollectiveCall own = check_collective(group, lists.request, options);
+  CollectiveCall own = check_collective(group.facts(), lists.request, options);
   own.sequence = call.sequence;
   return {.before = lists.before,
           .after = lists.after,
@@ -202,7 +202,7 @@ HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::L
 std::string why_through_host(Group& group, const CollectiveCall& call, const detail::Request& request) {
   const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
   const std::string_view backend = group.core().name();
-  if (!group.device() || group.device()->type != place.type)
+  if (!group.facts().device() || group.facts().device()->type != place.type)
     return fmt::format("backend {} does not work on memory of {}", backend, to_string(place));
   if (sizes_its_output(request)) return "its output is memory of the host";
   if (!group.core().executor().offers_on_device(call)) {
@@ -275,7 +275,7 @@ std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool se
     return sends ? group.core().start_send(own) : group.core().start_recv(own);
   };
   const Tensors ins = sends ? Tensors{call.data} : Tensors{}, outs = sends ? Tensors{} : Tensors{call.data};
-  if (!group.device() || group.device()->type != call.data.device().type) {
+  if (!group.facts().device() || group.facts().device()->type != call.data.device().type) {
     say_once(fmt::format("{} of {}", call.label.empty() ? (sends ? "send" : "recv") : call.label, to_string(call.data.device())),
              fmt::format("backend {} does not work there", group.core().name()));
     return std::make_unique<ThroughHost>(group, ins, outs, nullptr, [call, sends, start_on] {

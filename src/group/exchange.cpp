@@ -13,7 +13,7 @@
 namespace unisono::detail {
 
 void check_exchanging(const Request& request, const ProcessGroup& group, const CallOptions& options) {
-  base::with_place(options.where, [&] { group::check_exchanging(*group.implementation(), request, options); });
+  base::with_place(options.where, [&] { group::check_exchanging(group.implementation()->facts(), request, options); });
 }
 
 Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOptions& options) {
@@ -47,6 +47,6 @@ Counts exchange_counts(const Request& request, const ProcessGroup& group, CallOp
   return counts;
 }
 
-void abandon(const ProcessGroup& group, const std::exception_ptr& reason) { group.implementation()->abort_after(reason); }
+void abandon(const ProcessGroup& group, const std::exception_ptr& reason) { group.implementation()->errors().abort_after(reason); }
 
 }  // namespace unisono::detail

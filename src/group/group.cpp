@@ -34,11 +34,10 @@ GroupParts clamped(GroupParts parts) {
 
 Group::Group(GroupParts parts)
     : parts_(clamped(std::move(parts))),
-      device_(parts_.core->device()),
-      compares_shapes_(wants_shapes(base::Environment::process())),
-      refused_values_(group::refused_values(base::Environment::process())),
+      facts_(parts_),
+      errors_(parts_, facts_, [this] { return std::shared_ptr<GroupErrors>(shared_from_this(), &errors_); }),
       seals_(coordination(), core().executor().name()),
-      number_(parts_.recorder->add_group(parts_.name, size(), {.generation = parts_.generation, .rank = in_record(rank())})),
+      number_(parts_.recorder->add_group(name(), size(), {.generation = parts_.generation, .rank = facts_.in_record(rank())})),
       exceptions_(std::uncaught_exceptions()),
       lane_(std::make_shared<Lane>()) {
   parts_.progress->add(lane_);
@@ -49,12 +48,6 @@ Group::~Group() {
   // The ranks that still wait for this one learn that it will not come.
   using enum coordination::Leaving;
   if (!in_forked_child()) drop(std::uncaught_exceptions() > exceptions_ ? by_exception : let_go);
-}
-
-const std::string& Group::host_name(int rank) const {
-  static const auto& unknown = *new const std::string;
-  const auto index = static_cast<std::size_t>(rank);
-  return rank >= 0 && index < parts_.host_names.size() ? parts_.host_names[index] : unknown;
 }
 
 HostStaging& Group::staging(DeviceRuntime& runtime) {
@@ -69,10 +62,10 @@ void Group::throw_deferred() {
 
 std::uint64_t Group::begin(std::string_view operation) {
   throw_deferred();
-  const std::uint64_t sequence = ++sequence_;
+  const std::uint64_t sequence = facts_.count_call();
   lane_->last_call.store(sequence, std::memory_order_relaxed);
   if (auto failure = coordination().failure()) [[unlikely]]
-    std::rethrow_exception(fail(*failure, operation, sequence));
+    std::rethrow_exception(errors_.fail(*failure, operation, sequence));
   return sequence;
 }
 
@@ -83,7 +76,7 @@ recorder::CallFacts Group::facts_of(const CollectiveCall& call, const CallOption
           .sequence = call.sequence,
           .bytes = call.in.numel() != 0 ? call.in.bytes() : call.out.bytes(),
           .dtype = call.in.dtype(),
-          .peer = in_record(call.root),
+          .peer = facts_.in_record(call.root),
           .where = options.where};
 }
 
@@ -94,20 +87,16 @@ recorder::CallFacts Group::facts_of(const MessageCall& call, Operation operation
           .sequence = call.sequence,
           .bytes = call.data.bytes(),
           .dtype = call.data.dtype(),
-          .peer = in_record(call.peer),
+          .peer = facts_.in_record(call.peer),
           .tag = call.tag,
           .where = options.where};
-}
-
-void Group::record_wait(const recorder::Recorder::Call& call, const std::vector<int>& ranks) const {
-  parts_.recorder->wait(call, ranks.empty() ? -1 : in_record(ranks.front()), ranks.size());
 }
 
 Pending Group::pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, const recorder::Recorder::Call& record,
                        std::size_t buffered) {
   return {.state = nullptr,
           .task = nullptr,
-          .group = shared_from_this(),
+          .group = errors_.share(),
           .operation = std::string(operation),
           .sequence = sequence,
           .where = options.where,
@@ -137,8 +126,8 @@ static void name_stream(CollectiveCall& call) {
 
 void Group::run(const detail::Request& request, const CallOptions& options) {
   const std::string_view operation = detail::name_of(request);
-  const Entry entry(*this, operation);
-  CollectiveCall call = check_collective(*this, request, options);
+  const Entry entry(errors_, busy_, operation);
+  CollectiveCall call = check_collective(facts_, request, options);
   call.sequence = begin(operation);
   const bool on_device = is_on_device(call);
   // The work that a device has yet to do is watched when the call has returned.
@@ -154,7 +143,7 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
   detail::PrologueEpilogue* edges = request.edges.get();
   StatePtr left;  // to the device
   try {           // where this rank has no memory for it, the others must not wait
-    BlockingWaiter waiter(*this, operation, call.sequence, timeout_of(options), recording.call());
+    BlockingWaiter waiter(errors_, operation, call.sequence, timeout_of(options), recording.call());
     if (on_device) [[unlikely]] {
       auto watched = pending(operation, call.sequence, options, recording.call());
       watched.collective = true;
@@ -170,13 +159,8 @@ void Group::run(const detail::Request& request, const CallOptions& options) {
         packing = std::make_unique<Packing>(call, edges);
       run_collective(core(), call, waiter);
     }
-  } catch (const Mismatch&) {
-    std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));
-  } catch (const GroupFailure& over) {
-    std::rethrow_exception(fail(over.failure(), operation, call.sequence));
   } catch (...) {
-    abort_after(std::current_exception());
-    throw;
+    errors_.rethrow_as_error(operation, call.sequence);
   }
   if (packing) [[unlikely]]
     packing->finish();
@@ -201,10 +185,10 @@ StatePtr Group::watch(const Task& task, Pending pending) {
 
 void Group::run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued) {
   const std::string_view operation = detail::name_of(request);
-  std::optional<Entry> entry(std::in_place, *this, operation);
-  CollectiveCall call = check_collective(*this, request, options);
+  std::optional<Entry> entry(std::in_place, errors_, busy_, operation);
+  CollectiveCall call = check_collective(facts_, request, options);
   call.sequence = begin(operation);
-  if (device_ || is_on_device(call)) get_ready(operation, call.sequence);
+  if (facts_.device() || is_on_device(call)) get_ready(operation, call.sequence);
   if (is_on_device(call)) name_stream(call);
   const auto edges = surroundings(call, request);
   StatePtr state;
@@ -218,13 +202,8 @@ void Group::run(const detail::Request& request, const CallOptions& options, cons
   try {
     const auto memory = is_on_device(call) ? Progress::Memory::device : Progress::Memory::host;
     state = parts_.progress->carry_out(lane_, memory, std::cref(describe), std::cref(make), std::cref(next));
-  } catch (const Mismatch&) {
-    std::rethrow_exception(complete_collective(std::current_exception(), operation, call.sequence));
-  } catch (const GroupFailure& over) {
-    std::rethrow_exception(fail(over.failure(), operation, call.sequence));
-  } catch (...) {  // where this rank cannot begin it, the others must not wait
-    abort_after(std::current_exception());
-    throw;
+  } catch (...) {
+    errors_.rethrow_as_error(operation, call.sequence);
   }
   recording.succeed();
   if (!state) return;
@@ -237,7 +216,7 @@ std::shared_ptr<detail::PrologueEpilogue> Group::surroundings(CollectiveCall& ca
   try {
     return edges_of(call, request);
   } catch (...) {
-    abort_after(std::current_exception());
+    errors_.abort_after(std::current_exception());
     throw;
   }
 }
@@ -246,7 +225,7 @@ void Group::finish(detail::WorkState& state) {
   try {
     parts_.progress->wait(state);
   } catch (...) {  // an interrupted operation must not go on with memory that its caller takes back
-    abort_after(std::current_exception());
+    errors_.abort_after(std::current_exception());
     parts_.progress->wait(state);
     throw;
   }
@@ -258,7 +237,7 @@ void Group::get_ready(std::string_view operation, std::uint64_t sequence) {
   try {
     parts_.progress->get_ready();
   } catch (const Error& error) {
-    abort_after(std::current_exception());
+    errors_.abort_after(std::current_exception());
     ErrorInfo info = error.info();
     info.operation = operation;
     info.group = name();
@@ -270,8 +249,8 @@ void Group::get_ready(std::string_view operation, std::uint64_t sequence) {
 
 Work Group::start(const detail::Request& request, const CallOptions& options) {
   const std::string_view operation = detail::name_of(request);
-  const Entry entry(*this, operation);
-  CollectiveCall call = check_collective(*this, request, options);
+  const Entry entry(errors_, busy_, operation);
+  CollectiveCall call = check_collective(facts_, request, options);
   call.sequence = begin(operation);
   get_ready(operation, call.sequence);
   const auto edges = surroundings(call, request);
@@ -286,12 +265,12 @@ void Group::assemble(std::chrono::milliseconds timeout) {
   call.label = operation;
   try {
     const recorder::Recorder::Call none;  // the record is of the program's calls
-    BlockingWaiter waiter(*this, operation, 0, timeout, none);
+    BlockingWaiter waiter(errors_, operation, 0, timeout, none);
     core().executor().run(call, waiter);
   } catch (const Mismatch&) {
-    std::rethrow_exception(complete(std::current_exception(), operation, 0));
+    std::rethrow_exception(errors_.complete(std::current_exception(), operation, 0));
   } catch (const GroupFailure& over) {
-    std::rethrow_exception(fail(over.failure(), operation, 0));
+    std::rethrow_exception(errors_.fail(over.failure(), operation, 0));
   }
 }
 

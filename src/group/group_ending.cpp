@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/error_place.h"
-#include "base/error_text.h"
 #include "base/log.h"
 #include "group/group.h"
 
@@ -23,22 +22,8 @@ constexpr std::chrono::milliseconds goodbye_after_failure = 500ms;
 
 }  // namespace
 
-void Group::abort(std::string_view reason) { end("gave up: " + std::string(reason)); }
-
-void Group::end(std::string_view how) {
-  if (in_forked_child() || !is_open()) return;
-  fail(Failure{.kind = Failure::Kind::peer_failed,
-               .cause = PeerFailed::Cause::aborted,
-               .culprit = rank(),
-               .missing = {},
-               .message = "rank " + std::to_string(rank()) + " " + std::string(how)},
-       "abort", 0);
-}
-
-void Group::abort_after(const std::exception_ptr& error) { abort(base::what_of(error)); }
-
 void Group::close(std::chrono::milliseconds at_most, coordination::Leaving how) {
-  if (!open_.exchange(false)) return;
+  if (!errors_.close()) return;
   if (!coordination().failure()) drain(at_most);
   end_pending();
   core().leave(how, std::min(at_most, longest_goodbye));
@@ -66,24 +51,25 @@ void Group::drain(std::chrono::milliseconds at_most) {
 }
 
 void Group::drop(coordination::Leaving how) {
-  if (!open_.exchange(false)) return;
+  if (!errors_.close()) return;
   end_pending();
   core().leave(how, goodbye_after_failure);
 }
 
 // Nobody advances the operations of a closed group, and nobody listens to its failures: a Work that is kept beyond it says so at once.
 void Group::end_pending() {
-  reported_.store(true);
+  errors_.stop_reports();
   const auto failure = coordination().failure();
   parts_.progress->end(*lane_, [&](const Ended& ended) {
-    if (failure) return error_of(*failure, ended.operation, ended.sequence);
+    if (failure) return errors_.error_of(*failure, ended.operation, ended.sequence);
     const std::vector<int> waiting = ended.task.waiting_for();
-    return error_of({.kind = Failure::Kind::timeout,
-                     .cause = {},
-                     .culprit = waiting.empty() || ended.task.any_will_do() ? -1 : waiting.front(),
-                     .missing = waiting,
-                     .message = std::string(ended.operation) + " #" + std::to_string(ended.sequence) + " was not done when its group was closed"},
-                    ended.operation, ended.sequence);
+    return errors_.error_of(
+        {.kind = Failure::Kind::timeout,
+         .cause = {},
+         .culprit = waiting.empty() || ended.task.any_will_do() ? -1 : waiting.front(),
+         .missing = waiting,
+         .message = std::string(ended.operation) + " #" + std::to_string(ended.sequence) + " was not done when its group was closed"},
+        ended.operation, ended.sequence);
   });
 }
 

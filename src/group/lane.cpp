@@ -8,7 +8,7 @@
 
 #include "base/error_place.h"
 #include "group/device_watch.h"
-#include "group/group.h"
+#include "group/group_errors.h"
 #include "group/wait_check.h"
 
 namespace unisono::group {
@@ -253,7 +253,7 @@ void Lane::look(Remains& remains) {
   fail(*failure, remains);
 }
 
-Group& Lane::any_group() const {
+GroupErrors& Lane::any_group() const {
   if (first_receive_ != nullptr) return *receiver_;
   for (const List* const list : {&collectives_, &messages_}) {
     if (!list->empty()) return *list->front().group;
@@ -286,7 +286,7 @@ void Lane::end_rest(Remains& remains) {
 }
 
 namespace {
-Ended ended(Group& receiver, PendingReceive& receive) {
+Ended ended(GroupErrors& receiver, PendingReceive& receive) {
   return {receiver, receive.about().operation, receive.sequence(), receive, receive.about().where};
 }
 Ended ended(const Pending& pending) { return {*pending.group, pending.operation, pending.sequence, *pending.task, pending.where}; }

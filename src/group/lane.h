@@ -25,13 +25,14 @@ namespace unisono::group {
 
 using engines::MessageCall;
 
-class Group;
+class GroupErrors;
+class MessageMatcher;
 
 /// An asynchronous operation on its way.
 struct Pending {
   StatePtr state;
   std::unique_ptr<Task> task;
-  std::shared_ptr<Group> group;  // stays alive until the operation is over
+  std::shared_ptr<GroupErrors> group;  // stays alive until the operation is over
   std::string operation;
   std::uint64_t sequence = 0;
   std::source_location where = {};  // of the call, for its error
@@ -48,12 +49,12 @@ struct Pending {
 /// The remains of operations that are over, to be let go of when the lock is released: a group may end with its last operation, and callbacks may
 /// call anything.
 struct Remains {
-  std::shared_ptr<Group> group;  // the first one; most often it is the only one
-  std::vector<std::shared_ptr<Group>> groups;
+  std::shared_ptr<GroupErrors> group;  // the first one; most often it is the only one
+  std::vector<std::shared_ptr<GroupErrors>> groups;
   std::vector<std::function<void()>> callbacks;
   bool any_done = false;  // a thread may wait for one of the operations
 
-  void keep(std::shared_ptr<Group> last) {
+  void keep(std::shared_ptr<GroupErrors> last) {
     if (!group || group == last) group = std::move(last);
     else groups.push_back(std::move(last));
   }
@@ -61,7 +62,7 @@ struct Remains {
 
 /// An operation under way, or one that is ended before it is over.
 struct Ended {
-  Group& group;
+  GroupErrors& group;
   std::string_view operation;
   std::uint64_t sequence;
   const Task& task;
@@ -104,7 +105,7 @@ class Lane {
   /// task then.
   void add(Kind kind, Pending pending, Remains& remains);
   /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
-  void post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains);
+  void post(PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call, Remains& remains);
   /// Adds an operation that is enqueued and that nobody waits for: its state has the completion, its task watches the device. Now and then
   /// it ends those before it that the device has finished meanwhile.
   void add_watched(Pending pending, Remains& remains);
@@ -147,7 +148,7 @@ class Lane {
   void finish(PendingReceive& receive, std::exception_ptr error, Remains& remains);
   /// Settles a state with callbacks, or with an error.
   void settle(detail::WorkState& state, const std::exception_ptr& error, const Arrival& arrival, bool is_collective, Remains& remains);
-  Group& any_group() const;
+  GroupErrors& any_group() const;
   std::optional<Failure> look_at_all();
   void look(Remains& remains);
   void fail(const Failure& failure, Remains& remains);
@@ -161,8 +162,9 @@ class Lane {
   List on_device_;
   PendingReceive *first_receive_ = nullptr, *last_receive_ = nullptr;
   int receive_count_ = 0, moving_count_ = 0;
-  Group* receiver_ = nullptr;             // of the receives
-  std::shared_ptr<Group> kept_receiver_;  // while there are any and no call of the group lasts
+  GroupErrors* receiver_ = nullptr;  // of the receives
+  MessageMatcher* messages_of_receiver_ = nullptr;
+  std::shared_ptr<GroupErrors> kept_receiver_;  // while there are any and no call of the group lasts
   std::atomic<int> collective_count_{0};
   std::atomic<int> message_count_{0};
   std::atomic<int> count_{0};

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error_place.h"
-#include "group/group.h"
+#include "group/group_errors.h"
 #include "group/lane.h"
 #include "unisono/failure.h"
 
@@ -12,8 +12,9 @@ namespace unisono::group {
 
 // A large message is copied later, while the caller waits: a caller that copied one for each receive of a window would keep its own sends from its
 // peer meanwhile.
-void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, Remains& remains) {
+void Lane::post(PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call, Remains& remains) {
   receiver_ = &group;
+  messages_of_receiver_ = &messages;
   receive.previous = last_receive_;
   receive.next = nullptr;
   (last_receive_ != nullptr ? last_receive_->next : first_receive_) = &receive;
@@ -23,16 +24,16 @@ void Lane::post(PendingReceive& receive, Group& group, const MessageCall& call, 
     finish(receive, group.error_when_over(receive.about().operation, call.sequence), remains);
     return set_counts();
   }
-  receive.post(group.core().messages(), call);
+  receive.post(messages, call);
   if (!receive.has_message()) advance(receive, remains);
   advance_given(remains, LargeCopies::later);
-  if (first_receive_ != nullptr && !kept_receiver_) kept_receiver_ = group.shared_from_this();
+  if (first_receive_ != nullptr && !kept_receiver_) kept_receiver_ = group.share();
   set_counts();
   if (is_over_) end_rest(remains);
 }
 
 bool Lane::step_receives(Remains& remains) {
-  receiver_->core().messages().pump();
+  messages_of_receiver_->pump();
   bool any_done = advance_given(remains, LargeCopies::now);
   for (PendingReceive* receive = first_receive_; receive != nullptr && moving_count_ > 0 && !(any_done && is_wanted());) {
     PendingReceive& now = *std::exchange(receive, receive->next);
@@ -45,7 +46,7 @@ bool Lane::step_receives(Remains& remains) {
 bool Lane::advance_given(Remains& remains, LargeCopies large) {
   bool any_done = false;
   while (first_receive_ != nullptr) {
-    RecvTask* const given = receiver_->core().messages().next_given();
+    RecvTask* const given = messages_of_receiver_->next_given();
     if (given == nullptr) break;
     auto& receive = static_cast<PendingReceive&>(*given);
     if (large == LargeCopies::later && receive.has_large_copy()) {

@@ -116,16 +116,16 @@ enum class Direction { in, out };
 void place(Request& request, Tensors list, const TensorView& single, Direction direction, const ProcessGroup& group) {
   const group::Group& inside = *group.implementation();
   const std::string_view name = name_of(request);
-  list = group::locate_list(inside, list);
-  group::check_rank_list(inside, name, list, single, direction == Direction::out);
-  if (direction == Direction::in) group::check_sent(inside, name, list);
+  list = group::locate_list(inside.facts(), list);
+  group::check_rank_list(inside.facts(), name, list, single, direction == Direction::out);
+  if (direction == Direction::in) group::check_sent(inside.facts(), name, list);
   TensorView& where = direction == Direction::in ? request.in : request.out;
   if (const auto whole = as_one(list)) {
     where = *whole;
     return;
   }
   if (is_on_device(list.front())) {
-    for (const TensorView& tensor : list) group::check_place(inside, name, tensor);
+    for (const TensorView& tensor : list) group::check_place(inside.facts(), name, tensor);
     const auto staged = on_device_of(group, name, [&] { return std::make_shared<StagedOnDevice>(std::move(list), direction == Direction::in); });
     where = staged->whole();
     request.edges = staged;
@@ -165,9 +165,9 @@ Request scatter_request(Tensors ins, const TensorView& out, Rank src, const Proc
 void scatter_sizing(std::span<const TensorView> given, Rank src, const std::function<TensorView(std::size_t count)>& resize,
                     const ProcessGroup& group, const CallOptions& options) {
   constexpr std::string_view label = "scatter_list";
-  const Tensors list = group::locate_list(*group.implementation(), given);
-  for (const TensorView& tensor : list) group::check_place(*group.implementation(), label, tensor);
-  if (rank_is(src, group)) group::check_sent(*group.implementation(), label, list);
+  const Tensors list = group::locate_list(group.implementation()->facts(), given);
+  for (const TensorView& tensor : list) group::check_place(group.implementation()->facts(), label, tensor);
+  if (rank_is(src, group)) group::check_sent(group.implementation()->facts(), label, list);
   group::Composed call(label, group, options);
   std::vector<std::size_t> sizes;
   for (const TensorView& tensor : list) sizes.push_back(static_cast<std::size_t>(tensor.numel()));

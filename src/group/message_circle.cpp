@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/printable.h"
-#include "group/group.h"
+#include "group/group_errors.h"
 #include "recorder/reader.h"
 #include "recorder/whereabouts.h"
 
@@ -46,20 +46,20 @@ Chain decode(std::string_view bytes) {
 }
 
 /// Returns the rank in the group; nothing where it is no member.
-std::optional<int> member_of(const Group& group, int world_rank) {
-  const auto& world = group.global_ranks();
+std::optional<int> member_of(const GroupErrors& group, int world_rank) {
+  const auto& world = group.facts().global_ranks();
   const auto found = std::ranges::find(world, world_rank);
   return found == world.end() ? std::nullopt : std::optional(static_cast<int>(found - world.begin()));
 }
 
 /// Returns the wait of a member that is on this host.
-std::optional<MessageWait> wait_of(const Group& group, int member) {
+std::optional<MessageWait> wait_of(const GroupErrors& group, int member) {
   const auto process = group.coordination().process_of(member);
-  const auto reader = member == group.rank() ? std::make_unique<recorder::RecordReader>(group.recorder().memory())
-                      : process              ? recorder::find_record(*process)
-                                             : nullptr;
+  const auto reader = member == group.facts().rank() ? std::make_unique<recorder::RecordReader>(group.recorder().memory())
+                      : process                      ? recorder::find_record(*process)
+                                                     : nullptr;
   if (!reader) return std::nullopt;
-  return recorder::message_wait_of(group.global_ranks()[static_cast<std::size_t>(member)], reader->read());
+  return recorder::message_wait_of(group.facts().global_ranks()[static_cast<std::size_t>(member)], reader->read());
 }
 
 bool is_same(const MessageWait& left, const MessageWait& right) {
@@ -70,7 +70,7 @@ enum class End { none, circle, elsewhere };
 
 /// Adds the waits of the ranks of this host to the chain. Says where it ends: with a rank that waits for no message, with the rank it began with, or
 /// at a rank of another host.
-End follow(const Group& group, Chain& chain) {
+End follow(const GroupErrors& group, Chain& chain) {
   for (;;) {
     const int next = chain.back().waited_for;
     if (next == chain.front().rank) return chain.size() < 2 ? End::none : End::circle;
@@ -84,13 +84,13 @@ End follow(const Group& group, Chain& chain) {
 }
 
 /// Follows the chain, and sends it on where it leads to another host. That is to the rank it began with, where that is on the host to which it leads.
-void pass_on(Group& group, Chain chain) {
+void pass_on(GroupErrors& group, Chain chain) {
   coordination::Coordination& coordination = group.coordination();
   const auto& topology = coordination.topology();
   const End end = follow(group, chain);
   if (end == End::none) return;
   const auto first = member_of(group, chain.front().rank), next = member_of(group, chain.back().waited_for);
-  if (end == End::circle && first == group.rank()) return coordination.whereabouts()->chains().keep_circle(encode(chain));
+  if (end == End::circle && first == group.facts().rank()) return coordination.whereabouts()->chains().keep_circle(encode(chain));
   const int to = first && topology.host_of(*first) == topology.host_of(*next) ? *first : *next;
   if (topology.here(to)) return;
   coordination.notices().tell(to, coordination::Notices::of_kind(coordination::NoticeKind::wait_chain).raw(encode(chain)).take());
@@ -98,14 +98,14 @@ void pass_on(Group& group, Chain chain) {
 
 }  // namespace
 
-void follow_waits(Group& group, std::chrono::nanoseconds elapsed, std::chrono::nanoseconds timeout) {
+void follow_waits(GroupErrors& group, std::chrono::nanoseconds elapsed, std::chrono::nanoseconds timeout) {
   coordination::Coordination& coordination = group.coordination();
-  if (coordination.is_one_host() || group.size() > coordination::most_ranks_that_tell) return;
+  if (coordination.is_one_host() || group.facts().size() > coordination::most_ranks_that_tell) return;
   coordination::WaitChains& chains = coordination.whereabouts()->chains();
   const bool is_due = chains.is_due(elapsed, timeout);
   const auto come = chains.fetch();
   if (!is_due && come.empty()) return;
-  const auto own = wait_of(group, group.rank());
+  const auto own = wait_of(group, group.facts().rank());
   if (!own) return;
   if (is_due) pass_on(group, {*own});
   for (const std::string& bytes : come) {
@@ -115,8 +115,8 @@ void follow_waits(Group& group, std::chrono::nanoseconds elapsed, std::chrono::n
   }
 }
 
-std::string circle_of(Group& group) {
-  auto own = wait_of(group, group.rank());
+std::string circle_of(GroupErrors& group) {
+  auto own = wait_of(group, group.facts().rank());
   if (!own) return {};
   Chain chain{*own};
   if (follow(group, chain) == End::circle) return recorder::circle_text(chain);

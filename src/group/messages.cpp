@@ -68,7 +68,7 @@ bool Group::leaves_at_once(const detail::MessageRequest& request) const {
   const std::size_t bytes = request.data.bytes();
   if (request.operation != Operation::send || bytes > base::eager_bytes || lane_->buffered.load() + buffered_cost + bytes > most_buffered)
     return false;
-  return !lies_on_device(*this, request.data);
+  return !lies_on_device(facts_, request.data);
 }
 
 template <class F>
@@ -76,11 +76,11 @@ auto Group::with_errors(std::string_view operation, std::uint64_t sequence, bool
   try {
     return f();
   } catch (const Mismatch&) {
-    std::rethrow_exception(complete(std::current_exception(), operation, sequence));
+    std::rethrow_exception(errors_.complete(std::current_exception(), operation, sequence));
   } catch (const GroupFailure& over) {
-    std::rethrow_exception(fail(over.failure(), operation, sequence));
+    std::rethrow_exception(errors_.fail(over.failure(), operation, sequence));
   } catch (...) {
-    if (peer_waits) abort_after(std::current_exception());
+    if (peer_waits) errors_.abort_after(std::current_exception());
     throw;
   }
 }
@@ -93,7 +93,7 @@ bool Group::leaves(const MessageCall& call, std::string_view operation) {
   for (;; --looks) {
     const bool beside_others = lane_->has_messages();
     const auto try_beside_others = [&] {
-      if (lane_->is_over()) std::rethrow_exception(error_when_over(operation, call.sequence));
+      if (lane_->is_over()) std::rethrow_exception(errors_.error_when_over(operation, call.sequence));
       return core().try_send(call);
     };
     const Tried tried = beside_others ? parts_.progress->exclusively(try_beside_others) : core().try_send(call);
@@ -120,7 +120,7 @@ bool Group::rather_lends(const MessageCall& call) {
 }
 
 bool Group::leaves_to_receiver(const MessageCall& call) {
-  if (!call.data.is_contiguous() || lies_on_device(*this, call.data)) return false;
+  if (!call.data.is_contiguous() || lies_on_device(facts_, call.data)) return false;
   return parts_.progress->exclusively([&] { return core().messages().leaves_to_receiver(call); });
 }
 
@@ -130,7 +130,7 @@ void Group::send_eagerly(const MessageCall& call, std::string_view operation, co
   if (!lane_->has_messages() && rather_lends(call)) {
     return with_errors(operation, call.sequence, false, [&] {
       const auto task = make();
-      if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(*task);
+      if (!task->advance()) BlockingWaiter(errors_, operation, call.sequence, timeout_of(options), record).wait(*task);
     });
   }
   if (call.data.is_contiguous() && leaves(call, operation)) return;
@@ -152,7 +152,7 @@ void Group::send_eagerly(const MessageCall& call, std::string_view operation, co
     auto task = make();
     if (task->advance()) return;
     if (task->detach()) leave_behind([&] { return std::move(task); });
-    else BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(*task);
+    else BlockingWaiter(errors_, operation, call.sequence, timeout_of(options), record).wait(*task);
   });
 }
 
@@ -165,7 +165,7 @@ PendingReceive* Group::post(const MessageCall& call, std::string_view operation,
   get_ready(operation, call.sequence);
   PendingReceive* const receive = PendingReceive::make(
       parts_.progress, lane_, {.operation = operation, .where = options.where, .record = record, .timeout = timeout_of(options)}, other);
-  parts_.progress->post(*lane_, *receive, *this, call);
+  parts_.progress->post(*lane_, *receive, errors_, core().messages(), call);
   return receive;
 }
 
@@ -177,7 +177,7 @@ Arrival Group::receive(const MessageCall& call, std::string_view operation, cons
   }
   return with_errors(operation, call.sequence, false, [&] {
     RecvTask task(core().messages(), call);
-    if (!task.advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(task);
+    if (!task.advance()) BlockingWaiter(errors_, operation, call.sequence, timeout_of(options), record).wait(task);
     return task.arrival();
   });
 }
@@ -196,7 +196,7 @@ Arrival Group::carry_out(const MessageCall& call, std::string_view operation, co
     std::optional<Pending> watched;
     if (on_device) watched = pending(operation, call.sequence, options, record);
     const auto task = make();
-    if (!task->advance()) BlockingWaiter(*this, operation, call.sequence, timeout_of(options), record).wait(*task);
+    if (!task->advance()) BlockingWaiter(errors_, operation, call.sequence, timeout_of(options), record).wait(*task);
     if (on_device) left = watch(*task, std::move(*watched));
     return task->arrival();
   });
@@ -206,8 +206,8 @@ Arrival Group::carry_out(const MessageCall& call, std::string_view operation, co
 
 MessageInfo Group::run(const detail::MessageRequest& request, const CallOptions& options) {
   const std::string_view operation = detail::name_of(request);
-  const Entry entry(*this, operation);
-  MessageCall call = check_message(*this, request, options);
+  const Entry entry(errors_, busy_, operation);
+  MessageCall call = check_message(facts_, request, options);
   call.sequence = begin(operation);
   const auto make = [&] { return task_of(call, request.operation == Operation::send); };
   recorder::Recording recording(*parts_.recorder, facts_of(call, request.operation, options));
@@ -226,8 +226,8 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
     return {};
   }
   const std::string_view operation = detail::name_of(request);
-  const Entry entry(*this, operation);
-  MessageCall call = check_message(*this, request, options);
+  const Entry entry(errors_, busy_, operation);
+  MessageCall call = check_message(facts_, request, options);
   call.sequence = begin(operation);
   if (is_plain_receive(call, request.operation))
     return Work(post(call, operation, options, parts_.recorder->queue_and_run(facts_of(call, request.operation, options)), detail::WorkState::work));
@@ -248,15 +248,15 @@ Work Group::start(const detail::MessageRequest& request, const CallOptions& opti
 }
 
 bool Group::may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const {
-  if (out.data.bytes() < least_lent || lane_->has_messages() || lies_on_device(*this, out.data) || !out.data.is_contiguous()) return false;
-  return is_plain_receive(check_message(*this, in, options), in.operation);
+  if (out.data.bytes() < least_lent || lane_->has_messages() || lies_on_device(facts_, out.data) || !out.data.is_contiguous()) return false;
+  return is_plain_receive(check_message(facts_, in, options), in.operation);
 }
 
 // A small message leaves without its receiver. One that had better be lent does not, where its receiver sends as well and does not look meanwhile.
 std::optional<int> Group::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   const std::string_view operation = detail::name_of(in);
-  const Entry entry(*this, operation);
-  MessageCall sent = check_message(*this, out, options), received = check_message(*this, in, options);
+  const Entry entry(errors_, busy_, operation);
+  MessageCall sent = check_message(facts_, out, options), received = check_message(facts_, in, options);
   if (leaves_at_once(out) && !rather_lends(sent)) return std::nullopt;
   sent.sequence = begin(detail::name_of(out));
   received.sequence = begin(operation);
@@ -264,7 +264,7 @@ std::optional<int> Group::exchange(const detail::MessageRequest& out, const deta
   recorder::Recording receiving(*parts_.recorder, facts_of(received, in.operation, options));
   const Arrival arrival = with_errors(operation, received.sequence, false, [&] {
     BothWays task(core().messages(), received, [&] { return task_of(sent, true); });
-    if (!task.advance()) BlockingWaiter(*this, operation, received.sequence, timeout_of(options), receiving.call()).wait(task);
+    if (!task.advance()) BlockingWaiter(errors_, operation, received.sequence, timeout_of(options), receiving.call()).wait(task);
     return task.arrival();
   });
   sending.succeed();
@@ -291,8 +291,8 @@ int Group::send_recv(const detail::MessageRequest& out, const detail::MessageReq
 
 std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, const CallOptions& options, bool waits) {
   const std::string_view operation = detail::name_of(request);
-  const Entry entry(*this, operation);
-  MessageCall call = check_message(*this, request, options);
+  const Entry entry(errors_, busy_, operation);
+  MessageCall call = check_message(facts_, request, options);
   call.sequence = begin(operation);
   std::optional<recorder::Recording> recording;
   if (waits) recording.emplace(*parts_.recorder, facts_of(call, Operation::recv, options));
@@ -309,7 +309,7 @@ std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, c
     next_look_ = now + look_period;
     const auto failure = coordination().look_for_failures(sources_of(call, rank(), size()), call.peer < 0);
     if (failure) arrival = look();
-    if (failure && arrival.source < 0) std::rethrow_exception(fail(*failure, operation, call.sequence));
+    if (failure && arrival.source < 0) std::rethrow_exception(errors_.fail(*failure, operation, call.sequence));
   }
   if (arrival.source < 0) return std::nullopt;
   if (recording) recording->succeed();
@@ -326,7 +326,7 @@ std::optional<MessageInfo> Group::probe(const detail::MessageRequest& request, c
 }
 
 void Group::verify(const detail::MessageRequest& request, const CallOptions& options) const {
-  static_cast<void>(check_message(*this, request, options));
+  static_cast<void>(check_message(facts_, request, options));
 }
 
 }  // namespace unisono::group

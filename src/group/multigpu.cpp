@@ -178,17 +178,17 @@ Request nothing_of(Operation operation, const char* name, std::optional<Rank> ro
 }
 
 void check_inputs(const ProcessGroup& group, const char* name, const Tensors& tensors) {
-  group::check_list(*group.implementation(), name, tensors, {}, false);
-  group::check_sent(*group.implementation(), name, tensors);
+  group::check_list(group.implementation()->facts(), name, tensors, {}, false);
+  group::check_sent(group.implementation()->facts(), name, tensors);
 }
 void check_outputs(const ProcessGroup& group, const char* name, const Tensors& tensors, const Tensors& inputs = {}) {
-  group::check_list(*group.implementation(), name, tensors, inputs, true);
+  group::check_list(group.implementation()->facts(), name, tensors, inputs, true);
 }
 void check_operation(const ProcessGroup& group, const char* name, const Tensors& tensors, ReduceOp op) {
-  group::check_operation(*group.implementation(), name, tensors.front().dtype(), op);
+  group::check_operation(group.implementation()->facts(), name, tensors.front().dtype(), op);
 }
 void check_blocks(const ProcessGroup& group, const char* name, const Tensors& whole, const Tensors& parts) {
-  group::check_block_lists(*group.implementation(), name, whole, parts);
+  group::check_block_lists(group.implementation()->facts(), name, whole, parts);
 }
 
 Request broadcast_on_host(Tensors tensors, const char* name, Rank src) {
@@ -201,7 +201,7 @@ Request broadcast_on_host(Tensors tensors, const char* name, Rank src) {
 
 Request broadcast_request(std::span<const TensorView> list, Rank src, const ProcessGroup& group) {
   constexpr const char* name = "broadcast_multigpu";
-  Tensors tensors = group::locate_list(*group.implementation(), list);
+  Tensors tensors = group::locate_list(group.implementation()->facts(), list);
   if (tensors.empty()) return nothing_of(Operation::broadcast, name, src);
   check_outputs(group, name, tensors);
   if (!is_on_device(tensors)) return broadcast_on_host(std::move(tensors), name, src);
@@ -231,11 +231,11 @@ Request reduce_on_host(Tensors tensors, const char* name, std::optional<Rank> ds
 Request reduce_request(std::span<const TensorView> list, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
   const char* name = dst ? "reduce_multigpu" : "all_reduce_multigpu";
   const Operation operation = dst ? Operation::reduce : Operation::all_reduce;
-  Tensors tensors = group::locate_list(*group.implementation(), list);
+  Tensors tensors = group::locate_list(group.implementation()->facts(), list);
   if (tensors.empty()) return nothing_of(operation, name, dst, op);
   check_outputs(group, name, tensors);
   check_operation(group, name, tensors, op);
-  group::check_sent(*group.implementation(), name, tensors);
+  group::check_sent(group.implementation()->facts(), name, tensors);
   if (!is_on_device(tensors)) return reduce_on_host(std::move(tensors), name, dst, op, group);
   Request request = on_devices(operation, name, tensors, tensors, dst, op);
   request.on_host = [tensors, name, dst, op, group] {
@@ -259,12 +259,12 @@ Request all_gather_on_host(Tensors ins, Tensors outs, const char* name) {
 
 Request all_gather_request(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group) {
   constexpr const char* name = "all_gather_multigpu";
-  Tensors ins = group::locate_list(*group.implementation(), inputs), outs = group::locate_list(*group.implementation(), outputs);
+  Tensors ins = group::locate_list(group.implementation()->facts(), inputs), outs = group::locate_list(group.implementation()->facts(), outputs);
   check_blocks(group, name, outs, ins);
   if (ins.empty()) return nothing_of(Operation::all_gather, name, {});
   check_inputs(group, name, ins);
   check_outputs(group, name, outs, ins);
-  group::check_one_place(*group.implementation(), name, ins, outs);
+  group::check_one_place(group.implementation()->facts(), name, ins, outs);
   if (!is_on_device(ins)) return all_gather_on_host(std::move(ins), std::move(outs), name);
   Request request = on_devices(Operation::all_gather, name, ins, outs, {});
   request.on_host = [ins, outs] {
@@ -288,13 +288,13 @@ Request reduce_scatter_on_host(Tensors ins, Tensors outs, const char* name, Redu
 
 Request reduce_scatter_request(std::span<const TensorView> outputs, std::span<const TensorView> inputs, ReduceOp op, const ProcessGroup& group) {
   constexpr const char* name = "reduce_scatter_multigpu";
-  Tensors ins = group::locate_list(*group.implementation(), inputs), outs = group::locate_list(*group.implementation(), outputs);
+  Tensors ins = group::locate_list(group.implementation()->facts(), inputs), outs = group::locate_list(group.implementation()->facts(), outputs);
   check_blocks(group, name, ins, outs);
   if (ins.empty()) return nothing_of(Operation::reduce_scatter, name, {}, op);
   check_inputs(group, name, ins);
   check_outputs(group, name, outs, ins);
   check_operation(group, name, ins, op);
-  group::check_one_place(*group.implementation(), name, ins, outs);
+  group::check_one_place(group.implementation()->facts(), name, ins, outs);
   if (!is_on_device(ins)) return reduce_scatter_on_host(std::move(ins), std::move(outs), name, op, group);
   Request request = on_devices(Operation::reduce_scatter, name, ins, outs, {}, op);
   request.on_host = [ins, outs, op, group] {

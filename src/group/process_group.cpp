@@ -12,11 +12,11 @@ int ProcessGroup::rank() const { return implementation_->rank(); }
 int ProcessGroup::size() const { return implementation_->size(); }
 std::string ProcessGroup::name() const { return implementation_->name(); }
 std::string ProcessGroup::backend() const { return std::string(implementation_->core().name()); }
-std::vector<int> ProcessGroup::global_ranks() const { return implementation_->global_ranks(); }
+std::vector<int> ProcessGroup::global_ranks() const { return implementation_->facts().global_ranks(); }
 bool ProcessGroup::contains(GlobalRank rank) const { return rank_of(rank).has_value(); }
 
 std::optional<int> ProcessGroup::rank_of(GlobalRank rank) const {
-  const auto& members = implementation_->global_ranks();
+  const auto& members = implementation_->facts().global_ranks();
   const auto found = std::find(members.begin(), members.end(), rank.value);
   if (found == members.end()) return std::nullopt;
   return static_cast<int>(found - members.begin());
@@ -27,10 +27,10 @@ int ProcessGroup::global_rank(int group_rank) const {
     throw InvalidArgument("rank " + std::to_string(group_rank) + " is not in the group of " + std::to_string(size()),
                           {.operation = "global_rank", .group = name(), .rank = rank()});
   }
-  return implementation_->global_ranks()[static_cast<std::size_t>(group_rank)];
+  return implementation_->facts().global_ranks()[static_cast<std::size_t>(group_rank)];
 }
 
-void ProcessGroup::abort(std::string_view reason) { implementation_->abort(reason); }
+void ProcessGroup::abort(std::string_view reason) { implementation_->errors().abort(reason); }
 
 namespace detail {
 

@@ -5,7 +5,7 @@
 
 #include "group/backoff.h"
 #include "group/device_watch.h"
-#include "group/group.h"
+#include "group/group_errors.h"
 #include "group/wait_check.h"
 #include "base/interruption.h"
 #include "recorder/recorder.h"
@@ -84,10 +84,10 @@ StatePtr Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pe
   return state;
 }
 
-void Progress::post(Lane& lane, PendingReceive& receive, Group& group, const MessageCall& call) {
+void Progress::post(Lane& lane, PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call) {
   {
     Locked locked(*this);
-    locked.change(lane, [&](Lane& to, Remains& remains) { to.post(receive, group, call, remains); });
+    locked.change(lane, [&](Lane& to, Remains& remains) { to.post(receive, group, messages, call, remains); });
     note_activity();
   }
   if (count_.load() > 0 && thread_.sleeps()) thread_.wake();

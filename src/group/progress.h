@@ -41,7 +41,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   StatePtr submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread = Thread::at_once);
   /// Posts a receive. The thread is not woken for it at once: a caller that posts a window of receives waits for them soon. The caller has called
   /// get_ready.
-  void post(Lane& lane, PendingReceive& receive, Group& group, const MessageCall& call);
+  void post(Lane& lane, PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call);
   /// Has the thread advance what is pending although callers post and wait: somebody counts on it.
   void need_thread();
   /// Submits a collective for a caller that waits for it at once, so that no other thread is woken. `issued` is called when the operation has its

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "group/backoff.h"
-#include "group/group.h"
+#include "group/group_errors.h"
 #include "group/progress.h"
 
 namespace unisono::group {

@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "group/check_parts.h"
 #include "kernels/pack.h"
 #include "unisono/error.h"
 
@@ -66,18 +65,6 @@ Refused look_for(RefusedValues values, const TensorView& tensor) {
     case DType::complex128: return of_complex(look_at<std::uint64_t, 0x7ff0000000000000>(numbers, refuses_infinity));
     default: return {};
   }
-}
-
-void check_values(const Group& group, std::string_view name, const TensorView& sent) {
-  TensorView located = sent;
-  locate(group, located);
-  if (is_on_device(located)) return;
-  const Refused refused = look_for(group.refused_values(), sent);
-  if (refused.count == 0) return;
-  wrong(group, name,
-        fmt::format("element {} of the {} that this rank gives is {}{}", refused.first, sent.numel(), refused.is_nan ? "NaN" : "infinite",
-                    refused.count == 1 ? "" : fmt::format(", the first of {} such numbers", refused.count)),
-        "UNISONO_CHECK has them looked at before anything is sent: they were so before this call");
 }
 
 }  // namespace unisono::group

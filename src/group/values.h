@@ -9,8 +9,6 @@
 
 namespace unisono::group {
 
-class Group;
-
 /// The values that a rank may not send.
 enum class RefusedValues : std::uint8_t { none, nan, not_finite };
 
@@ -25,8 +23,5 @@ struct Refused {
 };
 /// Looks at memory of the host. Integers are never refused, and a complex number has two parts.
 Refused look_for(RefusedValues values, const TensorView& tensor);
-
-/// Throws InvalidArgument where an element is refused, and names the first one. Integers, and memory of a device, are not looked at.
-void check_values(const Group& group, std::string_view name, const TensorView& sent);
 
 }  // namespace unisono::group

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "group/group.h"
+#include "group/group_errors.h"
 #include "group/message_circle.h"
 #include "recorder/reader.h"
 #include "recorder/whereabouts.h"
@@ -45,7 +45,7 @@ std::string doings(const coordination::Coordination& coordination, const std::ve
 }
 
 /// Returns the failure of a call whose deadline has passed. Ranks that wait for each other are told as such: none of them is to blame alone.
-Failure deadline_passed(Group& group, const Task& task, const WaitCheck& wait, std::vector<int> waiting) {
+Failure deadline_passed(GroupErrors& group, const Task& task, const WaitCheck& wait, std::vector<int> waiting) {
   const std::string circle = waiting.empty() || task.any_will_do() ? std::string() : circle_of(group);
   const std::string remark = task.remark();
   std::string text = fmt::format("{} was not done within {} ms", call_name(wait.operation, wait.sequence), wait.deadline.timeout().count());
@@ -59,12 +59,12 @@ Failure deadline_passed(Group& group, const Task& task, const WaitCheck& wait, s
                  .culprit = is_nobodys ? -1 : waiting.front(),
                  .missing = std::move(waiting),
                  .message = std::move(text),
-                 .reporter = group.rank()};
+                 .reporter = group.facts().rank()};
 }
 
 }  // namespace
 
-std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
+std::optional<Failure> WaitCheck::look(GroupErrors& group, const Task& task) const {
   constexpr auto warn_after = std::chrono::seconds(30);
   constexpr auto tell_after = std::chrono::milliseconds(500);
   std::vector<int> waiting = task.waiting_for();
@@ -92,7 +92,7 @@ std::optional<Failure> WaitCheck::look(Group& group, const Task& task) const {
   if (!warned && deadline.elapsed() > warn_after) {
     warned = true;
     const std::string remark = task.remark();
-    base::warn(fmt::format("{} on group {} has been waiting for {} for {} s{}{}{}", call_name(operation, sequence), group.name(),
+    base::warn(fmt::format("{} on group {} has been waiting for {} for {} s{}{}{}", call_name(operation, sequence), group.facts().name(),
                            ranks_text(group.coordination(), waiting), warn_after.count(), remark.empty() ? "" : "; ", remark,
                            doings(group.coordination(), waiting)));
   }

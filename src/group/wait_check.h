@@ -11,7 +11,7 @@
 
 namespace unisono::group {
 
-class Group;
+class GroupErrors;
 
 /// The time between two looks for failures and deadlines, and the longest sleep without one.
 inline constexpr std::chrono::milliseconds look_period{20};
@@ -28,7 +28,7 @@ struct WaitCheck {
 
   /// Records which ranks are waited for. Returns the failure of a peer that is gone, or of the deadline that has passed. Logs once, after 30 s, which
   /// ranks are waited for. Makes system calls.
-  std::optional<Failure> look(Group& group, const Task& task) const;
+  std::optional<Failure> look(GroupErrors& group, const Task& task) const;
 };
 
 }  // namespace unisono::group

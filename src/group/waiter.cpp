@@ -6,7 +6,7 @@
 #include "base/deadline.h"
 #include "base/interruption.h"
 #include "group/backoff.h"
-#include "group/group.h"
+#include "group/group_errors.h"
 #include "group/wait_check.h"
 
 namespace unisono::group {

@@ -247,7 +247,7 @@ ProcessGroup run_elastic(ElasticState& state, const std::function<bool(const Pro
       has_failed = true;
       // The step may have met the loss in a group of its own, as a model has one. The group of all ends too, so that all members come to
       // shrink_group.
-      if (!group.implementation()->has_lost_a_member()) group.abort(lost.message());
+      if (!group.implementation()->errors().has_lost_a_member()) group.abort(lost.message());
     }
   }
 }

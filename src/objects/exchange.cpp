@@ -170,7 +170,7 @@ std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::
     throw InvalidArgument(fmt::format("the object has {} bytes, the limit is {}", sizes[0], limit),
                           {.operation = std::string(call.name()),
                            .group = group.name(),
-                           .sequence = group.implementation()->sequence(),
+                           .sequence = group.implementation()->facts().sequence(),
                            .rank = group.rank(),
                            .hint = "raise the limit with set_object_limits; this object is gone, the next one can be received",
                            .where = options.where});
@@ -195,7 +195,7 @@ std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::
     info.rank = group.rank();
     info.where = options.where;
     if (source >= 0) info.culprit = source;
-    if (info.culprit) info.host = group.implementation()->host_name(*info.culprit);
+    if (info.culprit) info.host = group.implementation()->facts().host_name(*info.culprit);
     throw Mismatch(mismatch.message(), std::move(info));
   }
 }

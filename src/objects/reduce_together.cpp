@@ -68,7 +68,7 @@ std::string first_difference(const Table& here, const Table& there, int rank) {
 }
 
 // Returns the fault of a tensor that is wrong on its own, without regard to other ranks.
-std::exception_ptr fault_of(const group::Group& group, const std::vector<NamedTensor>& tensors, std::string_view label) {
+std::exception_ptr fault_of(const group::GroupFacts& group, const std::vector<NamedTensor>& tensors, std::string_view label) {
   for (const auto& [name, view] : tensors) {
     try {
       group::check_place(group, label, view);
@@ -87,7 +87,7 @@ std::exception_ptr fault_of(const group::Group& group, const std::vector<NamedTe
 void compare(group::Composed& call, const std::vector<NamedTensor>& tensors, const Together& how) {
   enum Item : std::size_t { hash, op, coalesce, bucket };
   const objects::Lines lines(call, {hash_of(tensors), static_cast<std::uint64_t>(how.op), how.coalesce ? 1U : 0U, how.bucket_bytes},
-                             fault_of(*call.group().implementation(), tensors, how.label));
+                             fault_of(call.group().implementation()->facts(), tensors, how.label));
   if (const auto found = lines.difference_in(hash)) {
     const Table here = table_of(tensors);
     const ByteParts all = all_gather_bytes(to_bytes(here), call.name(), call.group(), call.options());
@@ -178,7 +178,7 @@ void reduce_on_device(const Bucket& bucket, const Reduce& reduce) {
 }
 
 /// Returns the views with the device on which each lies.
-std::vector<NamedTensor> located(const group::Group& group, const std::vector<NamedTensor>& tensors) {
+std::vector<NamedTensor> located(const group::GroupFacts& group, const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> all = tensors;
   for (NamedTensor& tensor : all) tensor.view = group::locate_list(group, std::span(&tensor.view, 1)).front();
   return all;
@@ -192,8 +192,8 @@ void sort_by_name(std::vector<NamedTensor>& tensors) {
 
 void reduce_together(const std::vector<NamedTensor>& given, const Together& how, const ProcessGroup& group, const CallOptions& options) {
   check_exchanging({.operation = Operation::all_reduce, .in = nothing(), .out = nothing(), .label = how.label}, group, options);
-  const std::vector<NamedTensor> tensors = located(*group.implementation(), given);
-  for (const NamedTensor& tensor : tensors) group::check_sent(*group.implementation(), how.label, std::span(&tensor.view, 1));
+  const std::vector<NamedTensor> tensors = located(group.implementation()->facts(), given);
+  for (const NamedTensor& tensor : tensors) group::check_sent(group.implementation()->facts(), how.label, std::span(&tensor.view, 1));
   group::Composed call(how.label, group, options);
   compare(call, tensors, how);
 

@@ -117,10 +117,10 @@ void ObjectSeal::refuse(int sender, std::string_view what) const {
       ProtocolError(fmt::format("the object of rank {} {}: somebody changes what travels between the hosts", sender, what),
                     {.operation = label == "message" ? "recv_object" : label,
                      .group = inside.name(),
-                     .sequence = inside.sequence(),
+                     .sequence = inside.facts().sequence(),
                      .rank = inside.rank(),
                      .culprit = sender,
-                     .host = inside.host_name(sender),
+                     .host = inside.facts().host_name(sender),
                      .hint = "nothing of it was decoded, and the group is over; UNISONO_TLS=on keeps the connections from being read and changed"}));
   abandon(*group_, error);
   std::rethrow_exception(error);

@@ -81,7 +81,7 @@ WORLD_TEST(NewGroup, OfEverybody) {
 
 WORLD_TEST(NewGroup, HasATimeoutOfItsOwn) {
   COVERS("TS-17");
-  const auto timeout = [](const ProcessGroup& group) { return group.implementation()->timeout(); };
+  const auto timeout = [](const ProcessGroup& group) { return group.implementation()->facts().timeout(); };
   EXPECT_EQ(timeout(new_group({.timeout = 70s})), 70s);
   EXPECT_EQ(timeout(*new_group(downwards(world_size()), {.timeout = 80s})), 80s);
   EXPECT_EQ(timeout(*split_group(world(), 0, 0, {.timeout = 90s})), 90s);

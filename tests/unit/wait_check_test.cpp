@@ -32,7 +32,7 @@ class Waiting final : public Task {
 
 std::optional<Failure> look(const Task& task, const base::Deadline& deadline) {
   bool warned = false;
-  return group::WaitCheck{"all_reduce", 7, deadline, {}, warned}.look(*world().implementation(), task);
+  return group::WaitCheck{"all_reduce", 7, deadline, {}, warned}.look(world().implementation()->errors(), task);
 }
 
 // Rank 1 has left by the time of a look. It counts where it is still waited for, and not where it has done its part since the look began.

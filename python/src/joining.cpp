@@ -83,7 +83,7 @@ void bind_options(nb::module_& m) {
           "timeout", [](const InitOptions& options) { return std::chrono::duration<double>(options.timeout).count(); },
           [](InitOptions& options, nb::handle timeout) { options.timeout = timeout_or(timeout, InitOptions().timeout, "initialize"); },
           nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds.")
-      .def_rw("store", &InitOptions::store, nb::arg().none());
+      .def_rw("store", &InitOptions::store, nb::for_setter(nb::arg().none()), nb::for_getter(nb::sig("def store(self) -> Store | None")));
   nb::class_<Rendezvous>(m, "Rendezvous",
                          "What the handler of a scheme returns: the store in which the processes meet, and which of them this one is.")
       .def(

@@ -184,19 +184,19 @@ nb::object start_pairs(Operation operation, nb::handle x, nb::handle op, const T
 }
 
 void bind_with_place(nb::module_& m) {
-  nb::class_<Placed> type(m, "WithPlace", placed_text);
-  type.def("__init__", &make_placed, "value"_a, "place"_a, nb::sig("def __init__(self, value: Buffer | float, place: Buffer | int) -> None"))
+  nb::class_<Placed>(m, "WithPlace", placed_text)
+      .def("__init__", &make_placed, "value"_a, "place"_a, nb::sig("def __init__(self, value: Buffer | float, place: Buffer | int) -> None"))
       .def_prop_ro(
           "value", [](const Placed& x) { return x.value; }, nb::for_getter(nb::sig("def value(self) -> typing.Any")))
       .def_prop_ro(
           "place", [](const Placed& x) { return x.place; }, nb::for_getter(nb::sig("def place(self) -> typing.Any")))
       .def("__iter__", &as_iterator, nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"), "The value, then the place.")
       .def("__eq__", &are_equal, nb::arg("other").none(), nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", [](const Placed& x) { return nb::hash(nb::make_tuple(x.value, x.place)); })
       .def("__reduce__", [](nb::handle self) { return nb::make_tuple(self.type(), nb::make_tuple(placed(self).value, placed(self).place)); })
       .def("__repr__", [](const Placed& x) {
         return "unisono.WithPlace(" + nb::cast<std::string>(nb::repr(x.value)) + ", " + nb::cast<std::string>(nb::repr(x.place)) + ")";
       });
-  type.attr("__hash__") = nb::none();
 }
 
 }  // namespace unisono::python

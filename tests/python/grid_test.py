@@ -112,8 +112,9 @@ class Places(RankTest):
         self.assertIs(work.result(), begun)
         self.same(begun.place, np.arange(100) + 1000 * everyone.argmin(0))
         rooted = unisono.WithPlace(everyone[self.rank], places)
-        self.assertIs(unisono.reduce(rooted, 0, "min"), rooted if self.rank == 0 else None)
-        self.same(rooted.value, everyone.min(0) if self.rank == 0 else everyone[self.rank])
+        is_root = self.rank == self.size - 1
+        self.assertIs(unisono.reduce(rooted, self.size - 1, "min"), rooted if is_root else None)
+        self.same(rooted.value, everyone.min(0) if is_root else everyone[self.rank])
         prefix = unisono.WithPlace(everyone[self.rank], places)
         unisono.scan(prefix, "min")
         self.same(prefix.value, everyone[: self.rank + 1].min(0))
@@ -121,6 +122,8 @@ class Places(RankTest):
     def test_pairs_travel_as_objects(self):
         pairs = unisono.WithPlace(np.arange(3.0), [4, 5, 6])
         self.assertEqual(pickle.loads(pickle.dumps(pairs)), pairs)
+        self.assertEqual(len({unisono.WithPlace(1, 2), unisono.WithPlace(1, 2), unisono.WithPlace(1, 3)}), 2)
+        self.assertRaises(TypeError, hash, pairs)
         self.assertEqual(unisono.all_gather(unisono.WithPlace(1, self.rank)), [unisono.WithPlace(1, r) for r in range(self.size)])
 
     def test_refused(self):

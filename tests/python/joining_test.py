@@ -27,10 +27,14 @@ class Options(jobs.JobTest):
             assert unisono.dist_info() == (0, 1) and unisono.model_name() == "serial"
             unisono.all_reduce(1)
             assert context.record()[-1].operation == "all_reduce"
-        options.backend = "none such"
-        try: unisono.initialize(options)
-        except unisono.InvalidArgument: pass
-        else: sys.exit(1)
+        options.store = None
+        for attribute, wrong in (("backend", "none such"), ("init_method", "none://such")):
+            right = getattr(options, attribute)
+            setattr(options, attribute, wrong)
+            try: unisono.initialize(options)
+            except unisono.InvalidArgument as error: assert wrong.removesuffix("://such") in str(error), error
+            else: sys.exit(1)
+            setattr(options, attribute, right)
         """)
 
     @covers("TS-42")

@@ -1,5 +1,6 @@
 """Dictionaries and parameters, results, what one rank does, samplers, stores."""
 
+import socket
 import tempfile
 import unittest
 
@@ -182,6 +183,8 @@ class Plans(RankTest):
             self.assertEqual(unisono.plan_loader(world_size=2, **how).sampler, sampler)
         given = unisono.plan_loader(dataset_size=9, sampling="distributed", given_rank=2, given_replicas=5, rank=1, world_size=4)
         self.assertEqual((given.sampler, len(given.warnings)), ("given", 2))
+        self.assertIn("rank 2", given.warnings[0])
+        self.assertIn("5 replicas", given.warnings[1])
         plan = unisono.plan_loader(dataset_size=9, shuffle=True, drop_last=True, world_size=2)
         self.assertEqual((plan.sampler_shuffles, plan.loader_shuffles, plan.drop_last), (True, False, True))
 
@@ -226,6 +229,13 @@ class Stores(RankTest):
                 store.timeout = 7
                 self.assertEqual(store.timeout, 7.0)
             self.assertEqual(server.host, "127.0.0.1")
+
+    def test_a_server_takes_over_a_socket_that_listens(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        server = unisono.TcpStore("127.0.0.1", port, is_server=True, listen_fd=listener.detach())
+        unisono.TcpStore("127.0.0.1", port).set("key", "text")
+        self.assertEqual((server.port, server.get("key")), (port, b"text"))
 
 
 class Ints(RankTest):

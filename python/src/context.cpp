@@ -3,19 +3,16 @@
 #include "unisono/context.h"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <sstream>
 #include <string>
 
-#include "arguments.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/detail/ending.h"
 #include "unisono/launcher.h"
-#include "unisono/store.h"
 #include "unisono/version.h"
 
 namespace unisono::python {
@@ -23,23 +20,7 @@ namespace {
 
 using namespace nb::literals;
 
-InitOptions init_options(const std::string& backend, const std::string& init_method, std::optional<int> rank, std::optional<int> world_size,
-                         std::optional<int> local_rank, const std::string& group_name, nb::handle timeout, std::shared_ptr<Store> store) {
-  InitOptions options;
-  options.backend = backend;
-  options.init_method = init_method;
-  options.rank = rank;
-  options.world_size = world_size;
-  options.local_rank = local_rank;
-  options.group_name = group_name;
-  options.timeout = timeout_or(timeout, options.timeout, "initialize");
-  options.store = std::move(store);
-  return options;
-}
-
-void join(const std::string& backend, const std::string& init_method, std::optional<int> rank, std::optional<int> world_size,
-          std::optional<int> local_rank, const std::string& group_name, nb::handle timeout, std::shared_ptr<Store> store) {
-  const InitOptions options = init_options(backend, init_method, rank, world_size, local_rank, group_name, timeout, std::move(store));
+void join(const InitOptions& options) {
   const Unlocked unlocked;
   initialize(options);
 }
@@ -104,14 +85,12 @@ void bind_place(nb::module_& m);
 
 void bind_context(nb::module_& m) {
   bind_kinds(m);
-  m.def("initialize", &join, "backend"_a = "auto", nb::kw_only(), "init_method"_a = "env://", "rank"_a = nb::none(), "world_size"_a = nb::none(),
-        "local_rank"_a = nb::none(), "group_name"_a = "", "timeout"_a = nb::none(), "store"_a = nb::none(),
-        nb::sig("def initialize(backend: str = 'auto', *, init_method: str = 'env://', rank: int | None = None, world_size: int | None = None, "
-                "local_rank: int | None = None, group_name: str = '', timeout: Seconds = None, store: Store | None = None) -> None"),
+  m.def("initialize", &join, "options"_a,
         R"(Joins the job; returns when all of its processes have. A program that was not launched is rank 0 of 1.
 
 backend: auto, serial, native, tcp, gloo, mpi, ucx, nccl, "cpu:native,cuda:nccl", or one that a plug-in registers.
-init_method: env:// (what the launcher says), tcp://host:port, file:///path; or `store`, with `rank` and `world_size`.
+    Or InitOptions, which then has everything.
+init_method: env:// (what the launcher says), tcp://host:port, file:///path, etcd://host:port/prefix; or `store`, with `rank` and `world_size`.
 timeout: seconds of every call that does not say otherwise; 30 minutes, or UNISONO_TIMEOUT.
 
 Raises AlreadyInitialized, InvalidArgument, BackendUnavailable, and Timeout, which names the ranks that did not come.
@@ -166,6 +145,8 @@ void bind_place(nb::module_& m) {
   m.def("_configuration", &configuration);
   m.def("infer_launcher", &infer_launcher, "What started this process.");
   m.def("launcher_local_rank", &launcher_local_rank, "The local rank that the launcher says, also before initialize; None where it says none.");
+  m.def("is_torchelastic_launched", &is_torchelastic_launched,
+        "Whether torchrun has started this process; infer_launcher() says so as well where somebody has set its variables by hand.");
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ nb::dict fields_of(const Error& error) {
   fields["sequence"] = error.sequence() == 0 ? nb::none() : nb::object(nb::int_(error.sequence()));
   fields["rank"] = error.rank() < 0 ? nb::none() : nb::object(nb::int_(error.rank()));
   fields["culprit"] = error.culprit() ? nb::object(nb::int_(*error.culprit())) : nb::none();
+  fields["world_culprit"] = error.world_culprit() ? nb::object(nb::int_(*error.world_culprit())) : nb::none();
   fields["host"] = optional_text(error.host());
   fields["hint"] = optional_text(error.hint());
   return fields;

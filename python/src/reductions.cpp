@@ -11,6 +11,7 @@
 #include "module.h"
 #include "objects.h"
 #include "values.h"
+#include "with_place.h"
 
 namespace unisono::python {
 
@@ -68,6 +69,7 @@ nb::object copy_of(nb::handle x, const char* name) {
 nb::object run_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   if (!is_ndarray(x)) {
     if (Value::is_value(x)) return on_value(kind, x, op, root, trailing);
+    if (is_placed(x)) return reduce_pairs(kind.operation, x, op, root, trailing);
     if (is_returned(x)) {
       const nb::object out = copy_of(x, kind.name);
       const Buffer to(out, Use::fill, kind.name);
@@ -81,6 +83,7 @@ nb::object run_in_place(const Kind& kind, nb::handle x, nb::handle op, std::opti
 }
 
 nb::object start_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+  if (is_placed(x)) return start_pairs(kind.operation, x, op, trailing);
   Buffer buffer(x, use_of(kind, root, trailing.group), kind.name);
   const detail::Request request = request_on(kind, buffer.view(), buffer.view(), op, root);
   return start(request, trailing, memory_of(std::move(buffer), gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none()));
@@ -148,7 +151,7 @@ constexpr const char* all_reduce_text =
     R"(Every rank's `x` becomes the combination of all ranks' `x`, bit for bit the same everywhere.
 
 x: a buffer of the same length and dtype on every rank, worked on in place and returned; or a number, whose result is returned. An int whose sum (or
-    product) could need more than 64 bits, were every rank's as large, is InvalidArgument: no result of ints is ever wrapped.
+    product) could need more than 64 bits, were every rank's as large, is InvalidArgument: no result of ints is ever wrapped. Or a WithPlace.
 op: a ReduceOp or its name ("sum", "product", "min", "max", "avg", "band", "bor", "bxor", "land", "lor"), premul_sum(factor), or a function of two
     arrays of NumPy that returns one, associative, commutative and the same on all ranks.
 out: a buffer of the same length, which gets the result in place of `x`, and is returned.

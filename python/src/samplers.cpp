@@ -57,12 +57,12 @@ struct PythonSampler {
 };
 using ProxySampler = DistributedProxySampler<PythonSampler>;
 
-void make_proxy(ProxySampler* place, nb::object sampler, std::optional<int> num_replicas, std::optional<int> rank, std::uint64_t seed) {
+void make_proxy(ProxySampler* place, nb::object sampler, std::optional<int> num_replicas, std::optional<int> rank, std::uint64_t seed, bool exact) {
   if (nb::isinstance<DistributedSampler>(sampler) || nb::isinstance<ProxySampler>(sampler)) {
     throw_invalid("DistributedProxySampler", "this sampler is distributed already");
   }
   if (!nb::hasattr(sampler, "__len__")) throw_invalid("DistributedProxySampler", "a sampler has a length: __len__");
-  new (place) ProxySampler(PythonSampler{std::move(sampler)}, {.num_replicas = num_replicas, .rank = rank, .seed = seed});
+  new (place) ProxySampler(PythonSampler{std::move(sampler)}, {.num_replicas = num_replicas, .rank = rank, .seed = seed, .exact = exact});
 }
 
 }  // namespace
@@ -103,16 +103,19 @@ No communication: every rank computes the same order, on every platform, in C++ 
   nb::class_<ProxySampler>(m, "DistributedProxySampler", R"(Shares out what any other sampler yields, which has a length.
 
 It is iterated, and must yield the same on all ranks; or it has draw(random), which returns the order of an epoch and takes chance from `random`
-alone: a random.Random seeded from seed + epoch.
+alone: a random.Random seeded from seed + epoch. All ranks get equally many, by repetition; with exact=True each sample is of exactly one rank.
 
     sampler = unisono.DistributedProxySampler(weighted_sampler, seed=7))")
-      .def("__init__", &make_proxy, "sampler"_a, nb::kw_only(), "num_replicas"_a = nb::none(), "rank"_a = nb::none(), "seed"_a = 0,
+      .def("__init__", &make_proxy, "sampler"_a, nb::kw_only(), "num_replicas"_a = nb::none(), "rank"_a = nb::none(), "seed"_a = 0, "exact"_a = false,
            nb::sig("def __init__(self, sampler: collections.abc.Collection[int], *, num_replicas: int | None = None, rank: int | None = None, "
-                   "seed: int = 0) -> None"))
+                   "seed: int = 0, exact: bool = False) -> None"))
       .def("set_epoch", &ProxySampler::set_epoch, "epoch"_a, "To be called before every epoch, on all ranks with the same number.")
       .def("epoch", &ProxySampler::epoch)
       .def("__len__", &ProxySampler::size)
       .def("total_size", &ProxySampler::total_size)
+      .def(
+          "sampler", [](ProxySampler& proxy) { return proxy.sampler().sampler; }, nb::sig("def sampler(self) -> typing.Any"),
+          "The sampler that is shared out.")
       .def("indices", &ProxySampler::indices, "This epoch's samples of this rank, as a list.")
       .def(
           "__iter__", [](ProxySampler& sampler) { return iterator_over(sampler.indices()); },

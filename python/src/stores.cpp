@@ -14,6 +14,7 @@
 #include "failure.h"
 #include "module.h"
 #include "signals.h"
+#include "unisono/etcd_store.h"
 
 namespace unisono::python {
 namespace {
@@ -70,14 +71,22 @@ void wait(Store& store, const std::vector<std::string>& keys, nb::handle timeout
   store.wait(keys, at_most);
 }
 
-void make_tcp_store(TcpStore* place, const std::string& host, int port, bool is_server, nb::handle timeout, std::optional<std::string> token) {
+void make_tcp_store(TcpStore* place, const std::string& host, int port, bool is_server, nb::handle timeout, std::optional<std::string> token,
+                    int listen_fd) {
   if (port < 0 || port > 65535) throw_invalid("TcpStore", "a port is from 0 to 65535, not " + std::to_string(port));
   TcpStoreOptions options;
   options.is_server = is_server;
   options.timeout = timeout_or(timeout, options.timeout, "TcpStore");
   options.token = std::move(token);
+  options.listen_fd = listen_fd;
   const Unlocked unlocked;
   new (place) TcpStore(host, static_cast<std::uint16_t>(port), options);
+}
+
+void make_etcd_store(EtcdStore* place, std::string url, nb::handle timeout) {
+  const auto at_most = timeout_or(timeout, std::chrono::minutes(5), "EtcdStore");
+  const Unlocked unlocked;
+  new (place) EtcdStore(std::move(url), at_most);
 }
 
 using Released = nb::call_guard<Unlocked>;
@@ -85,7 +94,7 @@ using Released = nb::call_guard<Unlocked>;
 }  // namespace
 
 void bind_stores(nb::module_& m) {
-  nb::class_<Store>(m, "Store", R"(A small key-value store through which processes meet: MemoryStore, FileStore, TcpStore, PrefixStore.
+  nb::class_<Store>(m, "Store", R"(A small key-value store through which processes meet: MemoryStore, FileStore, TcpStore, EtcdStore, PrefixStore.
 
 Values are bytes (a str is stored as UTF-8). Every call has a deadline: `timeout` seconds where it is given, else the store's own; one that passes it
 raises Timeout, which names the keys it waits for. Any thread may call.)")
@@ -116,13 +125,28 @@ raises Timeout, which names the keys it waits for. Any thread may call.)")
   nb::class_<TcpStore, Store>(m, "TcpStore", R"(Over TCP; one process is the server, and listens on exactly the given address (port 0: any free one).
 
 token: the job's secret; UNISONO_TOKEN where it is not given. An address that is no loopback needs one, or "none".
+listen_fd: for the server, a socket that is bound and listens already (listener.detach()), which the store takes over and closes.
 
     store = unisono.TcpStore("127.0.0.1", 0, is_server=True)
     other = unisono.TcpStore("127.0.0.1", store.port))")
       .def("__init__", &make_tcp_store, "host"_a, "port"_a, nb::kw_only(), "is_server"_a = false, "timeout"_a = nb::none(), "token"_a = nb::none(),
-           nb::sig("def __init__(self, host: str, port: int, *, is_server: bool = False, timeout: Seconds = None, token: str | None = None) -> None"))
+           "listen_fd"_a = -1,
+           nb::sig("def __init__(self, host: str, port: int, *, is_server: bool = False, timeout: Seconds = None, token: str | None = None, "
+                   "listen_fd: int = -1) -> None"))
       .def_prop_ro("host", &TcpStore::host)
       .def_prop_ro("port", &TcpStore::port);
+  nb::class_<EtcdStore, Store>(m, "EtcdStore", R"(A store whose keys lie in etcd 3.4 or newer, which all processes reach at the same URL.
+
+url: "etcd://host:port,host:port/prefix"; etcds:// encrypts. timeout: seconds, in which etcd is reached, and of the store's calls; 300 where it is not
+given. The last process that closes its store removes the keys below the prefix; where all have died, they vanish after ten minutes.
+
+Raises InvalidArgument for a URL of another form, Timeout with the endpoints where none answers, BackendUnavailable where the library was built without
+libcurl.
+
+    store = unisono.EtcdStore("etcd://10.0.0.1:2379,10.0.0.2:2379/train-17")
+    unisono.initialize(store=store, rank=rank, world_size=size))")
+      .def("__init__", &make_etcd_store, "url"_a, "timeout"_a = nb::none(), nb::sig("def __init__(self, url: str, timeout: Seconds = None) -> None"))
+      .def_prop_ro("url", &EtcdStore::url);
   nb::class_<PrefixStore, Store>(m, "PrefixStore", "Another store seen under a prefix, so that several users share one without meeting.")
       .def(nb::init<std::string, std::shared_ptr<Store>>(), "prefix"_a, "store"_a);
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "failure.h"
+#include "kept.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/cuda.h"
@@ -124,6 +125,20 @@ bool PythonWork::cancel() {
   return is_cancelled;
 }
 
+void PythonWork::on_completion(nb::object callback) {
+  if (PyCallable_Check(callback.ptr()) == 0) throw_invalid("on_completion", "what is called on completion is a function without arguments");
+  const Unlocked unlocked;
+  work_.on_completion([kept = Kept(std::move(callback))] {
+    if (Py_IsInitialized() == 0) return;
+    const Locked locked;
+    try {
+      kept.object()();
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable(kept.object());  // sys.unraisablehook: there is nobody to raise it to
+    }
+  });
+}
+
 nb::object PythonWork::exception() {
   const std::exception_ptr error = work_.exception();
   return error ? as_python(error) : nb::none();
@@ -205,6 +220,11 @@ for it, is raised by the group's next call.
       .def("cancel", &PythonWork::cancel,
            R"(Takes back a receive that nobody wants any more. False if a message was matched with it already, if it is done, and for anything but a
 receive: then nothing has happened. After True `wait` returns, `source_rank` is -1, and the buffer is as it was.)")
+      .def(
+          "on_completion", &PythonWork::on_completion, "callback"_a,
+          nb::sig("def on_completion(self, callback: collections.abc.Callable[[], object]) -> None"),
+          R"(Calls the function once, when it is done: at once in this thread where it is, else in the thread that completes it, which may be inside a
+call on the same group. It must not call on that group, and should be short. What it raises goes to sys.unraisablehook.)")
       .def("exception", &PythonWork::exception, nb::sig("def exception(self) -> BaseException | None"),
            "Its error; None while it goes on and if it went well.")
       .def("result", &PythonWork::result, nb::sig("def result(self) -> typing.Any"),

@@ -30,6 +30,7 @@ class PythonWork {
   bool wait_for(nb::handle timeout);
   bool is_completed();
   bool cancel();
+  void on_completion(nb::object callback);
   nb::object exception();
   nb::object result();
   int source_rank() const { return work_.source_rank(); }

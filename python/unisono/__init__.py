@@ -48,6 +48,7 @@ else:
     from ._context import Context, initialize, show_config
     from ._launch import Parallel, launch, run_threads, spawn
     from ._lists import all_gather_list, gather_list, scatter_list, shared_array
+    from ._membership import Membership
     from ._paths import cmake_prefix, command
     from ._rank_control import one_rank_only
     from ._results import collect_results

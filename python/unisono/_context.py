@@ -3,19 +3,26 @@
 import sys
 
 from . import _core, _ending
+from ._errors import InvalidArgument
 
 
 def initialize(backend="auto", *, init_method="env://", rank=None, world_size=None, local_rank=None, group_name="", timeout=None, store=None):
-    _core.initialize(
-        backend,
-        init_method=init_method,
-        rank=rank,
-        world_size=world_size,
-        local_rank=local_rank,
-        group_name=group_name,
-        timeout=timeout,
-        store=store,
-    )
+    if isinstance(backend, _core.InitOptions):
+        if (init_method, rank, world_size, local_rank, group_name, timeout, store) != ("env://", None, None, None, "", None, None):
+            raise InvalidArgument("initialize: InitOptions has everything, and nothing is given beside it: set the attributes of the options")
+        options = backend
+    else:
+        options = _core.InitOptions(
+            backend,
+            init_method=init_method,
+            rank=rank,
+            world_size=world_size,
+            local_rank=local_rank,
+            group_name=group_name,
+            timeout=timeout,
+            store=store,
+        )
+    _core.initialize(options)
     _ending.watch("unisono._core")
 
 
@@ -37,6 +44,10 @@ class Context:
     def __enter__(self):
         initialize(self._backend, **self._options)
         return self
+
+    def record(self):
+        """The last calls of this rank: see unisono.record."""
+        return _core.record()
 
     def __exit__(self, type, error, traceback):
         if error is None or (isinstance(error, SystemExit) and not error.code):

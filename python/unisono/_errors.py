@@ -24,6 +24,7 @@ class Error(Exception):
     sequence: int | None = None  #: the number of the operation within its group, counted from 1
     rank: int | None = None  #: the caller's rank in the group
     culprit: int | None = None  #: the rank (in the group) that caused the error, where one did
+    world_culprit: int | None = None  #: the culprit's rank in the world, where its place there is known
     host: str | None = None  #: the culprit's host
     hint: str | None = None  #: what to do about it
     where: Place | None = None  #: the call in the caller's source

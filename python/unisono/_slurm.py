@@ -12,7 +12,7 @@ def warn_of_batch_script(environ=os.environ, stacklevel=3):
     is_step = step.isdigit() and int(step) < FIRST_SPECIAL_STEP
     if environ.get("SLURM_PROCID") == "0" and tasks > 1 and not is_step:
         warnings.warn(
-            f"this process waits for {tasks - 1} others, since SLURM_NTASKS is {tasks}, and srun has not started it (it is in no step of the job): if the "
-            "script of sbatch runs the program itself, let it use `srun` or `unisono run`",
+            f"this process waits for {tasks - 1} others, since SLURM_NTASKS is {tasks}, and srun has not started this process (it is in no step of the job): "
+            "if the script of sbatch runs the program itself, let it use `srun` or `unisono run`",
             stacklevel=stacklevel,
         )

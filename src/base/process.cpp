@@ -100,9 +100,11 @@ std::uint64_t program_of(const std::string& stat) {
   return stack == 0 ? 0 : field_of(stat, start_of_code) ^ stack;
 }
 
-std::int64_t own_life() {
+std::int64_t own_life() { return life_of(::getpid()); }
+
+std::int64_t life_of(pid_t pid) {
   const std::uint64_t space = pid_namespace();
-  const std::uint64_t start = started_at(stat_after_name(::getpid()));
+  const std::uint64_t start = started_at(stat_after_name(pid));
   return space == 0 || start == 0 ? 0 : static_cast<std::int64_t>(space << 32 | start);
 }
 

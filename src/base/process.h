@@ -20,6 +20,8 @@ std::uint64_t program_of(const std::string& stat);
 /// Returns a number that tells this process from every other one that this kernel has run lately under the same process number. It consists of the
 /// PID namespace and the start time. 0 where /proc does not say.
 std::int64_t own_life();
+/// Returns that number of another process of this PID namespace; 0 as well where there is none.
+std::int64_t life_of(pid_t pid);
 /// Returns true where it is certain that the process with this number and `life` has ended. The caller knows that it ran under this kernel.
 bool has_ended(pid_t pid, std::int64_t life);
 

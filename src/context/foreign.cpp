@@ -1,14 +1,13 @@
 #include "context/foreign.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <vector>
 
-#include "engines/mpi/launched.h"
+#include "engines/mpi/loaded.h"
 #include "engines/plugins.h"
 
 namespace unisono {
@@ -60,24 +59,29 @@ unsigned long long libraries_loaded() {
   return count;
 }
 
-/// Tells whether the program has loaded and initialized an MPI. MPI is looked for by name whenever a library has been loaded since the last look.
+struct LoadedMpis {
+  std::atomic<unsigned long long> looked_at{0};
+  std::atomic<bool> any{false};
+  std::mutex mutex;
+  std::vector<engines::mpi::LoadedMpi> all;
+};
+
+/// Tells whether the program has loaded and initialized an MPI. It is looked for whenever a library has been loaded since the last look.
 bool mpi_is_initialized() {
-  using Query = int(int*);
-  static std::atomic<unsigned long long> looked_at{0};
-  static std::atomic<Query*> query{nullptr};
+  static auto& mpis = *new LoadedMpis;  // never destroyed: static objects may end after it
   const unsigned long long loaded = libraries_loaded();
-  if (query.load(std::memory_order_acquire) == nullptr && looked_at.exchange(loaded) != loaded) {
-    for (const char* const name : engines::mpi::library_names) {
-      // The handle stays open, which keeps the function valid.
-      void* const library = ::dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
-      if (library == nullptr) continue;
-      query.store(reinterpret_cast<Query*>(::dlsym(library, "MPI_Initialized")), std::memory_order_release);
-      break;
-    }
+  const bool is_new = mpis.looked_at.load(std::memory_order_acquire) != loaded;
+  if (!is_new && !mpis.any) return false;
+  // The dynamic linker is called without the lock: it may call constructors that look for a job, with a lock of its own.
+  std::vector<engines::mpi::LoadedMpi> found;
+  if (is_new) found = engines::mpi::loaded_mpis();
+  const std::lock_guard lock(mpis.mutex);
+  if (is_new) {
+    mpis.all.swap(found);
+    mpis.any = !mpis.all.empty();
+    mpis.looked_at.store(loaded, std::memory_order_release);
   }
-  Query* const ask = query.load(std::memory_order_acquire);
-  int is_initialized = 0;
-  return ask != nullptr && ask(&is_initialized) == 0 && is_initialized != 0;
+  return std::ranges::any_of(mpis.all, &engines::mpi::LoadedMpi::is_initialized);
 }
 
 }  // namespace

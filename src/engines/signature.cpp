@@ -1,16 +1,18 @@
 #include "engines/signature.h"
 
 #include "base/hash.h"
+#include "engines/choices.h"
 
 namespace unisono::engines {
 namespace {
 
 // The bits of the word `what`: 0-7 operation, 8-15 dtype, 16-23 reduce op, 24 custom, 25 labelled, 26 deterministic, 27 the callable is to be
-// tried, 32-63 root + 1.
+// tried, 28 the callable has a name, 32-63 root + 1.
 constexpr std::uint64_t custom_bit = std::uint64_t{1} << 24;
 constexpr std::uint64_t label_bit = std::uint64_t{1} << 25;
 constexpr std::uint64_t deterministic_bit = std::uint64_t{1} << 26;
 constexpr std::uint64_t tried_bit = std::uint64_t{1} << 27;
+constexpr std::uint64_t named_bit = std::uint64_t{1} << 28;
 
 // The lower half of the word `extra` is the tag. The upper half is a hash of the label or of the callable. Where a call has both, each has a quarter.
 std::uint64_t upper_half(std::string_view name) { return base::stable_hash(name) << 32; }
@@ -30,7 +32,9 @@ std::uint64_t hash_of(const detail::CustomReduction& custom) {
 
 }  // namespace
 
+// A callable of the library is known by its name, and never tried: its elements are no numbers.
 Signature without_callable(Signature s) noexcept {
+  if ((s.what & named_bit) != 0) return s;
   s.extra &= ~bits_of_callable(s);
   s.what &= ~tried_bit;
   return s;
@@ -53,7 +57,8 @@ Signature signature_of(const CollectiveCall& call) noexcept {
   }
   if (call.custom) {
     s.what |= custom_bit;
-    if (!call.custom->captured) s.what |= tried_bit;
+    if (!call.custom->name.empty()) s.what |= named_bit;
+    else if (!call.custom->captured) s.what |= tried_bit;
     const std::uint64_t bits = bits_of_callable(s);
     s.extra = (s.extra & ~bits) | ((hash_of(*call.custom) << 32) & bits);
   }
@@ -80,11 +85,13 @@ std::string describe(const Signature& s, std::string_view label) {
   text += name;
   text += '(';
   if (operation != Operation::barrier) {
-    text += to_string(static_cast<DType>((s.what >> 8) & 0xff));
+    const std::string_view choice = (s.what & named_bit) != 0 ? choice_of_hash(static_cast<std::uint32_t>(s.extra >> 32)) : std::string_view();
+    text += choice.empty() ? to_string(static_cast<DType>((s.what >> 8) & 0xff)) : "pairs";
     text += " × " + std::to_string(s.count);
     if (is_known && reduces(operation)) {
       text += ", ";
-      text += (s.what & custom_bit) != 0 ? "custom operation" : std::string(to_string(static_cast<ReduceOp>((s.what >> 16) & 0xff)));
+      if (!choice.empty()) text += choice;
+      else text += (s.what & custom_bit) != 0 ? "custom operation" : std::string(to_string(static_cast<ReduceOp>((s.what >> 16) & 0xff)));
     }
   }
   if ((s.what & deterministic_bit) != 0) text += ", deterministic";

@@ -29,18 +29,6 @@ void require_min_or_max(Operation operation, ReduceOp op, const ProcessGroup& gr
       std::string(to_string(op)) + " is not defined on values with places",
       {.operation = std::string(to_string(operation)), .group = group.name(), .rank = group.rank(), .hint = "those are min and max", .where = where});
 }
-
-std::string_view name_of_choice(DType dtype, bool largest) noexcept {
-  static const auto& names = *new auto([] {
-    std::vector<std::string> all;
-    for (const char* const which : {"smallest", "largest"}) {
-      for (int type = 0; type <= static_cast<int>(DType::complex128); ++type)
-        all.push_back(std::string("the ") + which + " with its place, " + std::string(to_string(static_cast<DType>(type))));
-    }
-    return all;
-  }());
-  return names[static_cast<std::size_t>(dtype) + (largest ? names.size() / 2 : 0)];
-}
 }  // namespace detail
 
 std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group, const CallOptions& options) {

@@ -136,9 +136,13 @@ void Nodes::join_open(const JobOptions& options, const Deadline& deadline, const
     welcome.job_name = fmt::format("{:016x}", base::stable_hash(store_address_.host_for_others() + " " + own.where));
     admission_ = std::make_unique<Admission>(
         Admission::Parts{.store = store_, .least_hosts = least_hosts_, .most_hosts = nodes_, .own = own, .terms = welcome}, hosts_);
+    const std::string only_here = store_address_.is_loopback() ? "; it is a loopback address, which no other machine reaches" : "";
     const base::Reminder reminder(
         options.waiting,
-        [&] { return fmt::format("hosts at {}: {} of {} have come, and {} are enough", at, admission_->present(), nodes_, least_hosts_); }, say);
+        [&] {
+          return fmt::format("hosts at {}: {} of {} have come, and {} are enough{}", at, admission_->present(), nodes_, least_hosts_, only_here);
+        },
+        say);
     admission_->gather(deadline, options.last_call);
     welcome.world_size = admission_->world_size();
   } else {

@@ -33,7 +33,7 @@ std::string zero_key(int number) { return fmt::format("unisono/hosts/{}/zero", n
 std::string address_key(int number) { return fmt::format("unisono/hosts/{}/address", number); }
 
 /// Returns why nobody answers at the address; empty where somebody does.
-std::string why_unreachable(const ToldAddress& told, const Deadline& deadline) {
+std::string why_no_answer(const ToldAddress& told, const Deadline& deadline) {
   const auto address = base::resolve(told.host, static_cast<std::uint16_t>(told.port)).front();
   const auto opened = base::try_connect(address, Deadline(std::min(deadline.left(), connect_time)));
   return opened.fd ? "" : fmt::format("{}: {}", base::describe(address), base::error_text(opened.error));
@@ -88,6 +88,16 @@ std::optional<std::string> OpenPlace::await(const std::string& key, const Deadli
   }
 }
 
+std::string OpenPlace::why_unreachable() const {
+  const std::lock_guard lock(mutex_);
+  return unreachable_;
+}
+
+void OpenPlace::note_unreachable(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  unreachable_ = why;
+}
+
 OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
   const std::string& url = store_->location().url;
   std::string missing;
@@ -105,6 +115,7 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     }
     if (deadline.passed()) throw Timeout(fmt::format("{} within {} ms", missing, deadline.timeout().count()), {.operation = operation}, {});
     if (!zero) {
+      note_unreachable("");
       missing = fmt::format("no launcher has come to {} that may be host 0,", url);
       await(zero_key(number), deadline);
       continue;
@@ -117,7 +128,8 @@ OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
     const std::string why =
         is_loopback_elsewhere(*zero, address)
             ? fmt::format("{}:{}: it is loopback of that host, where UNISONO_INTERFACE chooses another", address.host, address.port)
-            : why_unreachable(address, deadline);
+            : why_no_answer(address, deadline);
+    note_unreachable(why);
     if (why.empty()) return {.address = *told};
     missing = fmt::format("{} has told an address at which it cannot be reached ({})", name, why);
     ::poll(nullptr, 0, static_cast<int>(std::min(deadline.left(), pause_of_connects).count()));

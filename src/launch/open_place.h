@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -43,6 +44,10 @@ class OpenPlace {
   /// its address and can be reached in time.
   HostZero find(Claim claim, const base::Deadline& deadline);
 
+  /// Returns why `find` cannot reach the host 0 that is there: "127.0.0.1:4000: Connection refused"; empty: it has found none. Any thread may call
+  /// it.
+  std::string why_unreachable() const;
+
   /// Says that a job with a fixed number of hosts is here. Throws InvalidArgument where one of MIN to MAX hosts is.
   void take_for_fixed();
 
@@ -55,10 +60,13 @@ class OpenPlace {
   std::optional<rendezvous::Record> living(const std::string& said) const;
   std::optional<std::string> await(const std::string& key, const base::Deadline& deadline);
   void refuse_beside_fixed(const std::string& seat);
+  void note_unreachable(const std::string& why);
 
   const std::shared_ptr<store::etcd::KeysInEtcd> store_;
   const std::string own_, who_;
   const std::function<bool(const rendezvous::Record&)> is_alive_;
+  mutable std::mutex mutex_;  // guards the next one
+  std::string unreachable_;
 };
 
 /// "HOST PORT", as host 0 tells its address.

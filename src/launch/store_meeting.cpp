@@ -41,8 +41,10 @@ void take_address(JobOptions& options, const std::string& said) {
   options.master_port = told.port;
 }
 
-std::string waited_for(const JobOptions& options, const std::string& url) {
-  if (options.min_nnodes > 0) return "host 0 of the job that meets in " + url;
+std::string waited_for(const JobOptions& options, const std::string& url, const OpenPlace& place) {
+  const std::string why = place.why_unreachable();
+  if (options.min_nnodes > 0)
+    return "host 0 of the job that meets in " + url + (why.empty() ? "" : fmt::format(": the address that it has told does not reach it ({})", why));
   return fmt::format("{} hosts in all, which meet in {}", options.nnodes, url);
 }
 
@@ -62,7 +64,7 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
   rendezvous::use_presence(request, store);
   OpenPlace place(store, request);
   const base::Reminder reminder(
-      options.waiting, [&, url = store->location().url] { return waited_for(options, url); },
+      options.waiting, [&, url = store->location().url] { return waited_for(options, url, place); },
       [&](const std::string& text) {
         if (options.verbosity == Verbosity::normal) base::warn("waiting for " + text);
       });

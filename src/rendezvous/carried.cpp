@@ -1,15 +1,19 @@
 // Finds the meeting of ranks that mpirun started, from its variables or through MPI itself.
 #include "rendezvous/carried.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <charconv>
 #include <limits>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/process.h"
+#include "base/socket.h"
 #include "rendezvous/error_info.h"
 #include "rendezvous/own_address.h"
 #include "store/authentication.h"
@@ -28,7 +32,7 @@ bool is_on_one_host(const EnvironmentIdentity& identity) {
 }
 
 /// Returns the name that Open MPI's launcher gives to this job on this host: its namespace, and the address of its server. Empty: it gives none.
-std::string name_by_launcher(const EnvironmentIdentity& identity, const Environment& environment) {
+std::string name_by_pmix(const EnvironmentIdentity& identity, const Environment& environment) {
   const auto name = environment.get("PMIX_NAMESPACE");
   if (identity.launcher != Launcher::openmpi || !name || !is_on_one_host(identity)) return {};
   std::string text = fmt::format("unisono mpirun {}\n{}", ::getuid(), *name);
@@ -36,6 +40,20 @@ std::string name_by_launcher(const EnvironmentIdentity& identity, const Environm
     text.append("\n").append(environment.get(variable).value_or(""));
   }
   return store::digest(text);
+}
+
+/// Returns a name that stands for MPICH's launcher on this host (Intel's as well): it made the socket that each of its ranks has as PMI_FD. Empty
+/// where it does not say that the job is on one host, or where the descriptor is something else by now.
+std::string name_by_pmi(const EnvironmentIdentity& identity, const Environment& environment) {
+  const auto text = environment.get("PMI_FD");
+  // The ranks that MPI_Comm_spawn starts may have the launcher of those that called it.
+  if (!text || identity.launcher != Launcher::pmi || !identity.rank || !is_on_one_host(identity) || environment.has("PMI_SPAWNED")) return {};
+  int fd = -1;
+  if (std::from_chars(text->data(), text->data() + text->size(), fd).ec != std::errc() || !base::is_stream_socket(fd, AF_UNIX)) return {};
+  const pid_t launcher = base::peer_process(fd);
+  if (launcher == 0 || !base::is_descendant(::getpid(), launcher)) return {};
+  const std::int64_t life = base::life_of(launcher);
+  return life == 0 ? std::string() : store::digest(fmt::format("unisono mpiexec {}\n{}\n{}", ::getuid(), launcher, life));
 }
 
 void compare(std::string_view what, const std::optional<Given>& given, int by_mpi) {
@@ -115,7 +133,9 @@ bool is_carried(const EnvironmentIdentity& identity, const Environment& environm
 }
 
 std::optional<BootstrapMeeting> carried_meeting(EnvironmentIdentity& identity, const Environment& environment, const FindBootstrap& find_bootstrap) {
-  if (const std::string name = name_by_launcher(identity, environment); !name.empty()) return BootstrapMeeting{.meeting = meeting_on_this_host(name)};
+  for (const auto name_by : {name_by_pmix, name_by_pmi}) {
+    if (const std::string name = name_by(identity, environment); !name.empty()) return BootstrapMeeting{.meeting = meeting_on_this_host(name)};
+  }
   const auto joined = find_bootstrap ? find_bootstrap(true) : std::nullopt;
   if (!joined) return std::nullopt;
   compare("rank", identity.rank, joined->rank);

@@ -25,9 +25,9 @@ struct BootstrapMeeting {
 /// Returns true for ranks that were started by an MPI's launcher alone, without MASTER_ADDR and MASTER_PORT.
 bool is_carried(const EnvironmentIdentity& identity, const base::Environment& environment);
 
-/// Makes the meeting; all ranks of a job that `is_carried` call it. Where Open MPI's launcher says that they are on one host, its name for the job
-/// suffices. Elsewhere MPI is joined: rank and size are MPI's, and rank 0 opens the meeting and tells the others its address and its secret. Throws
-/// InvalidArgument where environment and MPI contradict each other. Returns nothing where there is no MPI to join.
+/// Makes the meeting; all ranks of a job that `is_carried` call it. Where the launcher says that they are on one host, they meet by its name for
+/// the job, or by its process, without any MPI. Elsewhere MPI is joined: rank and size are MPI's, and rank 0 opens the meeting and tells the others
+/// its address and its secret. Throws InvalidArgument where environment and MPI contradict each other. Returns nothing where there is no MPI to join.
 std::optional<BootstrapMeeting> carried_meeting(EnvironmentIdentity& identity, const base::Environment& environment,
                                                 const FindBootstrap& find_bootstrap);
 

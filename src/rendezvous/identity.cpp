@@ -127,13 +127,10 @@ void warn_of_partial_variables(const Environment& environment) {
     base::warn(fmt::format("{} set beside Slurm's variables, but not {}: rank, world size and local rank are taken from Slurm", there, missing));
 }
 
-/// The script of sbatch has the variables of task 0 of all that the job may have, though srun has started none of them.
 void warn_of_batch_script(const Environment& environment, const SlurmTask& task) {
-  if (task.rank != 0 || task.world_size == 1 || is_step_of_srun(environment)) return;
-  base::warn(
-      fmt::format("this process waits for {} others, since SLURM_NTASKS is {}, and srun has not started it (it is in no step of the job): if the "
-                  "script of sbatch runs the program itself, let it use `srun` or `unisono run`",
-                  task.world_size - 1, task.world_size));
+  const std::string advice = advice_for_batch_script(environment, task.world_size);
+  if (advice.empty()) return;
+  base::warn(fmt::format("this process waits for {} others, since SLURM_NTASKS is {}, and {}", task.world_size - 1, task.world_size, advice));
 }
 
 EnvironmentIdentity slurm_identity(const Environment& environment) {

@@ -309,7 +309,7 @@ class Generation {
     if (fields.size() > 2 && !fields[2].empty()) {
       for (const std::string_view rank : split(fields[2], ' ')) missing.push_back(std::atoi(std::string(rank).c_str()));
     }
-    throw Timeout(text, info("were all of them started, and can they reach the store?"), std::move(missing));
+    throw Timeout(text, info(request_.hint_where_missing), std::move(missing));
   }
 
   Store& store_;

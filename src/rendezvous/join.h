@@ -37,6 +37,7 @@ struct JoinRequest {
   /// same rank.
   std::function<bool(const Record&)> is_over = {};
   int most_generations = 0;                                                                        ///< 0: any number
+  std::string hint_where_missing = "were all of them started, and can they reach the store?";      ///< of the Timeout
   std::string_view who = "rank", size = "world size", size_option = "WORLD_SIZE, or world_size,";  ///< words for messages
 };
 

@@ -8,6 +8,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "rendezvous/own_address.h"
+#include "rendezvous/slurm.h"
 #include "store/authentication.h"
 #include "store/token.h"
 
@@ -68,7 +69,10 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
 }
 
 JoinRequest join_request(const Plan& plan) {
-  return {.self = own_record(plan.rank), .world_size = plan.world_size, .group_name = plan.group_name, .library = plan.library};
+  JoinRequest request{.self = own_record(plan.rank), .world_size = plan.world_size, .group_name = plan.group_name, .library = plan.library};
+  if (std::string advice = advice_for_batch_script(plan.environment, plan.world_size); !advice.empty())
+    request.hint_where_missing = std::move(advice);
+  return request;
 }
 
 std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined& joined) {

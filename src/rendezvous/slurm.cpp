@@ -42,6 +42,14 @@ bool is_step_of_srun(const Environment& environment) {
   return environment.has("SLURM_STEP_NUM_NODES") || !step.empty();
 }
 
+std::string advice_for_batch_script(const Environment& environment, int world_size) {
+  const bool is_launched = environment.has("UNISONO_LAUNCHER_FD") || environment.has("TORCHELASTIC_RUN_ID");
+  if (world_size == 1 || is_launched || is_step_of_srun(environment)) return {};
+  if (environment.get("SLURM_PROCID") != "0" || environment.get("SLURM_NTASKS") != std::to_string(world_size)) return {};
+  return "srun has not started this process (it is in no step of the job): if the script of sbatch runs the program itself, let it use `srun` or "
+         "`unisono run`";
+}
+
 bool is_slurm_task(const Environment& environment) {
   if (job_id_variable(environment).empty()) return false;
   return environment.has("SLURM_PROCID") || environment.has("SLURM_LOCALID") || environment.get_int("SLURM_NTASKS").value_or(1) > 1;

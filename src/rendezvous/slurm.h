@@ -24,6 +24,10 @@ bool is_slurm_task(const base::Environment& environment);
 /// Returns true where srun has started this process, and false in the script of sbatch and in the shell of an allocation.
 bool is_step_of_srun(const base::Environment& environment);
 
+/// Returns the advice for the script of sbatch, which has the variables of task 0 of `world_size` tasks though srun has started none of them. Empty
+/// where this process is none, or another launcher has started it.
+std::string advice_for_batch_script(const base::Environment& environment, int world_size);
+
 /// Reads the task. Throws InvalidArgument for missing variables, variables without a number, and a node list without a host.
 SlurmTask slurm_task(const base::Environment& environment);
 

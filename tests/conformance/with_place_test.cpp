@@ -99,4 +99,16 @@ MANY_TEST(WithPlaces, MinIsNotMax) {
   expect_usable();
 }
 
+// The bits of the numbers 1 and 1.0 are in the same order, so that what the operations do would not tell them apart.
+MANY_TEST(WithPlaces, OfDifferentTypesAreAMismatch) {
+  const auto error = thrown_by<Mismatch>([&] {
+    if (rank() == 0) static_cast<void>(all_reduce(WithPlace{1.0, rank()}, ReduceOp::min));
+    else static_cast<void>(all_reduce(WithPlace{std::int64_t{1}, rank()}, ReduceOp::min));
+  });
+  const std::string text = error.what();
+  EXPECT_NE(text.find("the smallest with its place, float64"), std::string::npos) << text;
+  EXPECT_NE(text.find("the smallest with its place, int64"), std::string::npos) << text;
+  expect_usable();
+}
+
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -53,6 +55,29 @@ TEST(ElasticEtcdOfHosts, begin_anew_once_the_lease_of_host_zero_has_run_out) {
   EXPECT_EQ(count(out, "WRONG"), 0) << out;
   EXPECT_EQ(count(out, "done as rank"), 4) << out;
   EXPECT_EQ(count(out, "sizes 2,4\n"), 4) << out;
+}
+
+// The launchers could be of one machine, so nobody is refused; but both say at once why they wait.
+TEST(ElasticEtcdOfHosts, say_that_host_zero_has_told_a_loopback_address) {
+  if (!EtcdServer::is_here()) GTEST_SKIP() << EtcdServer::how_to_get_it;
+  MAKE_HOSTS(hosts, 3);
+  const TemporaryFolder folder;
+  const std::string address = hosts.address(2) + ":2379";
+  const auto etcd = hosts.start(2, EtcdServer::words_of("http://" + address, "http://127.0.0.1:2380", folder.path()));
+  std::vector<std::unique_ptr<RunningCommand>> job;
+  for (const int host : {0, 1})
+    job.push_back(hosts.start(
+        host, unisono_command({"run", "--nnodes", "2:2", "-n", "1", "--store", fmt::format("etcd://{}/jobs/loopback", address), "--", "true"}),
+        with(secret, {{"UNISONO_INTERFACE", "lo"}})));
+  const auto says = [&](const std::string& text) {  // any of them may be host 0
+    const auto one_says = [&](const auto& launcher) {
+      return launcher->until([&] { return count(unwrapped(launcher->err()), text) > 0; }, std::chrono::milliseconds(50));
+    };
+    return eventually([&] { return std::ranges::any_of(job, one_says); });
+  };
+  EXPECT_TRUE(says("have come, and 2 are enough; it is a loopback address, which no other machine reaches")) << job[0]->err() << job[1]->err();
+  EXPECT_TRUE(says("it is loopback of that host, where UNISONO_INTERFACE chooses another")) << job[0]->err() << job[1]->err();
+  for (const auto& launcher : job) launcher->send(SIGKILL);
 }
 
 }  // namespace

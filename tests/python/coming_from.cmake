@@ -14,4 +14,5 @@ unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values Igni
 unisono_core_test(mmengine_test TIMEOUT 900 SHORT Names Lists SideBySide.test_two_ranks
   Better.test_what_the_originals_documents_show Better.test_groups_count_their_own_ranks_and_turn_others_away
   Better.test_results_of_any_length_none_and_a_missing_folder Better.test_results_in_files_are_taken_from_their_writers_alone)
+unisono_core_test(mmengine_objects_test)
 unisono_core_test(virtex_test TIMEOUT 600 SHORT Alone Jobs.test_launch)

@@ -55,7 +55,9 @@ class IgniteJobs(JobTest):
             assert idist.all_reduce(r == 1, "OR") is True and idist.all_reduce(r == 1, "AND") is False
             assert idist.all_reduce(r + 1, "xor") == 0 and idist.all_reduce(float(r), "AVG") == (n - 1) / 2
             assert idist.all_reduce(torch.tensor([r, -r - 1]), "mean").tolist() == [1, -2]
-            assert isinstance(error_of(lambda: idist.all_reduce(1 << 63)), ValueError)
+            for much, op in ((1 << 63, "SUM"), ((1 << 63) // n + 1, "SUM"), (-(1 << 62), "mean"), (1 << 21, "PRODUCT"), (-(1 << 22), "product")):
+                assert isinstance(error_of(lambda: idist.all_reduce(much, op)), ValueError), (much, op)
+            assert idist.all_reduce(1 << 20, "PRODUCT") == 1 << 60 and idist.all_reduce((1 << 63) - 1 - r, "MAX") == (1 << 63) - 1
             # tensors of any layout, in place
             x = torch.arange(6.0).reshape(2, 3).t() * (r + 1)
             assert idist.all_reduce(x) is x and torch.equal(x, torch.arange(6.0).reshape(2, 3).t() * 6)
@@ -75,7 +77,7 @@ class IgniteJobs(JobTest):
             assert idist.all_gather("é" * r, group=[1, 2]) == (["é", "éé"] if r else "")
             pairs = len(dist.distributed_c10d._world.pg_map)
             if r:
-                assert idist.all_reduce(r, group=[1, 2]) == 3 and idist.all_reduce(torch.tensor(r), group=[2, 1]).item() == 3
+                assert idist.all_reduce((1 << 62) - r, group=[1, 2]) == (1 << 63) - 3 and idist.all_reduce(r, group=[1, 2]) == 3 and idist.all_reduce(torch.tensor(r), group=[2, 1]).item() == 3
                 assert idist.broadcast(f"from {r}", src=2, group=[1, 2]) == "from 2"
                 idist.barrier(group=[1, 2])
             else:

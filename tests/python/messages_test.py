@@ -1,11 +1,27 @@
 """Messages between two ranks, and the groups that they and the collectives are called on."""
 
-import unittest
+import array
+import sys
+import threading
 
 import numpy as np
 
 import unisono
 from ranks import RankTest, main
+
+
+_unraisable = threading.local()  # ranks may be threads
+
+
+def _note_unraisable(unraisable, otherwise=sys.unraisablehook):
+    seen = getattr(_unraisable, "seen", None)
+    if seen is None:
+        otherwise(unraisable)
+    else:
+        seen.append(unraisable.exc_type)
+
+
+sys.unraisablehook = _note_unraisable
 
 
 class Messages(RankTest):
@@ -69,6 +85,64 @@ class Messages(RankTest):
         y = unisono.recv_array(self.left)
         self.assertEqual(y.dtype, np.float32)
         self.same(y, self.all((self.left + 3,), "float32")[self.left])
+
+    def test_a_container_becomes_as_long_as_the_message(self):
+        for n in (self.size + 3, 1, 0, 50_000):
+            x = array.array("d", range(5))
+            work = unisono.isend(self.mine((n + self.rank,)), self.right, tag=7)
+            info = unisono.recv_resized(x, unisono.any_source if self.size == 2 else self.left, tag=unisono.any_tag)
+            self.assertEqual((info.source, info.tag, info.dtype, info.count), (self.left, 7, "float64", n + self.left))
+            self.same(x, self.all((n + self.left,))[self.left])
+            work.wait()
+        text = bytearray(b"another text")
+        unisono.send(b"rank %d" % self.rank, self.right)
+        self.assertEqual(unisono.recv_resized(text, self.left).count, 6)
+        self.assertEqual(text, b"rank %d" % self.left)
+
+    def test_a_container_that_cannot_change_its_length_receives_nothing(self):
+        text = bytearray(b"abc")
+        unisono.send(b"news", self.right)
+        with memoryview(text):
+            self.refused(unisono.InvalidArgument, "cannot change its length", unisono.recv_resized, text, self.left)
+        for wrong, why in ((np.empty(4, "uint8"), "recv_array"), (b"abc", "bytearray"), (7, "bytearray"), (array.array("u", "x"), "")):
+            self.refused(unisono.InvalidArgument, why, unisono.recv_resized, wrong, self.left)
+        self.refused(unisono.InvalidArgument, "", unisono.recv_resized, text, self.size)
+        self.assertEqual(text, b"abc")
+        unisono.recv_resized(text, self.left)
+        self.assertEqual(text, b"news")
+
+    def test_a_container_keeps_its_elements_where_the_message_has_another_dtype(self):
+        x = array.array("i", [1, 2])
+        unisono.send(np.ones(5), self.right)
+        self.refused(unisono.Mismatch, "float64", unisono.recv_resized, x, self.left)
+        self.assertEqual(x.tolist(), [1, 2])
+        unisono.send(np.arange(3, dtype="int32"), self.right)
+        unisono.recv_resized(x, self.left)
+        self.assertEqual(x.tolist(), [0, 1, 2])
+
+    def test_a_function_is_called_when_an_operation_is_done(self):
+        x, y, called = self.mine((100_000,)), np.empty(100_000), threading.Event()
+        received = unisono.irecv(y, self.left)
+        received.on_completion(called.set)
+        self.assertFalse(called.is_set())
+        unisono.barrier()
+        unisono.isend(x, self.right).wait()
+        received.wait()
+        self.assertTrue(called.wait(30))
+        at_once = []
+        received.on_completion(lambda: at_once.append(threading.current_thread()))
+        self.assertEqual(at_once, [threading.current_thread()])
+        self.refused(unisono.InvalidArgument, "function", received.on_completion, 3)
+
+    def test_what_such_a_function_raises_harms_nothing(self):
+        raised = []
+        work = unisono.all_reduce_async(np.ones(10))
+        work.wait()
+        _unraisable.seen = raised
+        work.on_completion(lambda: 1 // 0)
+        _unraisable.seen = None
+        self.assertEqual(raised, [ZeroDivisionError])
+        self.assertEqual(unisono.all_reduce(1), self.size)
 
     def test_batch(self):
         y = np.empty(50_000)

@@ -1,11 +1,13 @@
 """Dictionaries and parameters, results, what one rank does, samplers, stores."""
 
+import socket
 import tempfile
 import unittest
 
 import numpy as np
 
 import unisono
+from covers import covers
 from ranks import RankTest, main
 
 
@@ -150,6 +152,57 @@ class Samplers(RankTest):
         self.refused(unisono.InvalidArgument, "distributed already", unisono.DistributedProxySampler, halves[0])
         self.refused(unisono.InvalidArgument, "length", unisono.DistributedProxySampler, iter([1]))
 
+    def test_an_exact_proxy_repeats_nothing(self):
+        sampler = [5, 6, 7, 8, 9]
+        parts = [unisono.DistributedProxySampler(sampler, num_replicas=2, rank=r, exact=True) for r in range(2)]
+        self.assertEqual([list(part) for part in parts], [[5, 7, 9], [6, 8]])
+        self.assertEqual([len(part) for part in parts], [3, 2])
+        self.assertEqual(len(unisono.DistributedProxySampler(sampler, num_replicas=2, rank=1)), 3)
+        self.assertIs(parts[0].sampler(), sampler)
+
+
+class Plans(RankTest):
+    @covers("A-02", "A-03", "A-04", "A-05")
+    def test_batch_and_workers_are_shared_out(self):
+        place = dict(world_size=8, nproc_per_node=4)
+        plan = unisono.plan_loader(batch_size=30, num_workers=10, dataset_size=100, rank=7, **place)
+        self.assertEqual((plan.batch_size, plan.total_batch_size, plan.num_workers, plan.total_workers), (3, 24, 3, 12))
+        self.assertEqual(len(plan.notes), 1)
+        self.assertIn("24 in all", plan.notes[0])
+        even = unisono.plan_loader(batch_size=30, split="even_remainder", dataset_size=100, rank=7, **place)
+        self.assertEqual((even.batch_size, even.batch_sizes), (3, [4, 4, 4, 4, 4, 4, 3, 3]))
+        self.assertEqual(unisono.plan_loader(batch_size=30, split="per_rank", dataset_size=100, **place).total_batch_size, 240)
+        self.assertEqual(unisono.plan_loader(batch_size=1, dataset_size=100, **place).batch_size, 1)
+        absent = unisono.plan_loader(dataset_size=100, **place)
+        self.assertEqual((absent.batch_size, absent.batch_sizes, absent.total_batch_size), (None, [], 0))
+
+    @covers("A-07", "A-08", "A-09", "A-11", "A-12", "A-13")
+    def test_the_plan_names_the_sampler(self):
+        for how, sampler in ((dict(dataset_size=9), "distributed"), (dict(dataset_size=9, sampling="other"), "proxy"), (dict(), "none"),
+                             (dict(dataset_size=9, sampling="batch_sampler"), "given")):
+            self.assertEqual(unisono.plan_loader(world_size=2, **how).sampler, sampler)
+        given = unisono.plan_loader(dataset_size=9, sampling="distributed", given_rank=2, given_replicas=5, rank=1, world_size=4)
+        self.assertEqual((given.sampler, len(given.warnings)), ("given", 2))
+        self.assertIn("rank 2", given.warnings[0])
+        self.assertIn("5 replicas", given.warnings[1])
+        plan = unisono.plan_loader(dataset_size=9, shuffle=True, drop_last=True, world_size=2)
+        self.assertEqual((plan.sampler_shuffles, plan.loader_shuffles, plan.drop_last), (True, False, True))
+
+    @covers("A-01")
+    def test_the_plan_is_of_this_rank_unless_another_is_named(self):
+        plan = unisono.plan_loader(batch_size=self.size + 2, split="even_remainder", dataset_size=100)
+        self.assertEqual(sum(unisono.all_gather(plan.batch_size)), self.size + 2)
+        self.assertEqual(plan.batch_size, plan.batch_sizes[self.rank])
+        self.assertEqual(unisono.plan_loader(batch_size=5, dataset_size=100, shuffle=True, rank=0).loader_shuffles, True)
+
+    @covers("A-10")
+    def test_refused(self):
+        for wrong in (dict(batch_size=0), dict(batch_size=-1), dict(num_workers=-1), dict(shuffle=True, sampling="other"), dict(split="ceiling"),
+                      dict(sampling="random"), dict(rank=2, world_size=2), dict(dataset_size=-1),
+                      dict(batch_size=7, split="even_remainder", world_size=8)):
+            error = self.refused(unisono.InvalidArgument, "plan_loader", unisono.plan_loader, **wrong)
+            self.assertTrue(error.where.file.endswith("ranks.py"), error)
+
 
 class Stores(RankTest):
     def test_all_kinds(self):
@@ -176,6 +229,13 @@ class Stores(RankTest):
                 store.timeout = 7
                 self.assertEqual(store.timeout, 7.0)
             self.assertEqual(server.host, "127.0.0.1")
+
+    def test_a_server_takes_over_a_socket_that_listens(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        server = unisono.TcpStore("127.0.0.1", port, is_server=True, listen_fd=listener.detach())
+        unisono.TcpStore("127.0.0.1", port).set("key", "text")
+        self.assertEqual((server.port, server.get("key")), (port, b"text"))
 
 
 class Ints(RankTest):

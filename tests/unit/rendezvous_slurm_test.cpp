@@ -156,11 +156,28 @@ TEST(Slurm, TheScriptOfABatchJobIsToldToUseSrun) {
   const Variables script = task(0, 0, 4, "c1");
   for (const Variables& variables : {script, with(script, "SLURM_STEP_ID", "4294967291")}) {
     const std::string warning = warning_of(variables);
-    EXPECT_CONTAINS(warning, "this process waits for 3 others, since SLURM_NTASKS is 4, and srun has not started it");
+    EXPECT_CONTAINS(warning, "this process waits for 3 others, since SLURM_NTASKS is 4, and srun has not started this process");
     EXPECT_CONTAINS(warning, "`srun` or `unisono run`");
   }
   for (const Variables& variables : {with(script, "SLURM_STEP_ID", "0"), task(1, 1, 4, "c1"), task(0, 0, 1, "c1")})
     EXPECT_EQ(warning_of(variables), "");
+}
+
+// What the others could do about it is nothing: the advice stands in the error as well, which is all that a log has at its end.
+TEST(Slurm, TheScriptOfABatchJobThatWaitedInVainIsToldToUseSrun) {
+  const auto text_of = [](Variables variables) {
+    variables = with(with(std::move(variables), "MASTER_ADDR", "127.0.0.1"), "MASTER_PORT", fmt::format("{}", free_port()));
+    return attempt({.timeout = 100ms}, Environment(variables)).text<Timeout>();
+  };
+  const Variables script = task(0, 0, 4, "c1");
+  const std::string advice =
+      "srun has not started this process (it is in no step of the job): if the script of sbatch runs the program itself, let it use";
+  EXPECT_CONTAINS(text_of(script), "1 of 4 ranks joined");
+  EXPECT_CONTAINS(text_of(script), advice);
+  EXPECT_CONTAINS(text_of(with(script, "SLURM_STEP_ID", "0")), "were all of them started");
+  const Variables by_torchrun = with_torch_five(script, 0, 0, 4, "127.0.0.1", 0);
+  EXPECT_CONTAINS(text_of(by_torchrun), advice) << "the adapters set these variables themselves";
+  EXPECT_CONTAINS(text_of(with(by_torchrun, "TORCHELASTIC_RUN_ID", "none")), "were all of them started");
 }
 
 // A program of the other kind relies on this: no number of the job, no scontrol, and the place to meet is where MASTER_ADDR and MASTER_PORT say.

@@ -14,6 +14,7 @@
 #include "group/message_matcher.h"
 #include "base/hash.h"
 #include "unisono/detail/object_type.h"
+#include "unisono/with_place.h"
 
 namespace unisono::engines {
 namespace {
@@ -60,6 +61,14 @@ TEST(Signature, SaysWhatIsCalled) {
   call.custom = std::make_shared<detail::CustomReduction>();
   EXPECT_EQ(text(), "reduce(float32 × 6, custom operation, root 0, tag -3)");
   EXPECT_NE(signature_of(call).what, without_custom);
+  // One of the library is known by its name.
+  const auto chosen = [&](DType dtype) {
+    call.custom = std::make_shared<detail::CustomReduction>(detail::CustomReduction{.apply = {}, .name = detail::name_of_choice(dtype, true)});
+    return signature_of(call);
+  };
+  EXPECT_EQ(describe(chosen(DType::int8), ""), "reduce(pairs × 6, the largest with its place, int8, root 0, tag -3)");
+  EXPECT_TRUE(fit(chosen(DType::int8), chosen(DType::int8)));
+  EXPECT_FALSE(fit(chosen(DType::int8), chosen(DType::int16)));
   call = {};
   call.operation = Operation::barrier;
   call.label = "meet";

@@ -33,20 +33,34 @@ def broadcast_object_list(data, src=0, group=None, device=None):
         raise AssertionError(f"data should be a list, but got {type(data)}")
     size = _ranks.member_size(group)
     _ranks.check_root(src, size, "src")
-    if size > 1:
-        _pickles.check("broadcast_object_list")
-        distributed.broadcast_object_list(data, group=group, group_src=src, device=device)
+    if size == 1:
+        return
+    is_source = _ranks.get_rank(group) == src
+    own, error = _pickles.dumps("broadcast_object_list", data) if is_source else (b"", None)
+    parcels = [(own, error is not None)]
+    distributed.broadcast_object_list(parcels, group=group, group_src=src, device=device)
+    if error is not None:
+        raise error
+    if is_source:
+        return
+    text, has_failed = parcels[0]
+    if has_failed:
+        _pickles.refuse("broadcast_object_list", src, text)
+    received = _pickles.loads("broadcast_object_list", text)
+    if len(received) != len(data):
+        raise ValueError(f"broadcast_object_list: the list of rank {src} has {len(received)} elements, and that of this rank {len(data)}")
+    data[:] = received
 
 
 def all_gather_object(data, group=None):
-    """A list of every rank's object, in the order of the group. They are copies, also alone."""
+    """A list of every rank's object, in the order of the group. They are copies, also alone. Of an object that pickle refuses every rank learns: ValueError."""
     size = _ranks.member_size(group)
     if size == 1:
         return [_copy(data)]
-    _pickles.check("all_gather_object")
-    result = [None] * size
-    distributed.all_gather_object(result, data, group)
-    return result
+    own, error = _pickles.dumps("all_gather_object", data)
+    parcels = [None] * size
+    distributed.all_gather_object(parcels, (own, error is not None), group)
+    return _unpacked("all_gather_object", parcels, error)
 
 
 def gather_object(data, dst=0, group=None):
@@ -55,10 +69,28 @@ def gather_object(data, dst=0, group=None):
     _ranks.check_root(dst, size, "dst")
     if size == 1:
         return [_copy(data)]
-    _pickles.check("gather_object")
-    result = [None] * size if rank == dst else None
-    distributed.gather_object(data, result, group=group, group_dst=dst)
-    return result
+    own, error = _pickles.dumps("gather_object", data)
+    failures = [None] * size  # only rank dst gets the objects, and every rank is to know of one that cannot be sent
+    distributed.all_gather_object(failures, (own if error else b"", error is not None), group)
+    _check("gather_object", failures, error)
+    parcels = [None] * size if rank == dst else None
+    distributed.gather_object((own, False), parcels, group=group, group_dst=dst)
+    return None if parcels is None else _unpacked("gather_object", parcels, None)
+
+
+def _check(operation, parcels, error):
+    """Raises this rank's own error, or what the others raise where a rank has one. A parcel is what pickle has written, or why it could not, and whether it could
+    not."""
+    if error is not None:
+        raise error
+    for rank, (text, has_failed) in enumerate(parcels):
+        if has_failed:
+            _pickles.refuse(operation, rank, text)
+
+
+def _unpacked(operation, parcels, error):
+    _check(operation, parcels, error)
+    return [_pickles.loads(operation, data) for data, _ in parcels]
 
 
 def _copy(data):

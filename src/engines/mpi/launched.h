@@ -1,16 +1,9 @@
 #pragma once
 
-#include <array>
 #include <cstdlib>
 #include <string_view>
 
 namespace unisono::engines::mpi {
-
-/// The names by which programs are linked to Open MPI and to MPICH.
-inline constexpr const char* openmpi_library = "libmpi.so.40";
-inline constexpr const char* mpich_library = "libmpich.so.12";
-inline constexpr const char* mpich_other_library = "libmpi.so.12";
-inline constexpr std::array library_names = {openmpi_library, mpich_library, mpich_other_library};
 
 inline bool has_variable(const char* name) {
   const char* const value = std::getenv(name);

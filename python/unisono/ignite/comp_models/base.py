@@ -52,6 +52,13 @@ def _number_tensor(number):
     return torch.as_tensor(number)
 
 
+def _check_result_fits(number, op, ranks):
+    # As unisono.all_reduce: the number of every rank may be as large.
+    largest = abs(number) ** ranks if op == "PRODUCT" else abs(number) * ranks
+    if op in ("SUM", "PRODUCT", "AVG") and ranks > 1 and largest >= 1 << 63:
+        raise ValueError(f"all_reduce of {number}: an int travels in 64 bits, and the {op.lower()} of {ranks} as large needs more")
+
+
 class ComputationModel(metaclass=ABCMeta):
     """Base of the models: a subclass tells who and where it is, and moves tensors; numbers, texts, paths and objects are this class's.
 
@@ -147,6 +154,8 @@ class ComputationModel(metaclass=ABCMeta):
         data = tensor if is_tensor else _number_tensor(tensor)
         if self._rank_not_in_group(group):
             return tensor
+        if isinstance(tensor, int):
+            _check_result_fits(tensor, op, len(self._group_ranks(group)))
         self._apply_in_place(data, lambda x: self._do_all_reduce(x, op, group))
         return data if is_tensor else type(tensor)(data.item())
 

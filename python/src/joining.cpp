@@ -1,0 +1,125 @@
+// The ways into a job: what initialize is told, and what a program adds to how it finds the others.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "arguments.h"
+#include "failure.h"
+#include "kept.h"
+#include "module.h"
+#include "signals.h"
+#include "unisono/context.h"
+#include "unisono/store.h"
+
+namespace unisono::python {
+namespace {
+
+using namespace nb::literals;
+
+void make_options(InitOptions* place, const std::string& backend, const std::string& init_method, std::optional<int> rank,
+                  std::optional<int> world_size, std::optional<int> local_rank, const std::string& group_name, nb::handle timeout,
+                  std::shared_ptr<Store> store) {
+  new (place) InitOptions;
+  place->backend = backend;
+  place->init_method = init_method;
+  place->rank = rank;
+  place->world_size = world_size;
+  place->local_rank = local_rank;
+  place->group_name = group_name;
+  place->timeout = timeout_or(timeout, place->timeout, "initialize");
+  place->store = std::move(store);
+}
+
+/// What a function of the program's has answered. With the interpreter lock.
+template <class T>
+T value_of(const nb::object& answer, const char* operation, const char* what) {
+  T value{};
+  if (!nb::try_cast<T>(answer, value)) throw_invalid(operation, what);
+  return value;
+}
+
+void require_callable(nb::handle function, const char* operation, const char* what) {
+  if (PyCallable_Check(function.ptr()) == 0) throw_invalid(operation, what);
+}
+
+void add_handler(const std::string& scheme, nb::object handler) {
+  require_callable(handler, "register_rendezvous_handler", "a handler is a function of the InitOptions that returns a Rendezvous");
+  register_rendezvous_handler(scheme, [kept = Kept(std::move(handler))](const InitOptions& options) {
+    return locked(
+        [&] { return value_of<Rendezvous>(kept.object()(nb::cast(options)), "initialize", "the handler of a scheme returns a Rendezvous"); });
+  });
+}
+
+void add_probe(nb::object probe) {
+  require_callable(probe, "register_context_probe", "a probe is a function without arguments that returns InitOptions, or None");
+  register_context_probe([kept = Kept(std::move(probe))] {
+    return locked([&] { return value_of<std::optional<InitOptions>>(kept.object()(), "sync", "a probe returns InitOptions, or None"); });
+  });
+}
+
+void bind_options(nb::module_& m) {
+  nb::class_<InitOptions>(m, "InitOptions", R"(The way in which a process joins its job: the arguments of initialize, which takes it in their place.
+
+    unisono.initialize(unisono.InitOptions("tcp", timeout=60)))")
+      .def("__init__", &make_options, "backend"_a = "auto", nb::kw_only(), "init_method"_a = "env://", "rank"_a = nb::none(),
+           "world_size"_a = nb::none(), "local_rank"_a = nb::none(), "group_name"_a = "", "timeout"_a = nb::none(), "store"_a = nb::none(),
+           nb::sig("def __init__(self, backend: str = 'auto', *, init_method: str = 'env://', rank: int | None = None, "
+                   "world_size: int | None = None, local_rank: int | None = None, group_name: str = '', timeout: Seconds = None, "
+                   "store: Store | None = None) -> None"))
+      .def_rw("backend", &InitOptions::backend)
+      .def_rw("init_method", &InitOptions::init_method)
+      .def_rw("rank", &InitOptions::rank, nb::arg().none())
+      .def_rw("world_size", &InitOptions::world_size, nb::arg().none())
+      .def_rw("local_rank", &InitOptions::local_rank, nb::arg().none())
+      .def_rw("group_name", &InitOptions::group_name)
+      .def_prop_rw(
+          "timeout", [](const InitOptions& options) { return std::chrono::duration<double>(options.timeout).count(); },
+          [](InitOptions& options, nb::handle timeout) { options.timeout = timeout_or(timeout, InitOptions().timeout, "initialize"); },
+          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds.")
+      .def_rw("store", &InitOptions::store, nb::for_setter(nb::arg().none()), nb::for_getter(nb::sig("def store(self) -> Store | None")));
+  nb::class_<Rendezvous>(m, "Rendezvous",
+                         "What the handler of a scheme returns: the store in which the processes meet, and which of them this one is.")
+      .def(
+          "__init__",
+          [](Rendezvous* place, std::shared_ptr<Store> store, int rank, int world_size) {
+            new (place) Rendezvous{.store = std::move(store), .rank = rank, .world_size = world_size};
+          },
+          "store"_a, "rank"_a = 0, "world_size"_a = 1)
+      .def_ro("store", &Rendezvous::store)
+      .def_ro("rank", &Rendezvous::rank)
+      .def_ro("world_size", &Rendezvous::world_size);
+}
+
+}  // namespace
+
+void bind_joining(nb::module_& m) {
+  bind_options(m);
+  m.def("register_rendezvous_handler", &add_handler, "scheme"_a, "handler"_a,
+        nb::sig("def register_rendezvous_handler(scheme: str, handler: collections.abc.Callable[[InitOptions], Rendezvous]) -> None"),
+        R"(Lets initialize(init_method="SCHEME://…") ask this function from now on. It may wait, and raise.
+
+InvalidArgument for a scheme that is malformed or has a handler already.
+
+    def meet(options):
+        host, port = options.init_method.removeprefix("board://").split(":")
+        store = unisono.TcpStore(host, int(port), is_server=options.rank == 0)
+        return unisono.Rendezvous(store, options.rank, options.world_size)
+
+    unisono.register_rendezvous_handler("board", meet))");
+  m.def("register_context_probe", &add_probe, "probe"_a,
+        nb::sig("def register_context_probe(probe: collections.abc.Callable[[], InitOptions | None]) -> None"),
+        R"(Adds a function that tells how to join a job that somebody else has formed in this process; None where there is none.
+
+`sync` and what else joins such a job ask them in the order of registration until one knows a job.
+
+    unisono.register_context_probe(lambda: unisono.InitOptions(rank=mine, world_size=all, store=store) if formed else None))");
+}
+
+}  // namespace unisono::python

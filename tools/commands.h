@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/secret.h"
+
 namespace unisono::tools {
 
 // Each function adds one sub-command, with its options and a callback that does the work. The callback ends with `throw CLI::RuntimeError(code)`
@@ -19,9 +21,9 @@ void add_trace(CLI::App& app);
 /// What a launcher is told by the process of its host that a conductor of several hosts has started:
 /// `unisono __launch REPORT SECRET PASSWORD NAME run …`.
 struct Conducted {
-  int report = -1;                 ///< the descriptor for its messages; -1: nobody conducts it
-  std::string log_name = {};       ///< of the folder in --logs
-  std::string etcd_password = {};  ///< for the ranks, of which this launcher's own environment says nothing
+  int report = -1;                  ///< the descriptor for its messages; -1: nobody conducts it
+  std::string log_name = {};        ///< of the folder in --logs
+  base::Secret etcd_password = {};  ///< for the ranks, of which this launcher's own environment says nothing
 };
 Conducted& conducted();
 

@@ -19,6 +19,7 @@
 #include "completion.h"
 #include "described.h"
 #include "manual.h"
+#include "base/environment.h"
 #include "base/socket.h"
 #include "base/version.h"
 #include "doctor/worker.h"
@@ -165,6 +166,7 @@ unisono::tools::Conducted& unisono::tools::conducted() {
 }
 
 int main(int argc, char** argv) {
+  unisono::base::Environment::forget_secrets();
   CLI::App app("The command of unisono, with which the processes of a job act as one", "unisono");
   app.formatter(std::make_shared<unisono::tools::Help>());
   app.footer("unisono COMMAND …");

@@ -156,7 +156,7 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   job.log_name = conducted().log_name;
   if (!conducted().etcd_password.empty()) {
     launcher::EnvironmentBlock environment(job.environment);
-    environment.set("UNISONO_ETCD_PASSWORD", conducted().etcd_password);
+    environment.set_secret("UNISONO_ETCD_PASSWORD", conducted().etcd_password);
     job.environment = environment.as_environment();
   }
   return launcher::run_job(job).exit_code;
@@ -188,9 +188,9 @@ void run(RunFlags& flags, const CLI::App& command) {
     job.forwarded_signals.push_back(*signal);
   }
   if (flags.timeout_seconds > 0) {
-    auto variables = job.environment.all();
-    variables["UNISONO_TIMEOUT"] = std::to_string(flags.timeout_seconds);
-    job.environment = base::Environment(std::move(variables));
+    launcher::EnvironmentBlock environment(job.environment);
+    environment.set("UNISONO_TIMEOUT", flags.timeout_seconds);
+    job.environment = environment.as_environment();
   }
   check_environment(flags);
   const auto target = launcher::StdinTarget::parse(flags.standard_input);

@@ -2,17 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/bytes.h"
+#include "base/secret.h"
 #include "base/sip_hash.h"
 
 namespace unisono::base {
 
 /// The keys of the codes of a connection's frames, one for each direction.
 struct FrameKeys {
-  std::string sending, receiving;
+  Secret sending, receiving;
 };
 
 /// The authentication codes of one direction of a connection. Each covers its number, so that nobody on the way can repeat, leave out or reorder what
@@ -23,21 +24,21 @@ class NumberedCodes {
 
   NumberedCodes() = default;  ///< of no connection
   /// `key`: at least 16 bytes that only the two ends know.
-  explicit NumberedCodes(std::string_view key) : key_{load(key, 0), load(key, sizeof(std::uint64_t))} {}
+  explicit NumberedCodes(Secret key) : key_(std::move(key)) {}
 
   /// Begins the code with that number.
   SipHash begin(std::uint64_t number) const {
-    SipHash hash(key_);
+    SipHash hash({load(0), load(sizeof(std::uint64_t))});
     hash.word(number);
     return hash;
   }
 
  private:
-  static std::uint64_t load(std::string_view key, std::size_t at) {
-    return load_little_endian<std::uint64_t>(key.substr(at, sizeof(std::uint64_t)).data());
+  std::uint64_t load(std::size_t at) const {
+    return key_.empty() ? 0 : load_little_endian<std::uint64_t>(key_.view().substr(at, sizeof(std::uint64_t)).data());
   }
 
-  SipHash::Key key_{};
+  Secret key_;
 };
 
 }  // namespace unisono::base

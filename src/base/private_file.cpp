@@ -17,40 +17,61 @@ namespace {
 
 enum class Access { own, any };
 
-std::string read_file(std::string_view what, const std::string& path, std::size_t most, Access access) {
-  const auto refuse = [&](std::string_view why, std::string hint = {}) {
+/// A file to be read, with what messages call it.
+struct File {
+  std::string_view what;
+  const std::string& path;
+  FileDescriptor fd = {};
+
+  [[noreturn]] void refuse(std::string_view why, std::string hint = {}) const {
     throw InvalidArgument(fmt::format("{} {} {}", what, path, why), {.hint = std::move(hint)});
-  };
-  // O_NONBLOCK keeps a pipe of that name from blocking this process.
-  const FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) refuse(fmt::format("cannot be read: {}", error_text(errno)));
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) refuse(fmt::format("cannot be read: {}", error_text(errno)));
-  if (!S_ISREG(status.st_mode)) refuse("is no regular file");
-  if (access == Access::own && status.st_uid != ::geteuid()) {
-    refuse(fmt::format("belongs to user {}, and this process runs as user {}", status.st_uid, ::geteuid()),
-           "the secret must be in a file of your own");
   }
-  if (access == Access::own && (status.st_mode & 077) != 0) {
-    refuse(fmt::format("is open to others (mode {:04o})", status.st_mode & 07777), fmt::format("chmod 600 {}", path));
+
+  void open(Access access) {
+    // O_NONBLOCK keeps a pipe of that name from blocking this process.
+    fd.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!fd) refuse(fmt::format("cannot be read: {}", error_text(errno)));
+    struct stat status {};
+    if (::fstat(fd.get(), &status) != 0) refuse(fmt::format("cannot be read: {}", error_text(errno)));
+    if (!S_ISREG(status.st_mode)) refuse("is no regular file");
+    if (access == Access::own && status.st_uid != ::geteuid()) {
+      refuse(fmt::format("belongs to user {}, and this process runs as user {}", status.st_uid, ::geteuid()),
+             "the secret must be in a file of your own");
+    }
+    if (access == Access::own && (status.st_mode & 077) != 0) {
+      refuse(fmt::format("is open to others (mode {:04o})", status.st_mode & 07777), fmt::format("chmod 600 {}", path));
+    }
   }
-  std::string content(most + 1, '\0');
-  std::size_t size = 0;
-  while (size < content.size()) {
-    const ssize_t n = ::read(fd.get(), content.data() + size, content.size() - size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) refuse(fmt::format("cannot be read: {}", error_text(errno)));
-    if (n == 0) break;
-    size += static_cast<std::size_t>(n);
+
+  /// Reads all of it; `to` has room for one byte more than the file may have.
+  std::size_t read(char* to, std::size_t most) const {
+    std::size_t size = 0;
+    while (size <= most) {
+      const ssize_t n = ::read(fd.get(), to + size, most + 1 - size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) refuse(fmt::format("cannot be read: {}", error_text(errno)));
+      if (n == 0) return size;
+      size += static_cast<std::size_t>(n);
+    }
+    refuse(fmt::format("is longer than {} bytes", most));
   }
-  if (size > most) refuse(fmt::format("is longer than {} bytes", most));
-  content.resize(size);
-  return content;
-}
+};
 
 }  // namespace
 
-std::string read_private_file(std::string_view what, const std::string& path, std::size_t most) { return read_file(what, path, most, Access::own); }
-std::string read_public_file(std::string_view what, const std::string& path, std::size_t most) { return read_file(what, path, most, Access::any); }
+Secret read_private_file(std::string_view what, const std::string& path, std::size_t most) {
+  File file{what, path};
+  file.open(Access::own);
+  const Secret content = Secret::filled(most + 1, [&](char* to) { return file.read(to, most); });
+  return content.view();  // on no more memory than it takes
+}
+
+std::string read_public_file(std::string_view what, const std::string& path, std::size_t most) {
+  File file{what, path};
+  file.open(Access::any);
+  std::string content(most + 1, '\0');
+  content.resize(file.read(content.data(), most));
+  return content;
+}
 
 }  // namespace unisono::base

@@ -62,7 +62,7 @@ const TlsAvailability& tls_availability() {
   return found;
 }
 
-std::shared_ptr<const TlsContext> make_tls_context(const TlsOptions& options, const std::string& key) {
+std::shared_ptr<const TlsContext> make_tls_context(const TlsOptions& options, const Secret& key) {
   TlsIdentity identity{.key = key};
   if (options.has_certificate()) {
     identity.certificate = read_public_file("the certificate file", options.certificate, longest_file);

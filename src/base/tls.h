@@ -33,7 +33,7 @@ TlsOptions tls_options(const Environment& environment);
 /// Makes the context of a process: with its certificate where one is given, else with `key`. Throws BackendUnavailable where libunisono-tls.so is
 /// missing or cannot be loaded, and InvalidArgument where a file is at fault: unreadable, open to others, of another key, expired, of another
 /// authority.
-std::shared_ptr<const TlsContext> make_tls_context(const TlsOptions& options, const std::string& key);
+std::shared_ptr<const TlsContext> make_tls_context(const TlsOptions& options, const Secret& key);
 
 /// The plug-in, as far as it can be used here.
 struct TlsAvailability {

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/secret.h"
+
 // The seam between this library and libunisono-tls.so, the only file that is linked with OpenSSL's libssl. The plug-in is opened when a connection is
 // to be encrypted for the first time (tls.h). Nothing on either side throws through the seam: reasons travel as text.
 namespace unisono::base {
@@ -18,9 +20,9 @@ enum class TlsSide { connecting, accepting };
 
 /// The proof of a process: a key that both sides have, or a certificate. Both sides must have the same kind.
 struct TlsIdentity {
-  std::string key = {};          ///< 32 bytes; used where there is no certificate
+  Secret key = {};               ///< 32 bytes; used where there is no certificate
   std::string certificate = {};  ///< PEM: this process's, and those between it and the authority
-  std::string private_key = {};  ///< PEM, not encrypted
+  Secret private_key = {};       ///< PEM, not encrypted
   std::string authority = {};    ///< PEM: whoever presents a certificate signed by one of these is admitted
   std::string certificate_file = {}, private_key_file = {}, authority_file = {};  ///< their names, for messages
   std::uint64_t renew_after = std::uint64_t{1} << 36;  ///< bytes written under one key. AES-GCM allows some 2^38 (RFC 8446, 5.5)

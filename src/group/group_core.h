@@ -72,7 +72,7 @@ struct CoreOptions {
   int local_rank = 0;                                 ///< of this process on its host
   double crowding = 1;                                ///< the ranks of this and of other hosts for each processor that they share
   std::string address;                                ///< numeric, by which members on other hosts reach this rank
-  std::string token;                                  ///< the job's secret; empty where there is none
+  base::Secret token;                                 ///< the job's secret; empty where there is none
   std::shared_ptr<Store> store;                       ///< the group's own, under its prefix
   std::shared_ptr<Store> job_store;                   ///< under `unisono run`, the launcher's; else null
   std::vector<std::string> launched = {};             ///< of the members: the launcher's names for them; empty: their global ranks

@@ -63,14 +63,14 @@ std::shared_ptr<base::Notifier> notifier_of(const GroupTopology& topology, const
 
 /// Returns the secret by which ranks know each other beside what the store tells them: the job's. Without one, ranks of one host have that of their
 /// shared memory, since others may be able to read the store.
-std::string secret_of(const CoreOptions& options, const GroupTopology& topology, const coordination::HostRanks& host) {
+base::Secret secret_of(const CoreOptions& options, const GroupTopology& topology, const coordination::HostRanks& host) {
   if (!options.token.empty() || topology.host_count() > 1 || !host.engine) return options.token;
   const auto& secret = host.engine->segment().member(0).secret;
-  return {secret.begin(), secret.end()};
+  return std::string_view(secret.data(), secret.size());
 }
 
 /// Makes the connections of a world with the ranks of other hosts, or with all ranks.
-std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all, const std::string& secret,
+std::shared_ptr<transport::Link> connect(const CoreOptions& options, const GroupTopology& topology, bool all, const base::Secret& secret,
                                          const std::shared_ptr<base::Notifier>& notifier) {
   return transport::Link::connect({.rank = options.rank,
                                    .hosts = topology.hosts,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/secret.h"
 #include "coordination/coordination.h"
 
 namespace unisono::group {
@@ -24,7 +25,7 @@ class Seals {
   Seals(const coordination::Coordination& coordination, std::string_view engine);
 
   Need need() const { return need_; }
-  const std::string& secret() const { return secret_; }
+  const base::Secret& secret() const { return secret_; }
   /// Returns the text by which no other group is known.
   const std::string& group() const { return group_; }
   /// Returns the number of this rank's next object, which no other object of this rank in this group has.
@@ -36,7 +37,8 @@ class Seals {
 
  private:
   Need need_ = Need::none;
-  std::string secret_, group_;
+  base::Secret secret_;
+  std::string group_;
   std::mutex mutex_;
   std::uint64_t own_ = 0;
   std::map<std::pair<int, std::int64_t>, std::uint64_t> last_;

@@ -43,8 +43,7 @@ std::unique_ptr<ElasticHosts> Nodes::make_elastic(int attempt) const {
 }
 
 void Nodes::tell_ranks(store::StoreServer& launchers, int attempt) const {
-  rendezvous::tell_of_store([&](std::string_view name, std::string_view value) { launchers.set(name, value); }, store_address_, secret_, "",
-                            fmt::format("attempt/{}", attempt));
+  rendezvous::tell_of_store(launchers, store_address_, secret_, "", fmt::format("attempt/{}", attempt));
 }
 
 void Nodes::notify() const { ::eventfd_write(notifier_.get(), 1); }

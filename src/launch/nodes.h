@@ -131,7 +131,7 @@ class Nodes {
   const int nodes_, least_hosts_;
   const bool is_open_;
   const std::chrono::milliseconds silence_;
-  const std::string secret_;
+  const base::Secret secret_;
   HostRoster hosts_;
   std::unique_ptr<Admission> admission_;  // of an open job, on node 0
   std::string job_name_;

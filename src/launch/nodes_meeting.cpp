@@ -37,9 +37,9 @@ constexpr auto courtesy = std::chrono::milliseconds(250);
 
 ErrorInfo info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
 
-std::string secret_of(const JobOptions& options) {
+base::Secret secret_of(const JobOptions& options) {
   const auto said = options.token_file.empty() ? store::said_token(options.environment) : store::token_of_file(options.token_file);
-  return said.value_or("");
+  return said.value_or(base::Secret());
 }
 
 /// Each launcher that is not told its number takes itself for host 0.
@@ -79,7 +79,7 @@ void Nodes::meet(const JobOptions& options) {
   const std::string place = "the launchers' store at " + at;
   rendezvous::check_reachable(address.name, address.resolved);
   const auto say = [&](const std::string& text) { say_waiting(options, text); };
-  std::string token;
+  base::Secret token;
   base::FileDescriptor listening;
   if (node_ == 0) {
     const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);

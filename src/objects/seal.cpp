@@ -61,8 +61,8 @@ std::uint64_t ObjectSeal::take_number() const { return is_needed_ ? group_->impl
 
 ObjectCode ObjectSeal::made(int sender, std::uint64_t number, Part part, Pieces pieces, int receiver) const {
   const group::Seals& seals = group_->implementation()->seals();
-  store::PayloadCode code(seals.secret(), fmt::format("{} {} {} {} {}:{} {}", sender, receiver, number, static_cast<int>(part), seals.group().size(),
-                                                      seals.group(), call_));
+  store::PayloadCode code(seals.secret().view(), fmt::format("{} {} {} {} {}:{} {}", sender, receiver, number, static_cast<int>(part),
+                                                             seals.group().size(), seals.group(), call_));
   for (const auto& piece : pieces) code.add(piece);
   return loaded(code.finish());
 }

@@ -65,7 +65,7 @@ void compare(std::string_view what, const std::optional<Given>& given, int by_mp
 /// An address of this host that the other ranks have been told.
 class Opened final : public Meeting {
  public:
-  Opened(const SocketAddress& address, std::string token, base::FileDescriptor listening, const Environment& environment)
+  Opened(const SocketAddress& address, base::Secret token, base::FileDescriptor listening, const Environment& environment)
       : address_(address),
         place_("the store at " + describe(address)),
         token_(std::move(token)),
@@ -83,14 +83,15 @@ class Opened final : public Meeting {
 
  private:
   SocketAddress address_;
-  std::string place_, token_;
+  std::string place_;
+  base::Secret token_;
   std::shared_ptr<const base::TlsContext> tls_;
   mutable base::FileDescriptor listening_;  // of rank 0, until it is served
 };
 
 /// Rank 0 opens the meeting and broadcasts its text: "local NAME", or "tcp HOST PORT TOKEN" with "-" for a token that all ranks have already.
 BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdentity& identity, const Environment& environment) {
-  const std::optional<std::string> said = store::said_token(environment);
+  const std::optional<base::Secret> said = store::said_token(environment);
   const std::string fresh = store::fresh_name();
   base::FileDescriptor listening;
   std::string text;
@@ -119,9 +120,12 @@ BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdent
     throw ProtocolError("rank 0 has told through MPI something else than a place", info());
   if (token == "-" && !said)
     throw InvalidArgument("rank 0 has been told the job's token, and this rank has not", info("set UNISONO_TOKEN on all ranks"));
-  result.token = token == "-" ? *said : token;
+  result.token = token == "-" ? *said : base::Secret(token);
+  if (token != "-") base::wipe(text);
+  base::wipe(token);
   const auto addresses = base::resolve(host, static_cast<std::uint16_t>(port));
-  result.meeting = std::make_unique<Opened>(addresses.front(), *result.token == "none" ? "" : *result.token, std::move(listening), environment);
+  result.meeting =
+      std::make_unique<Opened>(addresses.front(), *result.token == "none" ? base::Secret() : *result.token, std::move(listening), environment);
   return result;
 }
 

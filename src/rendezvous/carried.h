@@ -18,7 +18,7 @@ using FindBootstrap = std::function<std::optional<Bootstrap>(bool join)>;
 /// The meeting of ranks that mpirun started without an address for it.
 struct BootstrapMeeting {
   std::unique_ptr<Meeting> meeting;
-  std::optional<std::string> token = {};    ///< of the job, where ranks of several hosts meet
+  std::optional<base::Secret> token = {};   ///< of the job, where ranks of several hosts meet
   std::optional<Bootstrap> bootstrap = {};  ///< the MPI job that was joined for it
 };
 

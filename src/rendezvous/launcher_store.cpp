@@ -113,7 +113,11 @@ bool is_launched_as(const base::Environment& environment, int rank, int world_si
   return environment.get_int("RANK") == rank && environment.get_int("WORLD_SIZE") == world_size;
 }
 
-std::optional<std::string> token_of_launcher(Store& launcher_store) { return launcher_store.try_get("unisono/store/token"); }
+std::optional<base::Secret> token_of_launcher(Store& launcher_store) {
+  auto text = launcher_store.try_get("unisono/store/token");
+  if (!text) return std::nullopt;
+  return base::Secret::taking(std::move(*text));
+}
 
 std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environment, const base::Deadline& deadline) {
   if (!environment.has(variable)) return nullptr;

@@ -7,6 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/environment.h"
+#include "base/secret.h"
 #include "base/socket.h"
 #include "unisono/store.h"
 
@@ -30,6 +31,6 @@ std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environmen
 /// Returns true where the launcher has started this process as that rank of that many: then a world of these numbers may be its job.
 bool is_launched_as(const base::Environment& environment, int rank, int world_size);
 /// Returns the secret of a job of several hosts, or "none", as its launcher tells it.
-std::optional<std::string> token_of_launcher(Store& launcher_store);
+std::optional<base::Secret> token_of_launcher(Store& launcher_store);
 
 }  // namespace unisono::rendezvous

@@ -126,7 +126,7 @@ void MulticastDiscovery::gather(const Deadline& deadline) {
 
 void MulticastDiscovery::announce() {
   repeat_others();
-  send_error_ = socket_.send(encode(self_, token_, place_));
+  send_error_ = socket_.send(encode(self_, token_.view(), place_));
 }
 
 /// Repeats the nonces of others in turn, as many as fit a datagram.
@@ -153,7 +153,7 @@ bool MulticastDiscovery::listen() {
 }
 
 bool MulticastDiscovery::hear_one(const MulticastSocket::Datagram& datagram) {
-  Heard heard = hear(datagram.bytes, request_.group_name, token_, place_);
+  Heard heard = hear(datagram.bytes, request_.group_name, token_.view(), place_);
   switch (heard.hearing) {
     case Hearing::another_group: return false;
     case Hearing::another_version: ++other_versions_; return false;
@@ -291,7 +291,7 @@ void MulticastDiscovery::keep_announcing() {
     for (int i = 0; i < most_at_once; ++i) {
       const auto datagram = socket_.receive();
       if (!datagram) break;
-      const Heard heard = hear(datagram->bytes, request_.group_name, token_, place_);
+      const Heard heard = hear(datagram->bytes, request_.group_name, token_.view(), place_);
       const bool asks = heard.hearing == Hearing::ours && !heard.announcement.agreed && named_.at(self_.job).contains(heard.announcement.nonce);
       if (asks) next = std::min(next, Clock::now() + shortest_pause);
     }

@@ -84,7 +84,7 @@ class MulticastDiscovery final : public Meeting {
   void keep_announcing();
 
   const Request request_;
-  const std::string token_;
+  const base::Secret token_;
   const std::shared_ptr<const base::TlsContext> tls_;
   const std::string place_;
   MulticastSocket socket_;

@@ -46,7 +46,8 @@ class AtAddress final : public Meeting {
 
  private:
   Address address_;
-  std::string place_, tag_, token_;
+  std::string place_, tag_;
+  base::Secret token_;
   std::shared_ptr<const base::TlsContext> tls_;
   const base::Environment& environment_;
 };
@@ -88,7 +89,8 @@ class BesideAgent final : public Meeting {
   std::string place() const override { return place_; }
 
  private:
-  std::string place_, tag_, token_;
+  std::string place_, tag_;
+  base::Secret token_;
   std::shared_ptr<const base::TlsContext> tls_;
   std::vector<SocketAddress> addresses_;
 };
@@ -122,13 +124,13 @@ std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint
   return std::make_unique<BesideAgent>(host, port, tag, environment, deadline);
 }
 
-void tell_of_store(const std::function<void(std::string_view, std::string_view)>& set, const SocketAddress& address, std::string_view token,
-                   std::string_view job_tag, std::string_view prefix) {
-  set("unisono/store/token", token);
-  set("unisono/store/tag", job_tag);
-  set("unisono/store/prefix", prefix);
-  set("unisono/store/port", std::to_string(address.port()));
-  set("unisono/store/host", address.host());
+void tell_of_store(store::StoreServer& launcher_store, const SocketAddress& address, const base::Secret& token, std::string_view job_tag,
+                   std::string_view prefix) {
+  launcher_store.set_secret("unisono/store/token", token);
+  launcher_store.set("unisono/store/tag", job_tag);
+  launcher_store.set("unisono/store/prefix", prefix);
+  launcher_store.set("unisono/store/port", std::to_string(address.port()));
+  launcher_store.set("unisono/store/host", address.host());
 }
 
 std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::Deadline& deadline) {
@@ -136,9 +138,9 @@ std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::De
   if (!host) return std::nullopt;
   const auto said = [&](std::string_view name) { return launcher_store.try_get(fmt::format("unisono/store/{}", name)).value_or(""); };
   const Address address(*host, static_cast<std::uint16_t>(std::stoi(said("port"))), deadline);
-  JobStore store{.client = {}, .prefix = said("prefix"), .token = said("token")};
+  JobStore store{.client = {}, .prefix = said("prefix"), .token = base::Secret::taking(said("token"))};
   const std::string place = "the launchers' store at " + base::describe(address.name, address.port());
-  const std::string token = store.token == "none" ? "" : store.token;
+  const base::Secret token = store.token == "none" ? base::Secret() : store.token;
   store.client = store::connect_tcp(address.resolved, place,
                                     {.token = token, .job_tag = said("tag"), .tls = store::tls_for(token, base::Environment::process())}, deadline);
   return store;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,12 +52,12 @@ bool has_several_hosts(const EnvironmentIdentity& identity);
 struct JobStore {
   std::shared_ptr<store::Client> client;
   std::string prefix;  ///< of this attempt's keys
-  std::string token;   ///< the job's secret, or "none"
+  base::Secret token;  ///< the job's secret, or "none"
 };
 std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::Deadline& deadline);
 /// Tells a launcher's ranks about that store.
-void tell_of_store(const std::function<void(std::string_view key, std::string_view value)>& set, const base::SocketAddress& address,
-                   std::string_view token, std::string_view job_tag, std::string_view prefix);
+void tell_of_store(store::StoreServer& launcher_store, const base::SocketAddress& address, const base::Secret& token, std::string_view job_tag,
+                   std::string_view prefix);
 
 /// Throws PeerFailed if the launcher has seen a rank end, so that a wait for all ranks would be in vain.
 void throw_if_a_rank_ended(Store& launcher_store);

@@ -59,7 +59,7 @@ struct JobIdentity {
   std::vector<Member> members;        ///< by rank
   std::string address = "127.0.0.1";  ///< numeric; the other ranks reach this one by it
   /// The job's secret, or "none", from the launcher or UNISONO_TOKEN; all our connections use it by `store::token_for`.
-  std::optional<std::string> token;
+  std::optional<base::Secret> token;
   int generation = 1;  ///< tells this meeting from others in the same store
   Growth growth = {};
   bool serves_store = false;  ///< the store ends with this process's `store`, so the others must be done with it first

@@ -10,7 +10,7 @@ namespace unisono::rendezvous {
 
 void check_secret(const JobIdentity& identity, const base::Environment& environment) {
   if (identity.world_size == 1) return;
-  store::check_key_of_tls(identity.token == "none" ? "" : identity.token.value_or(""), environment);
+  store::check_key_of_tls(identity.token && *identity.token != "none" ? *identity.token : base::Secret(), environment);
   if (identity.store == identity.launcher_store) return;  // only processes that a launcher has started on this host reach it
   const Member& first = identity.members.front();
   const auto elsewhere = std::ranges::find_if(identity.members, [&](const Member& member) { return member.machine != first.machine; });

@@ -48,7 +48,7 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   if (!identity.token) identity.token = store::said_token(plan.environment);
   base::set_log_rank(fmt::format("rank {}", identity.rank));
   base::debug(fmt::format("rank {} of {}, launched by {}, met in {}", identity.rank, identity.world_size, to_string(identity.launcher), plan.place));
-  if (!route && !one_network && identity.rank == 0 && identity.token == "none") warn_of_no_token();
+  if (!route && !one_network && identity.rank == 0 && identity.token && *identity.token == "none") warn_of_no_token();
   identity.address = own_address(plan.environment, route, one_network);
   const auto in_other_network = [&](const Member& member) {
     return base::network_of(member.machine) != base::network_of(identity.members.front().machine);

@@ -15,6 +15,7 @@
 
 #include <fmt/format.h>
 
+#include "base/vector_registers.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
@@ -34,15 +35,18 @@ std::string transcript(std::string_view label, const Exchange& exchange) {
 }
 
 // Without a token there is no code: everybody could compute one under an empty key.
-std::string keyed_code(std::string_view token, std::string_view text) {
+base::Secret keyed_code(std::string_view token, std::string_view text) {
   if (token.empty()) return {};
-  std::array<unsigned char, EVP_MAX_MD_SIZE> code{};
-  unsigned int size = 0;
-  if (::HMAC(::EVP_sha256(), token.data(), static_cast<int>(token.size()), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-             code.data(), &size) == nullptr) {
-    throw Error("the authentication code could not be computed");
-  }
-  return {reinterpret_cast<const char*>(code.data()), size};
+  base::Secret code = base::Secret::filled(EVP_MAX_MD_SIZE, [&](char* bytes) -> std::size_t {
+    unsigned int size = 0;
+    if (::HMAC(::EVP_sha256(), token.data(), static_cast<int>(token.size()), reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+               reinterpret_cast<unsigned char*>(bytes), &size) == nullptr) {
+      throw Error("the authentication code could not be computed");
+    }
+    return size;
+  });
+  base::clear_vector_registers();
+  return code;
 }
 
 std::string hexadecimal(std::span<const unsigned char> bytes) {
@@ -55,7 +59,9 @@ std::string hexadecimal(std::span<const unsigned char> bytes) {
   return text;
 }
 
-std::string proof(std::string_view token, std::string_view label, const Exchange& exchange) { return keyed_code(token, transcript(label, exchange)); }
+base::Secret proof(std::string_view token, std::string_view label, const Exchange& exchange) {
+  return keyed_code(token, transcript(label, exchange));
+}
 
 }  // namespace
 
@@ -71,8 +77,12 @@ std::string fresh_name() {
   return hexadecimal({reinterpret_cast<const unsigned char*>(nonce.data()), nonce.size()});
 }
 
-std::string client_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: client", exchange); }
-std::string server_proof(std::string_view token, const Exchange& exchange) { return proof(token, "unisono store: server", exchange); }
+std::string client_proof(std::string_view token, const Exchange& exchange) {
+  return std::string(proof(token, "unisono store: client", exchange).view());
+}
+std::string server_proof(std::string_view token, const Exchange& exchange) {
+  return std::string(proof(token, "unisono store: server", exchange).view());
+}
 
 std::optional<base::FrameKeys> client_keys(std::string_view token, const Exchange& exchange) {
   if (token.empty() || !exchange.binding.empty()) return std::nullopt;
@@ -88,10 +98,14 @@ std::optional<base::FrameKeys> server_keys(std::string_view token, const Exchang
 bool same_proof(std::string_view a, std::string_view b) { return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }
 
 std::string message_code(std::string_view token, std::string_view label, std::string_view message) {
+  return std::string(message_key(token, label, message).view());
+}
+
+base::Secret message_key(std::string_view token, std::string_view label, std::string_view message) {
   return keyed_code(token, fmt::format("{}:{}{}", label.size(), label, message));
 }
 
-std::string derived_key(std::string_view secret, std::string_view label) {
+base::Secret derived_key(std::string_view secret, std::string_view label) {
   const auto bytes_of = [](const char* name, std::string_view text) {
     return ::OSSL_PARAM_construct_octet_string(name, const_cast<char*>(text.data()), text.size());
   };
@@ -100,9 +114,13 @@ std::string derived_key(std::string_view secret, std::string_view label) {
                                  bytes_of(OSSL_KDF_PARAM_INFO, label), ::OSSL_PARAM_construct_end()};
   const std::unique_ptr<EVP_KDF, decltype(&::EVP_KDF_free)> method(::EVP_KDF_fetch(nullptr, "HKDF", nullptr), &::EVP_KDF_free);
   const std::unique_ptr<EVP_KDF_CTX, decltype(&::EVP_KDF_CTX_free)> context(::EVP_KDF_CTX_new(method.get()), &::EVP_KDF_CTX_free);
-  std::array<unsigned char, derived_key_size> key{};
-  if (!context || ::EVP_KDF_derive(context.get(), key.data(), key.size(), parameters.data()) != 1) throw Error("a key could not be derived");
-  return {reinterpret_cast<const char*>(key.data()), key.size()};
+  base::Secret key = base::Secret::filled(derived_key_size, [&](char* bytes) {
+    if (!context || ::EVP_KDF_derive(context.get(), reinterpret_cast<unsigned char*>(bytes), derived_key_size, parameters.data()) != 1)
+      throw Error("a key could not be derived");
+    return derived_key_size;
+  });
+  base::clear_vector_registers();
+  return key;
 }
 
 std::string digest(std::string_view text) {

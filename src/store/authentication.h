@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/numbered_codes.h"
+#include "base/secret.h"
 
 namespace unisono::store {
 
@@ -41,9 +42,11 @@ std::optional<base::FrameKeys> server_keys(std::string_view token, const Exchang
 bool same_proof(std::string_view a, std::string_view b);
 /// Returns HMAC-SHA256 of a message under the token; empty without one. `label` keeps messages of different kinds apart.
 std::string message_code(std::string_view token, std::string_view label, std::string_view message);
+/// Returns the same code, which is kept as the key of something.
+base::Secret message_key(std::string_view token, std::string_view label, std::string_view message);
 /// Returns 32 bytes that are derived from a secret (HKDF with SHA-256, RFC 5869), so that the secret itself is the key of nothing. Another label
 /// gives other bytes, and none of them tells the secret or the others.
-std::string derived_key(std::string_view secret, std::string_view label);
+base::Secret derived_key(std::string_view secret, std::string_view label);
 /// Returns SHA-256 in hexadecimal, for names that others must not be able to choose.
 std::string digest(std::string_view text);
 

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "base/interruption.h"
 #include "base/tls.h"
+#include "base/vector_registers.h"
 #include "store/table.h"
 #include "store/waiting.h"
 #include "unisono/error.h"
@@ -136,7 +138,7 @@ Client::Answer Client::ask(Writer request, const Deadline& deadline, std::span<c
     }
   };
   check_process();
-  const auto answer = [&]() -> Answer {
+  auto answer = [&]() -> Answer {
     {
       const std::lock_guard lock(mutex_);
       if (broken_) std::rethrow_exception(broken_);
@@ -193,6 +195,7 @@ void Client::read_some(const Deadline& deadline, std::unique_lock<std::mutex>& l
   try {
     if (n > 0) {
       in_.append({chunk.data(), static_cast<std::size_t>(n)});
+      ::explicit_bzero(chunk.data(), static_cast<std::size_t>(n));
       dispatch();
     } else if (n == 0 || (error != EAGAIN && error != EINTR)) {
       throw_gone(n == 0 ? 0 : error);
@@ -228,7 +231,7 @@ void Client::dispatch() {
     check_greeting();
   }
   for (;;) {
-    const auto frame = take_frame();
+    auto frame = take_frame();
     if (!frame) return;
     Reader in(*frame);
     const auto status = static_cast<Status>(in.byte());
@@ -237,6 +240,8 @@ void Client::dispatch() {
     if (status == Status::refused) throw ProtocolError(fmt::format("{} closed the connection: {}", place_, printable(in.text())));
     const auto asked = asked_.find(id);
     if (asked != asked_.end()) asked->second = Answer{status, frame->substr(9)};
+    base::wipe(*frame);  // it may have held a secret
+    base::clear_vector_registers();
   }
 }
 
@@ -273,9 +278,12 @@ void Client::wait(std::span<const std::string> keys, std::optional<Milliseconds>
 }
 
 std::optional<std::string> Client::try_get(std::string_view key) {
-  const Answer answer = ask(std::move(request(Op::try_get).text(key)));
+  Answer answer = ask(std::move(request(Op::try_get).text(key)));
   if (answer.status == Status::absent) return std::nullopt;
-  return std::string(Reader(answer.fields).text());
+  std::string value(Reader(answer.fields).text());
+  base::wipe(answer.fields);
+  base::clear_vector_registers();
+  return value;
 }
 
 std::vector<std::optional<std::string>> Client::try_get_all(std::span<const std::string> keys) {

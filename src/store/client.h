@@ -13,6 +13,7 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "base/secret.h"
 #include "base/socket.h"
 #include "base/tls_library.h"
 #include "store/batch.h"
@@ -107,7 +108,7 @@ class Client final : public Store, public BatchedReads {
 std::shared_ptr<Store> connect_fd(base::FileDescriptor connected);
 
 struct ConnectOptions {
-  std::string token = {};
+  base::Secret token = {};
   std::string job_tag = {};
   std::shared_ptr<const base::TlsContext> tls = {};       ///< encrypts; null: the connection is not encrypted
   bool strangers_expected = false;                        ///< others may listen at these addresses: a failure at one does not end the search

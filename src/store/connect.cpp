@@ -131,11 +131,12 @@ std::optional<base::FrameKeys> shake_hands(Handshake& peer, const ConnectOptions
   if (!challenged.complete() || exchange.server_nonce.size() != nonce_size) throw ProtocolError("its handshake is malformed");
   // A store without the token is not this job's.
   if (has_token != !options.token.empty()) throw ProtocolError("it has no token, but this process has one");
-  peer.send(Writer(Op::proof).text(client_proof(options.token, exchange)).finish());
+  peer.send(Writer(Op::proof).text(client_proof(options.token.view(), exchange)).finish());
   const std::string verdict = peer.receive_frame();
   Reader proved = expect(verdict, Status::ok);
-  if (!same_proof(proved.text(), server_proof(options.token, exchange))) throw ProtocolError("it could not show that it knows this job's token");
-  return client_keys(options.token, exchange);
+  if (!same_proof(proved.text(), server_proof(options.token.view(), exchange)))
+    throw ProtocolError("it could not show that it knows this job's token");
+  return client_keys(options.token.view(), exchange);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ void Client::check_process() const {
 
 std::unique_ptr<Channel> Client::borrow(std::size_t endpoint) {
   std::unique_ptr<Channel> channel;
-  std::string token;
+  base::Secret token;
   {
     const std::lock_guard lock(mutex_);
     auto& idle = idle_[endpoint];
@@ -108,9 +108,10 @@ void Client::give_back(std::size_t endpoint, std::unique_ptr<Channel> channel, b
 }
 
 Failure Client::log_in(Channel& channel, Patience& patience) {
-  std::string token;
-  Failure failure = channel.authenticate(location_.user, location_.password, token, patience);
+  std::string text;
+  Failure failure = channel.authenticate(location_.user, location_.password, text, patience);
   if (!failure.is_none()) return failure;
+  const base::Secret token = base::Secret::taking(std::move(text));
   channel.use_token(token);
   const std::lock_guard lock(mutex_);
   token_ = token;

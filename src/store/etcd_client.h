@@ -68,7 +68,7 @@ class Client {
   bool stop_ = false;
   bool is_lost_ = false;
   std::size_t current_ = 0;  ///< the endpoint that answered last
-  std::string token_;
+  base::Secret token_;
   std::vector<std::vector<std::unique_ptr<Channel>>> idle_;  ///< by endpoint
   std::set<Channel*> busy_;
 };

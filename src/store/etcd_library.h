@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/secret.h"
+
 // The seam between this library and libunisono-etcd.so, the only file that is linked with libcurl. The plug-in translates between these structures
 // and the JSON gateway of etcd (its version 3 API), and knows nothing of stores. It is opened when an etcd:// store is opened for the first time.
 // Nothing on either side throws through the seam.
@@ -95,11 +97,11 @@ class Channel {
   /// `seconds`: what it has to live; 0: it has expired.
   virtual Failure keep_alive(std::int64_t lease, std::int64_t& seconds, Patience& patience) noexcept = 0;
   virtual Failure revoke(std::int64_t lease, Patience& patience) noexcept = 0;
-  virtual Failure authenticate(const std::string& user, const std::string& password, std::string& token, Patience& patience) noexcept = 0;
+  virtual Failure authenticate(const std::string& user, const base::Secret& password, std::string& token, Patience& patience) noexcept = 0;
   /// Returns when all of these keys have been set at the revision `from` or after it. `begun`: etcd has begun to watch.
   virtual Failure watch(const std::vector<std::string>& keys, std::int64_t from, bool& begun, Patience& patience) noexcept = 0;
   /// Sends this token with every request from now on.
-  virtual void use_token(const std::string& token) = 0;
+  virtual void use_token(const base::Secret& token) = 0;
   /// Makes a wait of another thread ask for its patience.
   virtual void wake() noexcept = 0;
 };

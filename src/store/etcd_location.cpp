@@ -55,11 +55,11 @@ bool is_loopback(const std::string& host) {
 void take_secrets(Location& location, bool is_safe, const base::Environment& environment) {
   if (const auto user = environment.get("UNISONO_ETCD_USER"); user && location.user.empty()) location.user = *user;
   if (location.user.empty()) return;
-  if (const auto password = environment.get("UNISONO_ETCD_PASSWORD")) {
+  if (const auto password = environment.secret("UNISONO_ETCD_PASSWORD")) {
     location.password = *password;
   } else if (const auto file = environment.get("UNISONO_ETCD_PASSWORD_FILE")) {
-    location.password = base::read_private_file("the password file", *file, longest_file);
-    while (location.password.ends_with('\n') || location.password.ends_with('\r')) location.password.pop_back();
+    const base::Secret content = base::read_private_file("the password file", *file, longest_file);
+    location.password = content.view().substr(0, content.view().find_last_not_of("\r\n") + 1);
   } else {
     refuse(location.url, fmt::format("etcd's user {} has no password", location.user),
            "set UNISONO_ETCD_PASSWORD_FILE to a file that holds it and that only you can read, or UNISONO_ETCD_PASSWORD");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/secret.h"
 #include "store/etcd_library.h"
 
 namespace unisono::store::etcd {
@@ -15,7 +16,8 @@ struct Location {
   std::string url;  ///< as it was given
   std::vector<Endpoint> endpoints;
   std::string prefix;  ///< of all keys, without a slash at its end
-  std::string user, password;
+  std::string user;
+  base::Secret password;
   std::chrono::seconds time_to_live{10};  ///< so long after its last sign of life, a process counts as gone
 
   /// Returns the name of the store in messages: "the store etcd://a:2379/train".

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/numbered_codes.h"
 #include "store/wire.h"
@@ -18,7 +19,7 @@ namespace unisono::store {
 /// Seals the frames of one direction, in the order in which they are sent.
 class FrameSealer {
  public:
-  explicit FrameSealer(std::string_view key) : codes_(key) {}
+  explicit FrameSealer(base::Secret key) : codes_(std::move(key)) {}
   /// Puts the codes into a frame of Writer::finish.
   std::string seal(std::string frame);
   /// Tells that nothing of the frame that was sealed last has been sent.
@@ -33,7 +34,7 @@ class FrameSealer {
 class FrameOpener {
  public:
   enum class Fault { none, too_long, changed };
-  explicit FrameOpener(std::string_view key) : codes_(key) {}
+  explicit FrameOpener(base::Secret key) : codes_(std::move(key)) {}
   /// Returns the content of the next frame if it has arrived; `fault` says what is wrong with what has arrived, for good.
   std::optional<std::string> take(FrameBuffer& in, std::size_t most, Fault& fault);
 

@@ -281,7 +281,8 @@ void StoreServer::Loop::send(Session& session, std::string frame) {
   if (session.out.empty()) {
     session.out = std::move(frame);
   } else {
-    session.out += frame;
+    base::append_wiping(session.out, frame);
+    base::wipe(frame);
   }
 }
 
@@ -301,7 +302,7 @@ void StoreServer::Loop::flush(Id id, Session& session) {
     session.sent += static_cast<std::size_t>(n);
   }
   if (session.unsent() == 0) {
-    session.out.clear();
+    base::wipe(session.out);  // it may have held a secret
     session.out.shrink_to_fit();
     session.sent = 0;
     if (session.stage == Session::Stage::closing && session.tls) session.tls->close();
@@ -311,7 +312,7 @@ void StoreServer::Loop::flush(Id id, Session& session) {
     close(id);
     return;
   } else if (session.sent > enough_unsent) {
-    session.out.erase(0, session.sent);
+    base::wipe_front(session.out, session.sent);
     session.sent = 0;
   }
   watch(id, session);

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -28,6 +31,10 @@ class StoreServer::Loop {
   void adopt(base::FileDescriptor connected);
   std::optional<std::string> peek(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
+  void set_secret(std::string_view key, base::Secret value) {
+    const std::lock_guard lock(mutex_);
+    secrets_.insert_or_assign(std::string(key), std::move(value));
+  }
   Counts counts() const;
 
  private:
@@ -92,6 +99,7 @@ class StoreServer::Loop {
   mutable std::mutex mutex_;
   base::FileDescriptor epoll_, notifier_;
   Table table_;
+  std::map<std::string, base::Secret, std::less<>> secrets_;
   Waiters waiters_;
   std::vector<std::string> touched_;  ///< keys set since the waiters were last looked at
   std::map<Id, Listener> listeners_;

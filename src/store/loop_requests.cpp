@@ -1,6 +1,7 @@
 // Handles the bytes of a connection: greeting, handshake, requests.
 #include <fmt/format.h>
 
+#include "base/vector_registers.h"
 #include "store/loop.h"
 #include "unisono/error.h"
 
@@ -102,12 +103,12 @@ void StoreServer::Loop::shake_hands(Id, Session& session, std::string_view frame
   }
   const std::string_view proof = in.text();
   if (op != Op::proof || !in.complete()) return refuse(session, 0, "the handshake is malformed");
-  if (!same_proof(proof, client_proof(options_.token, exchange))) {
+  if (!same_proof(proof, client_proof(options_.token.view(), exchange))) {
     log_rejected(session, "its token is not this job's");
     return refuse(session, 0, "its token is another one than this process's");
   }
-  send(session, Writer(Status::ok).text(server_proof(options_.token, exchange)).finish());
-  if (const auto keys = server_keys(options_.token, exchange)) {
+  send(session, Writer(Status::ok).text(server_proof(options_.token.view(), exchange)).finish());
+  if (const auto keys = server_keys(options_.token.view(), exchange)) {
     session.sealer.emplace(keys->sending);
     session.opener.emplace(keys->receiving);
   }
@@ -186,6 +187,11 @@ StoreServer::Loop::Outcome StoreServer::Loop::carry_out(Session& session, Op op,
     case Op::try_get: {
       const std::string_view key = in.text();
       if (!in.complete()) return Outcome::malformed;
+      if (const auto secret = secrets_.find(key); secret != secrets_.end()) {
+        reply.text(secret->second.view());
+        base::clear_vector_registers();
+        return Outcome::done;
+      }
       const std::string* value = table_.find(key);
       if (value == nullptr) return Outcome::absent;
       reply.text(*value);

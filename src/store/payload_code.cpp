@@ -2,8 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <string>
-
 #include "store/authentication.h"
 #include "unisono/error.h"
 
@@ -22,8 +20,8 @@ EVP_MAC* method() {
 }  // namespace
 
 PayloadCode::PayloadCode(std::string_view secret, std::string_view context) : context_(::EVP_MAC_CTX_new(method())) {
-  const std::string key = message_code(secret, "unisono object", context);
-  if (!context_ || ::EVP_MAC_init(context_.get(), reinterpret_cast<const unsigned char*>(key.data()), key.size(), nullptr) != 1) fail();
+  const base::Secret key = message_key(secret, "unisono object", context);
+  if (!context_ || ::EVP_MAC_init(context_.get(), reinterpret_cast<const unsigned char*>(key.view().data()), key.size(), nullptr) != 1) fail();
 }
 
 PayloadCode& PayloadCode::add(std::span<const std::byte> bytes) {

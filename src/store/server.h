@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/file_descriptor.h"
+#include "base/secret.h"
 #include "base/tls_library.h"
 #include "store/table.h"
 #include "unisono/detail/switches.h"
@@ -17,7 +18,7 @@
 namespace unisono::store {
 
 struct ServerOptions {
-  std::string token = {};                            ///< TCP clients must prove to know it; empty: none
+  base::Secret token = {};                           ///< TCP clients must prove to know it; empty: none
   std::string job_tag = {};                          ///< TCP clients that name another are refused; empty: any
   std::shared_ptr<const base::TlsContext> tls = {};  ///< TCP connections are encrypted with it; null: they are not
   Limits limits = {};
@@ -48,6 +49,8 @@ class StoreServer {
 
   std::optional<std::string> peek(std::string_view key) const;
   void set(std::string_view key, std::string_view value);
+  /// Sets what clients read by try_get alone, and none can change.
+  void set_secret(std::string_view key, base::Secret value);
 
   struct Counts {
     std::size_t connections = 0, pending = 0, waiting = 0, keys = 0;

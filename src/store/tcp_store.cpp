@@ -36,13 +36,13 @@ TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options
   if (!options.is_server) {
     if (options.listen_fd >= 0) throw InvalidArgument("listen_fd is the server's; this TcpStore is a client");
     const auto addresses = base::resolve(state_->host, port, deadline);
-    const std::string token = store::token_for(addresses, options.token, environment);
+    const base::Secret token = store::token_for(addresses, options.token, environment);
     const std::string place = "the store at " + base::describe(state_->host, port);
     state_->client = store::connect_tcp(addresses, place, {.token = token, .tls = store::tls_for(token, environment)}, deadline);
     return;
   }
   base::FileDescriptor listening;
-  std::string token;
+  base::Secret token;
   if (options.listen_fd >= 0) {
     listening = take_listener(options.listen_fd);
     const base::SocketAddress address = base::local_address(listening.get());

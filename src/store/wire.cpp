@@ -1,6 +1,10 @@
 #include "store/wire.h"
 
+#include <cstring>
+
 #include <fmt/format.h>
+
+#include "base/vector_registers.h"
 
 namespace unisono::store {
 
@@ -43,14 +47,16 @@ std::optional<std::string> FrameBuffer::take(std::size_t n) {
   std::string taken = bytes_.substr(begin_, n);
   begin_ += n;
   if (begin_ == bytes_.size()) {
+    ::explicit_bzero(bytes_.data(), bytes_.size());
     bytes_.clear();
     constexpr std::size_t kept_capacity = std::size_t{64} << 10;  // the memory of one large value is given back
     if (bytes_.capacity() > kept_capacity) bytes_.shrink_to_fit();
     begin_ = 0;
   } else if (begin_ > bytes_.size() / 2) {
-    bytes_.erase(0, begin_);
+    base::wipe_front(bytes_, begin_);
     begin_ = 0;
   }
+  base::clear_vector_registers();
   return taken;
 }
 

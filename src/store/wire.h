@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/secret.h"
 #include "base/version.h"
 
 namespace unisono::store {
@@ -67,10 +68,11 @@ class Reader : public base::ByteReader {
   std::uint64_t integer() { return get<std::uint64_t>(); }
 };
 
-/// Collects received bytes and returns whole frames. It holds only bytes that have arrived, never the room that a length field announces.
+/// Collects received bytes and returns whole frames. A frame that was taken leaves no copy here, since it may hold a secret. It holds only bytes that
+/// have arrived, never the room that a length field announces.
 class FrameBuffer {
  public:
-  void append(std::string_view bytes) { bytes_.append(bytes); }
+  void append(std::string_view bytes) { base::append_wiping(bytes_, bytes); }
   std::size_t size() const { return bytes_.size() - begin_; }
   /// Returns the next `n` bytes if they have arrived.
   std::optional<std::string> take(std::size_t n);

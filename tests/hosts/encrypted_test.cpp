@@ -24,7 +24,7 @@ class Files {
  public:
   explicit Files(const base::TlsIdentity& identity) {
     write_secret(path("certificate"), identity.certificate, 0644);
-    write_secret(path("key"), identity.private_key);
+    write_secret(path("key"), std::string(identity.private_key.view()));
     write_secret(path("authority"), identity.authority, 0644);
   }
   std::string path(const std::string& file) const { return folder_.path() + "/" + file; }

@@ -66,6 +66,14 @@ int meet(const std::string& how) {
   return 0;
 }
 
+/// Uses every kind of connection, then stays.
+[[noreturn]] void exchange_and_rest() {
+  const Context context;
+  const auto all = all_gather_object(fmt::format("object {}", all_reduce(unisono::rank())));
+  say(fmt::format("rests {} with {} objects", ::getpid(), all.size()));
+  for (;;) ::pause();
+}
+
 /// Another socket has got the number of the launcher's.
 int meet_by_foreign_socket() {
   int ends[2];
@@ -80,6 +88,7 @@ std::optional<int> run_job_of_library(const std::string& mode, const std::vector
   if (mode == "give-up-a-group") give_up_a_group();
   if (mode == "adopted") return adopted_by_sync();
   if (mode == "meet") return meet(words.empty() ? "" : words.at(0));  // meet [stay|die]
+  if (mode == "exchange-and-rest") exchange_and_rest();
   if (mode == "foreign-socket") return meet_by_foreign_socket();
   if (mode == "join") return join();  // a job that does nothing
   return std::nullopt;

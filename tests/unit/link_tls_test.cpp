@@ -20,7 +20,7 @@ class Files {
  public:
   explicit Files(const TlsIdentity& identity) {
     std::ofstream(certificate_.path()) << identity.certificate;
-    std::ofstream(private_key_.path()) << identity.private_key;
+    std::ofstream(private_key_.path()) << identity.private_key.view();
     std::ofstream(authority_.path()) << identity.authority;
   }
   TlsOptions options() const {

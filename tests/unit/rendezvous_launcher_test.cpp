@@ -81,15 +81,15 @@ std::string in_child(const std::function<std::string()>& body) {
 
 TEST(UnderOurLauncher, a_group_that_meets_in_another_store_has_the_launchers_token) {
   store::StoreServer server;
-  tell_of_store([&](std::string_view key, std::string_view value) { server.set(std::string(key), std::string(value)); },
-                base::resolve("127.0.0.1", 1).front(), "the token of the launchers", "", "");
+  tell_of_store(server, base::resolve("127.0.0.1", 1).front(), "the token of the launchers", "", "");
   for (const bool may_end : {false, true}) {
     for (const int launched_as : {0, 3}) {  // the job's own group, and a part of it
       auto pair = base::make_socket_pair();
       server.adopt(std::move(pair.first));
       const Environment environment(with(launched(launched_as, 8, pair.second.get()), "UNISONO_TOKEN", "the token of the environment"));
       const JobRequest alone{.rank = 0, .world_size = 1, .store = std::make_shared<MemoryStore>(), .store_may_end = may_end};
-      EXPECT_EQ(in_child([&] { return attempt(alone, environment).get().token.value_or("none at all"); }), "the token of the launchers");
+      EXPECT_EQ(in_child([&] { return std::string(attempt(alone, environment).get().token.value_or("none at all").view()); }),
+                "the token of the launchers");
       const Environment not_launched(with(job_variables(launched_as, 8, 1), "UNISONO_TOKEN", "the token of the environment"));
       EXPECT_EQ(attempt(alone, not_launched).get().token, "the token of the environment");
     }

@@ -48,7 +48,7 @@ class Files {
  public:
   explicit Files(const TlsIdentity& identity) {
     write(certificate, identity.certificate);
-    write(private_key, identity.private_key);
+    write(private_key, std::string(identity.private_key.view()));
     write(authority, identity.authority);
   }
   static void write(const TemporaryFile& file, const std::string& text) { std::ofstream(file.path()) << text; }

@@ -74,10 +74,10 @@ class HostAgent {
   void round();
   void read_frames();
   void take(const Frame& frame);
-  void configure(const Fields& fields);
+  void configure(Fields fields);
   void greet(const Fields& fields);
   void keep_port(const Fields& fields);
-  void start(const Fields& fields);
+  void start(Fields fields);
   void read_channel(Channel& channel);
   void send_messages(Channel& channel, std::string_view bytes);
   void write_input();
@@ -91,7 +91,8 @@ class HostAgent {
   void send(FrameKind kind, std::string_view payload = {}) { to_send_ += encode(kind, payload); }
 
   FrameReader reader_{""};
-  std::string to_send_, input_, etcd_password_;
+  std::string to_send_, input_;
+  base::Secret etcd_password_;
   launcher::EnvironmentBlock environment_;
   launcher::SignalScope cancelling_;
   std::chrono::milliseconds silence_ = base::longest_timeout;
@@ -133,10 +134,12 @@ void HostAgent::read_frames() {
   lost_ = got <= 0;
   if (lost_) return;
   reader_.feed({bytes.data(), static_cast<std::size_t>(got)});
+  ::explicit_bzero(bytes.data(), static_cast<std::size_t>(got));
   try {
-    while (const auto frame = reader_.next()) {
+    while (auto frame = reader_.next()) {
       heard_.emplace(silence_);
       take(*frame);
+      base::wipe(frame->payload);  // it may have held a secret
     }
   } catch (const StartFailed& error) {
     send(FrameKind::failed, error.message());
@@ -165,7 +168,7 @@ void HostAgent::take(const Frame& frame) {
   }
 }
 
-void HostAgent::configure(const Fields& fields) {
+void HostAgent::configure(Fields fields) {
   if (const std::string folder = field(fields, "folder"); ::chdir(folder.c_str()) != 0) {
     throw StartFailed(fmt::format("the folder {} cannot be entered there: {} (--wdir names another one)", folder, error_text(errno)), 1);
   }
@@ -177,7 +180,7 @@ void HostAgent::configure(const Fields& fields) {
   silence_ = std::chrono::milliseconds(std::stoll(field(fields, "silence")));
   heard_.emplace(silence_);
   next_beat_.emplace(pause_of_beats(silence_));
-  etcd_password_ = field(fields, "etcd password");
+  etcd_password_ = take_secret_field(fields, "etcd password");
   greet(fields);
 }
 
@@ -219,9 +222,9 @@ void HostAgent::keep_port(const Fields& fields) {
   send(FrameKind::port, std::to_string(port_->port()));
 }
 
-void HostAgent::start(const Fields& fields) {
+void HostAgent::start(Fields fields) {
   base::FileDescriptor secret, password;
-  if (const std::string text = field(fields, "secret"); !text.empty()) secret = secret_file(text);
+  if (const base::Secret text = take_secret_field(fields, "secret"); !text.empty()) secret = secret_file(text);
   if (!etcd_password_.empty()) password = secret_file(etcd_password_);
   std::vector<std::string> words = all_fields(fields, "word");
   for (std::string& word : words)

@@ -17,7 +17,7 @@ struct ConductedJob {
   std::vector<std::string> variables;  ///< "NAME=VALUE", for every host
   std::string master_addr;             ///< empty: the address by which host 0 was reached
   int master_port = 0;                 ///< 0: any that is free there
-  std::string secret;                  ///< empty: one is made
+  base::Secret secret;                 ///< empty: one is made
   /// Returns the words of `unisono` for a host, but for those that name the hosts and the place where they meet.
   std::function<std::vector<std::string>(const HostEntry&)> words;
   const launcher::JobOptions* options = nullptr;  ///< signals, standard input, silence, grace, environment

@@ -8,6 +8,24 @@
 #include "unisono/error.h"
 
 namespace unisono::tools {
+namespace {
+
+base::Secret fresh_secret() {
+  std::string text = launcher::random_id(), more = launcher::random_id();
+  base::append_wiping(text, more);
+  base::wipe(more);
+  return base::Secret::taking(std::move(text));
+}
+
+void send_with_secret(RemoteHost& host, FrameKind kind, Fields fields, std::string_view name, const base::Secret& secret) {
+  fields.emplace_back(name, secret.view());
+  std::string payload = encode(fields);
+  host.send(kind, payload);
+  base::wipe(payload);
+  base::wipe(fields.back().second);
+}
+
+}  // namespace
 
 void Conductor::start_hosts() {
   const std::string connection = options_.environment.get("SSH_CONNECTION").value_or("");
@@ -19,8 +37,8 @@ void Conductor::start_hosts() {
                   {"outer connection", connection},
                   {"address is needed", hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty() ? "yes" : "no"}};
     for (const std::string& variable : job_.variables) config.emplace_back("variable", variable);
-    config.emplace_back("etcd password", options_.environment.get("UNISONO_ETCD_PASSWORD").value_or(""));
-    host.remote->send(FrameKind::config, encode(config));
+    send_with_secret(*host.remote, FrameKind::config, std::move(config), "etcd password",
+                     options_.environment.secret("UNISONO_ETCD_PASSWORD").value_or(base::Secret()));
     hosts_.push_back(std::move(host));
   }
 }
@@ -64,13 +82,12 @@ std::vector<std::string> Conductor::launcher_words(std::size_t number, int port)
 }
 
 void Conductor::start_launchers(int port) {
-  const std::string secret = job_.secret.empty() ? launcher::random_id() + launcher::random_id() : job_.secret;
+  const base::Secret secret = job_.secret.empty() ? fresh_secret() : job_.secret;
   const std::string log_name = launcher::log_folder_name(launcher::random_id());
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    Fields fields{{"secret", hosts_.size() > 1 ? secret : std::string()}};
-    fields.emplace_back("log name", log_name);
+    Fields fields{{"log name", log_name}};
     for (std::string& word : launcher_words(i, port)) fields.emplace_back("word", std::move(word));
-    hosts_[i].remote->send(FrameKind::start, encode(fields));
+    send_with_secret(*hosts_[i].remote, FrameKind::start, std::move(fields), "secret", hosts_.size() > 1 ? secret : base::Secret());
   }
   phase_ = Phase::running;
   for (Host& host : hosts_) host.remote->forgive_silence();  // it was asked nothing before

@@ -51,7 +51,7 @@ std::optional<Frame> FrameReader::next() {
   if (bytes_.size() < end + 1 + length + 1) return std::nullopt;
   if (bytes_[end + 1 + length] != '\n') refuse_bytes("a message does not end where it should");
   Frame frame{.kind = static_cast<FrameKind>(bytes_[0]), .payload = bytes_.substr(end + 1, length)};
-  bytes_.erase(0, end + 1 + length + 1);
+  base::wipe_front(bytes_, end + 1 + length + 1);  // it may have held a secret
   return frame;
 }
 
@@ -76,6 +76,12 @@ Fields decode_fields(std::string_view payload) {
 std::string field(const Fields& fields, std::string_view name) {
   for (const auto& [each, value] : fields)
     if (each == name) return value;
+  return {};
+}
+
+base::Secret take_secret_field(Fields& fields, std::string_view name) {
+  for (auto& [each, value] : fields)
+    if (each == name) return base::Secret::taking(std::move(value));
   return {};
 }
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/secret.h"
+
 // What `unisono` on two hosts send each other over the standard streams of ssh, srun and the like.
 namespace unisono::tools {
 
@@ -54,7 +56,7 @@ class FrameReader {
   /// `greeting`: the line behind which the frames begin. What a shell's start-up files print before it is skipped. Empty: they begin at once.
   explicit FrameReader(std::string greeting) : greeting_(std::move(greeting)) {}
 
-  void feed(std::string_view bytes) { bytes_.append(bytes); }
+  void feed(std::string_view bytes) { base::append_wiping(bytes_, bytes); }
   /// Returns the next whole frame. Throws ProtocolError for bytes that are none, and for a frame of more than 16 MiB.
   std::optional<Frame> next();
   bool greeted() const { return greeting_.empty(); }
@@ -74,6 +76,8 @@ std::string encode(const Fields& fields);
 Fields decode_fields(std::string_view payload);
 /// Returns the first value of that name; empty: there is none.
 std::string field(const Fields& fields, std::string_view name);
+/// Takes the first value of that name out of the fields.
+base::Secret take_secret_field(Fields& fields, std::string_view name);
 std::vector<std::string> all_fields(const Fields& fields, std::string_view name);
 
 }  // namespace unisono::tools

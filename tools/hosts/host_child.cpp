@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -44,22 +45,20 @@ void become_launcher(int in, int out, int err, const std::array<int, 3>& kept, p
 
 }  // namespace
 
-base::FileDescriptor secret_file(const std::string& secret) {
+base::FileDescriptor secret_file(const base::Secret& secret) {
   base::FileDescriptor file(static_cast<int>(::syscall(SYS_memfd_create, "unisono-secret", MFD_CLOEXEC)));
   const bool done =
-      file && ::fchmod(file.get(), 0600) == 0 && ::write(file.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
+      file && ::fchmod(file.get(), 0600) == 0 && ::write(file.get(), secret.view().data(), secret.size()) == static_cast<ssize_t>(secret.size());
   if (!done) throw StartFailed("cannot keep the job's secret in memory: " + error_text(errno), 1);
   return file;
 }
 
-std::string take_secret(int fd) {
+base::Secret take_secret(int fd) {
   const base::FileDescriptor file(fd);
-  std::string secret;
-  std::array<char, 512> part{};
-  for (ssize_t got = 0; (got = ::pread(fd, part.data(), part.size(), static_cast<off_t>(secret.size()))) > 0;) {
-    secret.append(part.data(), static_cast<std::size_t>(got));
-  }
-  return secret;
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return {};
+  const auto size = static_cast<std::size_t>(status.st_size);
+  return base::Secret::filled(size, [&](char* bytes) { return static_cast<std::size_t>(std::max<ssize_t>(0, ::pread(fd, bytes, size, 0))); });
 }
 
 bool is_pending(pid_t pid, int signal) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "base/secret.h"
 #include "launch/environment_block.h"
 
 namespace unisono::tools {
@@ -24,9 +25,9 @@ HostChild start_host_child(const std::vector<std::string>& words, const base::Fi
                            launcher::EnvironmentBlock& environment);
 
 /// Returns a file in memory with the secret, which only this user can open.
-base::FileDescriptor secret_file(const std::string& secret);
+base::FileDescriptor secret_file(const base::Secret& secret);
 /// Returns what is in such a file, and closes it.
-std::string take_secret(int fd);
+base::Secret take_secret(int fd);
 
 /// Returns true while a signal that was sent to the process has not been taken. Another one of that number would be lost.
 bool is_pending(pid_t pid, int signal);

@@ -127,13 +127,14 @@ int run_on_hosts(const CLI::App& command, const HostFlags& flags, std::vector<Ho
                  const launcher::JobOptions& job) {
   if (command.count("--ranks") > 0) limit_ranks(hosts, job.ranks);
   check_options(command, job, static_cast<int>(std::min<long>(slots_of(hosts), launcher::most_ranks + 1)));
+  const auto secret = job.token_file.empty() ? store::said_token(job.environment) : store::token_of_file(job.token_file);
   ConductedJob conducted{.hosts = std::move(hosts),
                          .start_command = start_command,
                          .folder = flags.folder.empty() ? current_folder(job.environment) : flags.folder,
                          .variables = forwarded_variables(flags, job.environment),
                          .master_addr = job.master_addr,
                          .master_port = job.master_port,
-                         .secret = (job.token_file.empty() ? store::said_token(job.environment) : store::token_of_file(job.token_file)).value_or(""),
+                         .secret = secret.value_or(base::Secret()),
                          .words = [&](const HostEntry&) { return launcher_words(command, job.command); },
                          .options = &job};
   launcher::open_standard_descriptors();

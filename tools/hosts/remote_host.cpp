@@ -106,14 +106,17 @@ void RemoteHost::start(const std::vector<std::string>& words) {
 }
 
 void RemoteHost::send(FrameKind kind, std::string_view payload) {
-  if (in_ && !closing_) to_send_ += encode(kind, payload);
+  if (!in_ || closing_) return;
+  std::string frame = encode(kind, payload);
+  base::append_wiping(to_send_, frame);
+  base::wipe(frame);  // it may hold a secret
 }
 
 void RemoteHost::write_some() {
   while (in_ && !to_send_.empty()) {
     const auto done = ::write(in_.get(), to_send_.data(), to_send_.size());
     if (done > 0) {
-      to_send_.erase(0, static_cast<std::size_t>(done));
+      base::wipe_front(to_send_, static_cast<std::size_t>(done));
     } else if (done < 0 && errno == EAGAIN) {
       return;
     } else if (errno != EINTR) {

@@ -8,6 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include "base/vector_registers.h"
 
 namespace unisono::base::openssl {
 namespace {
@@ -19,9 +22,8 @@ constexpr std::string_view binding_label = "EXPORTER-Channel-Binding";
 
 }  // namespace
 
-Connection::Connection(SSL* made, SSL_SESSION* key, int fd, TlsSide side, std::uint64_t renew_after)
-    : socket_(fd), ssl_(made), renew_after_(renew_after) {
-  if (key != nullptr && ::SSL_SESSION_up_ref(key) == 1) key_.reset(key);
+Connection::Connection(SSL* made, Owned<SSL_SESSION, ::SSL_SESSION_free> key, int fd, TlsSide side, std::uint64_t renew_after)
+    : socket_(fd), key_(std::move(key)), ssl_(made), renew_after_(renew_after), by_key_(key_ != nullptr) {
   SSL_set_app_data(made, key_.get());
   BIO* const bio = socket_.make_bio();
   if (bio == nullptr) return;
@@ -47,17 +49,16 @@ std::string Connection::reason_of_failure() {
   std::string reasons = first == 0 ? std::string() : take_reasons();
   ::ERR_clear_error();
   if (met_plain_text()) return "it does not encrypt its connections, and this process does";
-  const bool by_key = key_ != nullptr;
   if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION) return "it does not encrypt its connections, and this process does";
   if (reason == SSL_R_BINDER_DOES_NOT_VERIFY) return "its token is another one than this process's";
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-    if (by_key) return "it presents a certificate, and this process has a token only";
+    if (by_key_) return "it presents a certificate, and this process has a token only";
     return std::string("its certificate does not hold: ") + ::X509_verify_cert_error_string(verified);
   }
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) return "it presents no certificate";
-  if (by_key && (reason == SSL_R_NO_SHARED_CIPHER || reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)) return "it does not offer the job's token";
+  if (by_key_ && (reason == SSL_R_NO_SHARED_CIPHER || reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)) return "it does not offer the job's token";
   constexpr int first_alert = SSL_AD_REASON_OFFSET;
-  if (reason > first_alert) return std::string(by_key ? "it refused this process's token" : "it refused this process") + " (" + reasons + ")";
+  if (reason > first_alert) return std::string(by_key_ ? "it refused this process's token" : "it refused this process") + " (" + reasons + ")";
   if (!reasons.empty()) return reasons;
   if (socket_.error() != 0) return std::strerror(socket_.error());
   return "it closed the connection";
@@ -75,7 +76,7 @@ TlsConnection::Progress Connection::shake_hands() noexcept {
     return lost ? Progress::lost : Progress::failed;
   }
   // The settings allow no other way, but a certificate in place of the key would be a stranger's.
-  if (result == 1 && key_ && ::SSL_session_reused(ssl_.get()) != 1) {
+  if (result == 1 && by_key_ && ::SSL_session_reused(ssl_.get()) != 1) {
     error_ = "it did not use the job's token";
     return Progress::failed;
   }
@@ -85,8 +86,19 @@ TlsConnection::Progress Connection::shake_hands() noexcept {
   }
   if (result != 1) return Progress::waits;
   open_ = true;
+  forget_key();
   more_ = ::SSL_has_pending(ssl_.get()) == 1;
   return has_unsent() ? Progress::waits : Progress::done;
+}
+
+// The connection has keys of its own now, which are made of fresh numbers as well.
+void Connection::forget_key() {
+  if (!by_key_) return;
+  SSL_set_app_data(ssl_.get(), nullptr);
+  key_.reset();
+  const std::array<unsigned char, 32> nothing{};
+  ::SSL_SESSION_set1_master_key(::SSL_get_session(ssl_.get()), nothing.data(), nothing.size());
+  clear_vector_registers();
 }
 
 // Fills the memory as far as it goes, and notes how it ended.
@@ -233,7 +245,7 @@ std::string Connection::binding() const {
 }
 
 std::string Connection::description() const {
-  return std::string(::SSL_get_version(ssl_.get())) + " " + ::SSL_get_cipher_name(ssl_.get()) + (key_ ? " (pre-shared key)" : " (certificates)");
+  return std::string(::SSL_get_version(ssl_.get())) + " " + ::SSL_get_cipher_name(ssl_.get()) + (by_key_ ? " (pre-shared key)" : " (certificates)");
 }
 
 }  // namespace unisono::base::openssl

@@ -14,7 +14,7 @@ namespace unisono::base::openssl {
 class Connection final : public TlsConnection {
  public:
   /// `key`: the pre-shared one; null: there is none.
-  Connection(SSL* made, SSL_SESSION* key, int fd, TlsSide side, std::uint64_t renew_after);
+  Connection(SSL* made, Owned<SSL_SESSION, ::SSL_SESSION_free> key, int fd, TlsSide side, std::uint64_t renew_after);
   bool valid() const { return has_bio_; }
 
   Progress shake_hands() noexcept override;
@@ -37,15 +37,17 @@ class Connection final : public TlsConnection {
   bool encrypt_piece(Cursor& from);
   bool renew();
   std::string reason_of_failure();
+  void forget_key();
   ssize_t fail(int number);
 
   SocketBio socket_;
-  Owned<SSL_SESSION, ::SSL_SESSION_free> key_;
+  Owned<SSL_SESSION, ::SSL_SESSION_free> key_;  ///< until the handshake is done
   Owned<SSL, ::SSL_free> ssl_;
   const std::uint64_t renew_after_;
   std::uint64_t written_ = 0;  ///< under the present key
   std::string error_;
   int ended_by_ = SSL_ERROR_NONE;  ///< how the last read ended, in OpenSSL's words
+  const bool by_key_;
   bool has_bio_ = false, more_ = false, open_ = false, closed_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/openssl/connection.h"
+#include "base/vector_registers.h"
 
 namespace unisono::base::openssl {
 namespace {
@@ -49,7 +50,7 @@ int find_key(SSL* connection, const unsigned char* name, std::size_t name_size, 
 
 int give_no_password(char* /*buffer*/, int /*size*/, int /*writes*/, void* /*data*/) { return -1; }
 
-Owned<BIO, ::BIO_free_all> reader_of(const std::string& text) {
+Owned<BIO, ::BIO_free_all> reader_of(std::string_view text) {
   return Owned<BIO, ::BIO_free_all>(::BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
@@ -71,16 +72,23 @@ bool read_certificates(const std::string& text, auto&& take) {
 
 }  // namespace
 
-std::string Context::take_key(const TlsIdentity& identity) {
-  key_.reset(::SSL_SESSION_new());
+// Returns the pre-shared key in the form in which OpenSSL takes it, for one connection: OpenSSL keeps it in memory that a core dump shows.
+Owned<SSL_SESSION, ::SSL_SESSION_free> Context::make_session() const {
+  Owned<SSL_SESSION, ::SSL_SESSION_free> made(::SSL_SESSION_new());
   const std::unique_ptr<SSL, Free<::SSL_free>> any(::SSL_new(settings_.get()));
   const SSL_CIPHER* const cipher = any ? ::SSL_CIPHER_find(any.get(), cipher_of_key.data()) : nullptr;
-  if (!key_ || cipher == nullptr || ::SSL_SESSION_set_cipher(key_.get(), cipher) != 1 ||
-      ::SSL_SESSION_set_protocol_version(key_.get(), TLS1_3_VERSION) != 1 ||
-      ::SSL_SESSION_set1_id_context(key_.get(), reinterpret_cast<const unsigned char*>(key_name.data()), key_name.size()) != 1 ||
-      ::SSL_SESSION_set1_master_key(key_.get(), reinterpret_cast<const unsigned char*>(identity.key.data()), identity.key.size()) != 1) {
-    return "the pre-shared key cannot be used: " + take_reasons();
-  }
+  const bool is_made = made && cipher != nullptr && ::SSL_SESSION_set_cipher(made.get(), cipher) == 1 &&
+                       ::SSL_SESSION_set_protocol_version(made.get(), TLS1_3_VERSION) == 1 &&
+                       ::SSL_SESSION_set1_id_context(made.get(), reinterpret_cast<const unsigned char*>(key_name.data()), key_name.size()) == 1 &&
+                       ::SSL_SESSION_set1_master_key(made.get(), reinterpret_cast<const unsigned char*>(key_.view().data()), key_.size()) == 1;
+  clear_vector_registers();
+  if (!is_made) made.reset();
+  return made;
+}
+
+std::string Context::take_key(const TlsIdentity& identity) {
+  key_ = identity.key;
+  if (!make_session()) return "the pre-shared key cannot be used: " + take_reasons();
   ::SSL_CTX_set_psk_use_session_callback(settings_.get(), &offer_key);
   ::SSL_CTX_set_psk_find_session_callback(settings_.get(), &find_key);
   return {};
@@ -93,7 +101,7 @@ std::string Context::take_certificate(const TlsIdentity& identity) {
     return SSL_CTX_add1_chain_cert(settings, certificate) == 1;
   });
   if (!read) return identity.certificate_file + " holds no certificate that can be read (PEM): " + take_reasons();
-  const auto reader = reader_of(identity.private_key);
+  const auto reader = reader_of(identity.private_key.view());
   const Owned<EVP_PKEY, ::EVP_PKEY_free> key(::PEM_read_bio_PrivateKey(reader.get(), nullptr, &give_no_password, nullptr));
   if (!key) return identity.private_key_file + " holds no private key that can be read (PEM, without a password): " + take_reasons();
   if (::SSL_CTX_use_PrivateKey(settings, key.get()) != 1 || ::SSL_CTX_check_private_key(settings) != 1) {
@@ -159,7 +167,7 @@ std::unique_ptr<TlsConnection> Context::open(int fd, TlsSide side, std::string& 
     why = take_reasons();
     return nullptr;
   }
-  auto opened = std::make_unique<Connection>(connection, key_.get(), fd, side, renew_after_);
+  auto opened = std::make_unique<Connection>(connection, key_.empty() ? nullptr : make_session(), fd, side, renew_after_);
   if (opened->valid()) return opened;
   why = take_reasons();
   return nullptr;

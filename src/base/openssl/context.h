@@ -21,11 +21,12 @@ class Context final : public TlsContext {
  private:
   Context() = default;
   std::string take_key(const TlsIdentity& identity);
+  Owned<SSL_SESSION, ::SSL_SESSION_free> make_session() const;
   std::string take_certificate(const TlsIdentity& identity);
   std::string check_own(const TlsIdentity& identity) const;
 
   Owned<SSL_CTX, ::SSL_CTX_free> settings_;
-  Owned<SSL_SESSION, ::SSL_SESSION_free> key_;  ///< the pre-shared key, in the form that OpenSSL takes it
+  Secret key_;  ///< the pre-shared one; empty where there is a certificate
   bool has_certificate_ = false;
   std::uint64_t renew_after_ = 0;
 };

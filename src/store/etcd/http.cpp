@@ -148,7 +148,7 @@ Failure Http::post(std::string_view path, const std::string& body, Reply& reply,
   Headers headers;
   add(headers, "Content-Type: application/json");
   add(headers, "Expect:");  // etcd need not allow a long request before it is sent
-  if (!token_.empty()) add(headers, "Authorization: " + token_);
+  if (!token_.empty()) add(headers, std::string("Authorization: ").append(token_.view()));
   const std::string url = url_ + std::string(path);
   error_[0] = '\0';
   curl_easy_setopt(easy_.get(), CURLOPT_URL, url.c_str());

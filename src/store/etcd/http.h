@@ -26,7 +26,7 @@ class Http {
 
   /// `take` is for answers that go on and on; without it the whole body is in the reply. What follows an end that `take` asked for is not awaited.
   Failure post(std::string_view path, const std::string& body, Reply& reply, Patience& patience, const Take& take = {});
-  void use_token(const std::string& token) { token_ = token; }
+  void use_token(const base::Secret& token) { token_ = token; }
   void wake() noexcept { curl_multi_wakeup(multi_.get()); }
 
  private:
@@ -43,7 +43,7 @@ class Http {
   static std::size_t write(char* bytes, std::size_t, std::size_t count, void* transfer) noexcept;
 
   const std::string url_;
-  std::string token_;
+  base::Secret token_;
   std::unique_ptr<CURLM, CloseMulti> multi_;  // outlives the handles in it
   std::unique_ptr<CURL, CloseEasy> easy_;
   char error_[CURL_ERROR_SIZE] = {};  // NOLINT(modernize-avoid-c-arrays): libcurl writes into it

@@ -52,12 +52,19 @@ class Gateway final : public Channel {
     });
   }
 
-  Failure authenticate(const std::string& user, const std::string& password, std::string& token, Patience& patience) noexcept override {
+  Failure authenticate(const std::string& user, const base::Secret& password, std::string& token, Patience& patience) noexcept override {
     return guarded([&] {
       Http::Reply reply;
       http_.use_token({});
-      Failure failure = ask("/v3/auth/authenticate", nlohmann::json{{"name", user}, {"password", password}}.dump(), reply, patience);
-      if (failure.is_none()) token = nlohmann::json::parse(reply.body).at("token").get<std::string>();
+      nlohmann::json request{{"name", user}};
+      request["password"] = password.view();
+      std::string text = request.dump();
+      base::wipe(request["password"].get_ref<std::string&>());
+      Failure failure = ask("/v3/auth/authenticate", text, reply, patience);
+      base::wipe(text);
+      if (!failure.is_none()) return failure;
+      token = nlohmann::json::parse(reply.body).at("token").get<std::string>();
+      base::wipe(reply.body);
       if (token.find_first_of("\r\n") != std::string::npos) throw std::runtime_error("its token has several lines");
       return failure;
     });
@@ -89,7 +96,7 @@ class Gateway final : public Channel {
     });
   }
 
-  void use_token(const std::string& token) override { http_.use_token(token); }
+  void use_token(const base::Secret& token) override { http_.use_token(token); }
   void wake() noexcept override { http_.wake(); }
 
  private:

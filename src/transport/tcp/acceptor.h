@@ -64,7 +64,7 @@ class Acceptor {
   Acceptor(int rank, const std::string& address, std::vector<int> awaited);
   std::uint16_t port() const;
   /// Begins to accept. Earlier connections stay in the system's queue until then.
-  void open(std::string secret, std::shared_ptr<const base::TlsContext> tls) {
+  void open(base::Secret secret, std::shared_ptr<const base::TlsContext> tls) {
     secret_ = std::move(secret);
     tls_ = std::move(tls);
   }
@@ -97,7 +97,7 @@ class Acceptor {
   std::vector<int> awaited_;
   std::function<bool(int rank)> wants_{};
   base::FileDescriptor listener_;
-  std::string secret_;
+  base::Secret secret_;
   std::shared_ptr<const base::TlsContext> tls_;  ///< null: connections are not encrypted
   Time listen_again_ = Time::min();
   std::list<Unauthenticated> unauthenticated_;  ///< the oldest first

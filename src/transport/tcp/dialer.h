@@ -17,7 +17,7 @@ namespace unisono::transport {
 struct Caller {
   int rank = 0;
   std::string address;                            ///< numeric; connections begin there, where the system could choose another one
-  std::string secret;                             ///< of the job's connections
+  base::Secret secret;                            ///< of the job's connections
   std::shared_ptr<const base::TlsContext> tls{};  ///< null: connections are not encrypted
 };
 

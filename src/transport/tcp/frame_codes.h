@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <utility>
 
 #include "base/numbered_codes.h"
 #include "transport/tcp/frame.h"
@@ -17,7 +17,7 @@ class FrameCodes {
  public:
   FrameCodes() = default;  ///< of no connection
   /// `key`: 16 bytes that only the two ranks know (Handshake::keys).
-  explicit FrameCodes(std::string_view key) : codes_(key) {}
+  explicit FrameCodes(base::Secret key) : codes_(std::move(key)) {}
 
   /// Begins the code of the next frame with its head. The payload follows where the code covers it.
   base::SipHash begin(const FrameBytes& head) {

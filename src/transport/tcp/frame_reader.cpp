@@ -17,8 +17,8 @@ constexpr std::size_t beside_direct = 1024;
 
 }  // namespace
 
-FrameReader::FrameReader(std::string_view already, std::string_view key)
-    : buffer_(std::make_unique<std::byte[]>(buffer_size)), end_(std::min(already.size(), buffer_size)), codes_(key) {
+FrameReader::FrameReader(std::string_view already, base::Secret key)
+    : buffer_(std::make_unique<std::byte[]>(buffer_size)), end_(std::min(already.size(), buffer_size)), codes_(std::move(key)) {
   std::memcpy(buffer_.get(), already.data(), end_);
 }
 

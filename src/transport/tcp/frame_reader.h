@@ -34,7 +34,7 @@ class FrameReader {
  public:
   FrameReader() = default;  ///< of no connection
   /// `already` arrived with the handshake. `key`: of the codes of the frames.
-  FrameReader(std::string_view already, std::string_view key);
+  FrameReader(std::string_view already, base::Secret key);
 
   struct Received {
     std::size_t bytes = 0;

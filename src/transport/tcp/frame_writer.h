@@ -21,7 +21,7 @@ class FrameWriter {
  public:
   FrameWriter() = default;  ///< of no connection
   /// `key`: of the codes of the frames.
-  explicit FrameWriter(std::string_view key) : codes_(key) {}
+  explicit FrameWriter(base::Secret key) : codes_(std::move(key)) {}
 
   enum class State { empty, blocked, unfinished, broken };  ///< unfinished: the budget was used up, the socket would take more
 

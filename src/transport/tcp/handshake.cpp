@@ -46,7 +46,7 @@ void put(std::string& bytes, std::uint64_t value) {
 
 }  // namespace
 
-Handshake::Handshake(std::string secret, int from, int to, std::vector<int> admitted)
+Handshake::Handshake(base::Secret secret, int from, int to, std::vector<int> admitted)
     : secret_(std::move(secret)), from_(from), to_(to), admitted_(std::move(admitted)) {
   if (secret_.size() != secret_size) throw ProtocolError("the link's secret has another length than it should");
   if (accepts()) return;
@@ -57,12 +57,12 @@ Handshake::Handshake(std::string secret, int from, int to, std::vector<int> admi
   out_ = greeting() + frame(hello);
 }
 
-std::string Handshake::proof(std::string_view label) const {
+base::Secret Handshake::proof(std::string_view label) const {
   std::string message = from_nonce_ + to_nonce_;
   put(message, static_cast<std::uint64_t>(from_));
   put(message, static_cast<std::uint64_t>(to_));
   message += binding_;
-  return store::message_code(secret_, label, message);
+  return store::message_key(secret_.view(), label, message);
 }
 
 void Handshake::receive(std::string_view bytes) {
@@ -97,7 +97,7 @@ void Handshake::read_frame(std::string_view content) {
   };
   const auto require_proof = [&](std::string_view side) {
     expect(store::proof_size);
-    if (!store::same_proof(content, proof(side))) throw ProtocolError("it could not show that it knows this job's secret");
+    if (!store::same_proof(content, proof(side).view())) throw ProtocolError("it could not show that it knows this job's secret");
   };
   switch (stage_) {
     case Stage::hello: {
@@ -117,7 +117,7 @@ void Handshake::read_frame(std::string_view content) {
     case Stage::challenge:
       expect(store::nonce_size);
       to_nonce_ = content;
-      out_ = frame(proof("unisono link: connecting"));
+      out_ = frame(proof("unisono link: connecting").view());
       stage_ = Stage::accepted;
       return;
     case Stage::proof:
@@ -126,7 +126,7 @@ void Handshake::read_frame(std::string_view content) {
         stage_ = Stage::unwanted;
         return;
       }
-      out_ = frame(proof("unisono link: accepting"));
+      out_ = frame(proof("unisono link: accepting").view());
       stage_ = Stage::done;
       return;
     case Stage::accepted:

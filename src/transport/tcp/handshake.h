@@ -30,9 +30,9 @@ using base::FrameKeys;
 /// byte.
 class Handshake {
  public:
-  static Handshake connecting(std::string secret, int from, int to) { return {std::move(secret), from, to, {}}; }
+  static Handshake connecting(base::Secret secret, int from, int to) { return {std::move(secret), from, to, {}}; }
   /// Makes the accepting side; only the ranks in `from` are admitted.
-  static Handshake accepting(std::string secret, int to, std::vector<int> from) { return {std::move(secret), -1, to, std::move(from)}; }
+  static Handshake accepting(base::Secret secret, int to, std::vector<int> from) { return {std::move(secret), -1, to, std::move(from)}; }
 
   /// Lets the accepting side ask whether a rank that has proved itself is wanted, before that rank is told that it is accepted.
   void ask(std::function<bool(int rank)> wants) { wants_ = std::move(wants); }
@@ -53,13 +53,13 @@ class Handshake {
 
  private:
   enum class Stage { greeting, hello, challenge, proof, accepted, done, unwanted };
-  Handshake(std::string secret, int from, int to, std::vector<int> admitted);
+  Handshake(base::Secret secret, int from, int to, std::vector<int> admitted);
   bool accepts() const { return !admitted_.empty(); }
   void read_greeting();
   void read_frame(std::string_view frame);
-  std::string proof(std::string_view label) const;
+  base::Secret proof(std::string_view label) const;
 
-  std::string secret_;
+  base::Secret secret_;
   int from_, to_;
   std::vector<int> admitted_;
   std::function<bool(int rank)> wants_{};

@@ -43,7 +43,7 @@ class Link : public CallMail {
     std::vector<int> hosts;  // of each rank of the world, the number of its host; ranks of this rank's host are not connected
     std::string address;     // numeric, of this rank; it listens there while the connections are made, and the store tells the others
     std::shared_ptr<Store> store;
-    std::string token;          // the job's secret, needed beside the store's content to connect; empty: there is none
+    base::Secret token;         // the job's secret, needed beside the store's content to connect; empty: there is none
     base::TlsOptions tls = {};  // whether the connections are encrypted, and with what
     std::chrono::milliseconds timeout{};
     bool all = false;  // connects the ranks of this rank's host as well
@@ -118,7 +118,7 @@ class Link : public CallMail {
   virtual std::string address_of(int peer) const = 0;
   /// What keeps others from changing bytes on the way between the ranks of this link, whoever carries them.
   struct Protection {
-    std::string secret = {};    ///< 32 bytes, from which codes of objects are made; only ranks of the job know it. Empty where there is no token
+    base::Secret secret = {};   ///< 32 bytes, from which codes of objects are made; only ranks of the job know it. Empty where there is no token
     bool is_encrypted = false;  ///< the connections of this link are
     bool is_local = false;      ///< all ranks are on this machine, and use loopback addresses
   };

@@ -153,11 +153,11 @@ void Meeting::learn() {
                               fmt::join(absent, ", ")),
                   {}, {absent.begin(), absent.end()});
   }
-  std::string& secret = caller_.secret;
-  secret = options_.store->get(secret_key, deadline_.left());
+  base::Secret& secret = caller_.secret;
+  secret = base::Secret::taking(options_.store->get(secret_key, deadline_.left()));
   if (secret.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
   // The job's own secret makes the link's secret unknown to a process that only overheard the store's traffic.
-  if (!options_.token.empty()) secret = store::message_code(options_.token, "unisono link: secret", secret);
+  if (!options_.token.empty()) secret = store::message_key(options_.token.view(), "unisono link: secret", secret.view());
   learn_encryption();
   if (acceptor_) acceptor_->open(secret, caller_.tls);
   const SocketAddress own = base::resolve(options_.address, 0).front();
@@ -173,7 +173,7 @@ void Meeting::learn_encryption() {
         {.hint = "UNISONO_TLS and UNISONO_TLS_CERT must be set on all ranks or on none"});
   }
   if (!options_.tls.wanted()) return;
-  caller_.tls = base::make_tls_context(options_.tls, store::derived_key(caller_.secret, "unisono link: TLS 1.3 pre-shared key"));
+  caller_.tls = base::make_tls_context(options_.tls, store::derived_key(caller_.secret.view(), "unisono link: TLS 1.3 pre-shared key"));
 }
 
 void Meeting::step() {

@@ -25,7 +25,7 @@ constexpr std::size_t few_peers = 2;  ///< up to so many are read from without a
 
 Link::Protection protection_of(const Link::Options& options, const Caller& caller) {
   if (caller.secret.empty()) return {.is_local = true};  // there is no other host
-  return {.secret = options.token.empty() ? std::string() : store::derived_key(caller.secret, "unisono link: codes of objects"),
+  return {.secret = options.token.empty() ? base::Secret() : store::derived_key(caller.secret.view(), "unisono link: codes of objects"),
           .is_encrypted = caller.tls != nullptr,
           .is_local = base::resolve(options.address, 0).front().is_loopback()};
 }

@@ -1,0 +1,32 @@
+#pragma once
+
+namespace unisono::base {
+
+/// Overwrites the vector registers, by which memory is copied: they still hold what was copied last, and the dynamic linker and signal handlers write
+/// them to the stack. It is called after a secret was copied. No caller expects anything in them.
+inline void clear_vector_registers() noexcept {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) {
+    asm volatile(
+        "vpxord %%zmm16, %%zmm16, %%zmm16\n\tvpxord %%zmm17, %%zmm17, %%zmm17\n\tvpxord %%zmm18, %%zmm18, %%zmm18\n\t"
+        "vpxord %%zmm19, %%zmm19, %%zmm19\n\tvpxord %%zmm20, %%zmm20, %%zmm20\n\tvpxord %%zmm21, %%zmm21, %%zmm21\n\t"
+        "vpxord %%zmm22, %%zmm22, %%zmm22\n\tvpxord %%zmm23, %%zmm23, %%zmm23\n\tvpxord %%zmm24, %%zmm24, %%zmm24\n\t"
+        "vpxord %%zmm25, %%zmm25, %%zmm25\n\tvpxord %%zmm26, %%zmm26, %%zmm26\n\tvpxord %%zmm27, %%zmm27, %%zmm27\n\t"
+        "vpxord %%zmm28, %%zmm28, %%zmm28\n\tvpxord %%zmm29, %%zmm29, %%zmm29\n\tvpxord %%zmm30, %%zmm30, %%zmm30\n\t"
+        "vpxord %%zmm31, %%zmm31, %%zmm31" ::
+            : "memory");  // the compiler itself knows of these registers where it may use them
+  }
+  if (__builtin_cpu_supports("avx")) {
+    asm volatile("vzeroall" ::
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14",
+                       "xmm15", "memory");
+  }
+#elif defined(__aarch64__)
+  asm volatile(
+      "movi v0.16b, #0\n\tmovi v1.16b, #0\n\tmovi v2.16b, #0\n\tmovi v3.16b, #0\n\tmovi v4.16b, #0\n\tmovi v5.16b, #0\n\t"
+      "movi v6.16b, #0\n\tmovi v7.16b, #0\n\tmovi v16.16b, #0\n\tmovi v17.16b, #0" ::
+          : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "memory");
+#endif
+}
+
+}  // namespace unisono::base

@@ -1,5 +1,6 @@
 #include "base/secret.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -48,6 +49,9 @@ class Slots {
     pages_.erase(page);
   }
 
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
  private:
   struct Page {
     char* bytes;
@@ -58,9 +62,12 @@ class Slots {
   std::vector<Page> pages_;
 };
 
-// Never destroyed: static objects may hold secrets while the process ends.
+// Never destroyed: static objects may hold secrets while the process ends. A child of fork goes on with the slots, whatever another thread of its
+// parent was doing with them.
 Slots& slots() {
   static Slots& instance = *new Slots;
+  static const int registered = ::pthread_atfork([] { slots().lock(); }, [] { slots().unlock(); }, [] { slots().unlock(); });
+  static_cast<void>(registered);
   return instance;
 }
 

@@ -69,14 +69,17 @@ TEST(HostsBySsh, run_in_the_current_folder_with_the_chosen_variables) {
 
 TEST(HostsBySsh, get_the_secret_by_standard_input_alone) {  // A7
   MAKE_SSH_HOSTS(all, 2);
-  const std::string word = "a-word-that-stands-nowhere-else";
-  const auto job = all.start(0, all.run_words("host0:1,host1:1", {HOST_RANK, "hold", all.folder() + "/go"}), {{"UNISONO_TOKEN", word}});
+  const std::string word = "a-word-that-stands-nowhere-else", open = "a-word-that-is-no-secret";
+  const auto job =
+      all.start(0, all.run_words("host0:1,host1:1", {HOST_RANK, "hold", all.folder() + "/go"}), {{"UNISONO_TOKEN", word}, {"OPEN", open}});
   ASSERT_TRUE(job->until_out_has("holding\n", 2)) << job->err();
-  const std::string pattern = word.substr(0, 10) + "[" + word[10] + "]" + word.substr(11);
-  // The user has put it into the environment of `unisono run` itself; nobody else has it.
-  const std::string seen =
-      all.hosts().run(0, {"sh", "-c", "grep -l -a -e '" + pattern + "' /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null || true"});
-  EXPECT_EQ(seen, fmt::format("/proc/{}/environ\n", job->pid()));
+  const auto places_of = [&](const std::string& text) {
+    const std::string pattern = text.substr(0, 10) + "[" + text[10] + "]" + text.substr(11);
+    return all.hosts().run(0, {"sh", "-c", "grep -l -a -e '" + pattern + "' /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null || true"});
+  };
+  EXPECT_NE(places_of(open).find(fmt::format("/proc/{}/environ\n", job->pid())), std::string::npos);
+  // The user has put it into the environment of `unisono run` itself, which has overwritten it there.
+  EXPECT_EQ(places_of(word), "");
   EXPECT_EQ(all.hosts().listening(1), std::vector<std::string>{"0.0.0.0:22"});
   write_secret(all.folder() + "/go", "");
   EXPECT_EQ(job->wait(), 0) << job->err();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -102,7 +103,8 @@ TEST(LineBuffering, KeepsWhatTheUserHasSet) {
   EXPECT_EQ(full.get("LD_PRELOAD"), "/lib/mine.so:" + bare.get("LD_PRELOAD"));
   EXPECT_EQ(full.get("ASAN_OPTIONS"), "detect_leaks=0:verify_asan_link_order=0");
 
-  launcher::EnvironmentBlock own{base::Environment({{"_STDBUF_O", "L"}, {"LD_PRELOAD", "/lib/libstdbuf.so"}})};
+  launcher::EnvironmentBlock own{
+      base::Environment(std::map<std::string, std::string, std::less<>>{{"_STDBUF_O", "L"}, {"LD_PRELOAD", "/lib/libstdbuf.so"}})};
   launcher::write_line_by_line(own, writing.get(), "/bin/sh");
   EXPECT_EQ(own.get("LD_PRELOAD"), "/lib/libstdbuf.so");
 }

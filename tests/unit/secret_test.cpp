@@ -1,10 +1,13 @@
 // Secrets in memory: where they lie, and what is left of them.
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -63,6 +66,26 @@ TEST(Secret, ManyHavePlacesOfTheirOwn) {
   for (int i = 0; i < 500; ++i) secrets.emplace_back("secret " + std::to_string(i));
   for (int i = 0; i < 500; i += 3) secrets[static_cast<std::size_t>(i)] = Secret("new " + std::to_string(i));
   for (int i = 0; i < 500; ++i) EXPECT_EQ(secrets[static_cast<std::size_t>(i)], (i % 3 == 0 ? "new " : "secret ") + std::to_string(i));
+}
+
+// A child has all of its parent's memory, and one thread: whatever the others were at must not keep it waiting.
+TEST(Secret, IsMadeInAChildOfForkWhileOtherThreadsMakeSome) {
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) static_cast<void>(Secret("a secret of the other thread"));
+  });
+  int status = 0;
+  for (int i = 0; i < 200 && status == 0; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);  // a child that waits for ever ends by SIGALRM
+      ::_exit(Secret("a secret of the child") == "a secret of the child" ? 0 : 1);
+    }
+    if (::waitpid(child, &status, 0) != child) status = -1;
+  }
+  stop = true;
+  other.join();
+  EXPECT_EQ(status, 0) << "as waitpid tells it of the first child that failed";
 }
 
 TEST(Secret, IsOverwrittenInTheTextThatItWasTakenFrom) {

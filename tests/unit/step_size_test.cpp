@@ -17,7 +17,6 @@
 using namespace unisono;
 using engines::shm::asked_step_kib;
 using engines::shm::ResultWriter;
-using engines::shm::Segment;
 using engines::shm::slot_bytes_for;
 using engines::shm::streams_from;
 
@@ -30,11 +29,7 @@ base::Environment environment(const std::string& name, const std::string& value)
 }
 
 std::size_t step_of(int ranks, bool is_crowded, std::uint32_t asked_kib = 0) {
-  const Segment::Shape shape{.ranks = ranks};
-  const auto memory = engines::shm::private_memory(Segment::size_for(shape));
-  const Segment segment(shape, memory.get(), memory);
-  segment.member(0).step_kib = asked_kib;
-  return engines::shm::step_bytes(segment, is_crowded);
+  return engines::shm::step_bytes(slot_bytes_for(ranks), asked_kib, is_crowded);
 }
 
 CollectiveCall call_of(Operation operation, std::vector<float>& in, std::vector<float>& out, int root = -1) {

@@ -22,7 +22,7 @@ Membership::Membership(const MembershipOptions& options) : state_(std::make_uniq
       {.backend = options.backend, .rank = options.rank, .world_size = options.size, .timeout = options.timeout, .store = options.store},
       {.name = options.name, .are_job = false, .library = options.library});
   // The store may end with the first member that leaves. No member may leave before the others have read what they need.
-  state_->joined->world->implementation()->assemble(rendezvous::join_timeout(options.timeout, base::Environment::process()));
+  state_->joined->world->implementation()->collectives().assemble(rendezvous::join_timeout(options.timeout, base::Environment::process()));
   group::guard_against_fork(true);
 }
 

@@ -33,7 +33,7 @@ void require_min_or_max(Operation operation, ReduceOp op, const ProcessGroup& gr
 
 std::vector<Work> batch(std::span<const P2POp> operations, const ProcessGroup& group, const CallOptions& options) {
   base::with_place(options.where, [&] {
-    for (const P2POp& operation : operations) group.implementation()->verify(operation.request(), options);
+    for (const P2POp& operation : operations) group.implementation()->messages().verify(operation.request(), options);
   });
   std::vector<Work> works;
   works.reserve(operations.size());

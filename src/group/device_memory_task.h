@@ -8,8 +8,7 @@
 
 #include "engines/device_copy.h"
 #include "group/device_streams.h"
-#include "group/device_task.h"
-#include "group/group.h"
+#include "group/device_group.h"
 #include "schedule/device_call.h"
 #include "unisono/task.h"
 
@@ -20,12 +19,12 @@ using Tensors = std::vector<TensorView>;
 /// What all ways of a call on memory of devices have in common: the memory, and the events that it waits for.
 class DeviceTask : public Task {
  public:
-  DeviceTask(Group& group, Tensors ins, Tensors outs, LastOnDevice last)
+  DeviceTask(DeviceGroup& group, Tensors ins, Tensors outs, LastOnDevice last)
       : group_(group),
         ins_(std::move(ins)),
         outs_(std::move(outs)),
         last_(std::move(last)),
-        attribution_(schedule::attribution_of_device(group.coordination())) {
+        attribution_(schedule::attribution_of_device(group.core().coordination())) {
     views_ = ins_;
     views_.insert(views_.end(), outs_.begin(), outs_.end());
     const Device::Type type = std::ranges::find_if(views_, [](const TensorView& view) { return is_on_device(view); })->device().type;
@@ -45,7 +44,7 @@ class DeviceTask : public Task {
     return after_;
   }
 
-  Group& group_;
+  DeviceGroup& group_;
   Tensors ins_, outs_, views_;
   DeviceRuntime* runtime_ = nullptr;
   LastOnDevice last_;

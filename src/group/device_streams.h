@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <vector>
 
+#include "unisono/call.h"
 #include "unisono/detail/request.h"
 #include "unisono/device_runtime.h"
 #include "unisono/tensor.h"
@@ -15,8 +17,11 @@ namespace unisono::group {
 using Events = std::vector<std::shared_ptr<DeviceEvent>>;
 
 inline bool is_on_device(const TensorView& tensor) { return tensor.device().type != Device::Type::cpu; }
+inline bool is_on_device(const CollectiveCall& call) { return call.device != nullptr || is_on_device(call.in) || is_on_device(call.out); }
 /// Returns the numbers of the devices that the tensors lie on.
 std::set<int> devices_of(std::span<const TensorView> tensors);
+/// Returns the end of the last collective that the group has left to the device; asked when a call's turn comes. Null: there is none.
+using LastOnDevice = std::function<std::shared_ptr<DeviceEvent>()>;
 bool are_reached(const Events& events);
 /// Returns the events that memory used from now on waits for: the end of the caller's current stream, or of the default stream of each device. There
 /// is none where all is done.

@@ -14,7 +14,7 @@
 #include "group/check.h"
 #include "group/device_memory_task.h"
 #include "group/device_streams.h"
-#include "group/group.h"
+#include "group/device_group.h"
 #include "group/packing.h"
 #include "group/pieces_through_host.h"
 #include "unisono/cuda.h"
@@ -39,7 +39,7 @@ class OnDevice final : public DeviceTask {
   /// `Until`: when the task is done.
   enum class Until { enqueued, reached };
 
-  OnDevice(Group& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::PrologueEpilogue> edges, Start start,
+  OnDevice(DeviceGroup& group, Tensors ins, Tensors outs, LastOnDevice last, std::shared_ptr<detail::PrologueEpilogue> edges, Start start,
            Until until = Until::enqueued)
       : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), edges_(std::move(edges)), start_(std::move(start)), until_(until) {}
 
@@ -109,7 +109,7 @@ struct HostPlan {
 class ThroughHost final : public DeviceTask {
  public:
   using MakePlan = std::function<HostPlan()>;
-  ThroughHost(Group& group, Tensors ins, Tensors outs, LastOnDevice last, MakePlan make_plan)
+  ThroughHost(DeviceGroup& group, Tensors ins, Tensors outs, LastOnDevice last, MakePlan make_plan)
       : DeviceTask(group, std::move(ins), std::move(outs), std::move(last)), make_plan_(std::move(make_plan)) {}
 
   bool advance() override {
@@ -161,7 +161,7 @@ TensorView host_copy(const TensorView& view, Memory& memory) {
   return line_of(memory.back().get(), view);
 }
 
-HostPlan plan_of(Group& group, CollectiveCall call, const detail::PrologueEpilogue* edges) {
+HostPlan plan_of(DeviceGroup& group, CollectiveCall call, const detail::PrologueEpilogue* edges) {
   HostPlan plan;
   if (edges != nullptr) plan.before = edges->prologue_copies();
   const auto memory = std::make_shared<Memory>();
@@ -188,7 +188,7 @@ HostPlan plan_of(Group& group, CollectiveCall call, const detail::PrologueEpilog
   return plan;
 }
 
-HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::ListsOnHost& lists, const std::shared_ptr<void>& kept,
+HostPlan plan_of_lists(DeviceGroup& group, const CollectiveCall& call, const detail::ListsOnHost& lists, const std::shared_ptr<void>& kept,
                        const CallOptions& options) {
   CollectiveCall own = check_collective(group.facts(), lists.request, options);
   own.sequence = call.sequence;
@@ -199,7 +199,7 @@ HostPlan plan_of_lists(Group& group, const CollectiveCall& call, const detail::L
 }
 
 /// Returns why a call is not carried out on the devices; empty: it is. All ranks come to the same answer, or find that they differ.
-std::string why_through_host(Group& group, const CollectiveCall& call, const detail::Request& request) {
+std::string why_through_host(DeviceGroup& group, const CollectiveCall& call, const detail::Request& request) {
   const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
   const std::string_view backend = group.core().name();
   if (!group.facts().device() || group.facts().device()->type != place.type)
@@ -218,7 +218,7 @@ bool are_contiguous(const Tensors& views) {
   return std::ranges::all_of(views, [](const TensorView& view) { return view.is_contiguous(); });
 }
 
-std::unique_ptr<Task> in_pieces(Group& group, const CollectiveCall& call, const detail::Request& request, LastOnDevice last) {
+std::unique_ptr<Task> in_pieces(DeviceGroup& group, const CollectiveCall& call, const detail::Request& request, LastOnDevice last) {
   if (!request.edges && call.in.is_contiguous() && call.out.is_contiguous()) return pieces_through_host(group, call, std::move(last));
   const auto start = [&group, call](const Tensors& packed_ins, const Tensors& packed_outs, DeviceStreams& streams) {
     CollectiveCall packed = call;
@@ -232,7 +232,7 @@ std::unique_ptr<Task> in_pieces(Group& group, const CollectiveCall& call, const 
 
 }  // namespace
 
-std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
+std::unique_ptr<Task> device_task(DeviceGroup& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
                                   LastOnDevice last) {
   const bool is_dense =
       request.lists ? are_contiguous(request.lists->ins) && are_contiguous(request.lists->outs) : call.in.is_contiguous() && call.out.is_contiguous();
@@ -268,7 +268,7 @@ std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, cons
   return std::make_unique<OnDevice>(group, ins, outs, std::move(last), request.edges, start);
 }
 
-std::unique_ptr<Task> device_task(Group& group, const MessageCall& call, bool sends) {
+std::unique_ptr<Task> device_task(DeviceGroup& group, const MessageCall& call, bool sends) {
   const auto start_on = [&group, call, sends](const TensorView& data) {
     MessageCall own = call;
     own.data = data;

@@ -10,17 +10,12 @@
 
 namespace unisono::group {
 
-class Group;
-
-inline bool is_on_device(const CollectiveCall& call) { return call.device != nullptr || is_on_device(call.in) || is_on_device(call.out); }
-
-/// Returns the end of the last collective that the group has left to the device; asked when a call's turn comes. Null: there is none.
-using LastOnDevice = std::function<std::shared_ptr<DeviceEvent>()>;
+class DeviceGroup;
 
 /// Makes the task of a call on memory of devices. The group's engine of devices gets what it offers; strided views are packed on their device, in the
 /// order of its work. Everything else goes through the host's memory, which is logged once. All ranks take the same way.
-std::unique_ptr<Task> device_task(Group& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
+std::unique_ptr<Task> device_task(DeviceGroup& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
                                   LastOnDevice last);
-std::unique_ptr<Task> device_task(Group& group, const engines::MessageCall& call, bool sends);
+std::unique_ptr<Task> device_task(DeviceGroup& group, const engines::MessageCall& call, bool sends);
 
 }  // namespace unisono::group

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "group/fork_guard.h"
 #include "group/group_errors.h"
@@ -14,7 +15,7 @@ namespace unisono::group {
 class Entry {
  public:
   /// `busy`: of the group, whether a thread is in it.
-  Entry(const GroupErrors& group, std::atomic<bool>& busy, std::string_view operation) : busy_(busy) {
+  Entry(const GroupErrors& group, std::atomic<bool>& busy, std::string_view operation) : busy_(&busy) {
     if (in_forked_child()) {
       throw NotInitialized(
           "this process was forked from one that is initialized; it has no part in the group",
@@ -31,12 +32,16 @@ class Entry {
                              .hint = "use one group per thread; groups are independent of each other"});
     }
   }
-  ~Entry() { busy_.store(false, std::memory_order_release); }
+  ~Entry() { leave(); }
+  /// Lets other threads in from now on.
+  void leave() {
+    if (std::atomic<bool>* const busy = std::exchange(busy_, nullptr)) busy->store(false, std::memory_order_release);
+  }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 
  private:
-  std::atomic<bool>& busy_;
+  std::atomic<bool>* busy_;
 };
 
 }  // namespace unisono::group

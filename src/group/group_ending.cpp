@@ -32,9 +32,9 @@ void Group::close(std::chrono::milliseconds at_most, coordination::Leaving how) 
 void Group::drain(std::chrono::milliseconds at_most) {
   constexpr std::chrono::milliseconds silent = 200ms;  // what ends by itself is not worth a word
   const base::Deadline deadline(at_most);
-  if (parts_.progress->drain(*lane_, base::Deadline(std::min(at_most, silent))) || at_most <= silent) return;
+  if (parts_.progress->drain(*calls_.lane(), base::Deadline(std::min(at_most, silent))) || at_most <= silent) return;
   std::string text;
-  parts_.progress->visit(*lane_, [&](const Ended& pending) {
+  parts_.progress->visit(*calls_.lane(), [&](const Ended& pending) {
     constexpr std::size_t longest = 1000;
     if (text.size() > longest) return;
     const std::vector<int> ranks = pending.task.waiting_for();
@@ -47,7 +47,7 @@ void Group::drain(std::chrono::milliseconds at_most) {
         fmt::format("the end of group {} waits at most {:.3g} s for what is under way: {} (Work::cancel takes back a receive that nobody wants)",
                     name(), std::chrono::duration<double>(at_most).count(), text));
   }
-  parts_.progress->drain(*lane_, deadline);
+  parts_.progress->drain(*calls_.lane(), deadline);
 }
 
 void Group::drop(coordination::Leaving how) {
@@ -60,7 +60,7 @@ void Group::drop(coordination::Leaving how) {
 void Group::end_pending() {
   errors_.stop_reports();
   const auto failure = coordination().failure();
-  parts_.progress->end(*lane_, [&](const Ended& ended) {
+  parts_.progress->end(*calls_.lane(), [&](const Ended& ended) {
     if (failure) return errors_.error_of(*failure, ended.operation, ended.sequence);
     const std::vector<int> waiting = ended.task.waiting_for();
     return errors_.error_of(

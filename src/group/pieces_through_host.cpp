@@ -28,7 +28,7 @@ struct Side {
 
 class PiecesThroughHost final : public DeviceTask {
  public:
-  PiecesThroughHost(Group& group, const CollectiveCall& call, LastOnDevice last)
+  PiecesThroughHost(DeviceGroup& group, const CollectiveCall& call, LastOnDevice last)
       : DeviceTask(group, {call.in}, {call.out}, std::move(last)),
         call_(call),
         in_{call.in, blocks_of(traits_of(call.operation).in), takes_part(traits_of(call.operation).senders)},
@@ -152,7 +152,7 @@ bool goes_in_pieces(const CollectiveCall& call, const detail::Request& request) 
   return !request.on_host && !request.lists && !has_counts(call.operation) && !sizes_its_output(request);
 }
 
-std::unique_ptr<Task> pieces_through_host(Group& group, const CollectiveCall& call, LastOnDevice last) {
+std::unique_ptr<Task> pieces_through_host(DeviceGroup& group, const CollectiveCall& call, LastOnDevice last) {
   return std::make_unique<PiecesThroughHost>(group, call, std::move(last));
 }
 

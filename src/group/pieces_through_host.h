@@ -2,12 +2,14 @@
 
 #include <memory>
 
-#include "group/device_task.h"
+#include "group/device_streams.h"
 #include "unisono/call.h"
 #include "unisono/detail/request.h"
 #include "unisono/task.h"
 
 namespace unisono::group {
+
+class DeviceGroup;
 
 /// Returns true for a call that goes through the host piece by piece. All ranks get the same answer.
 bool goes_in_pieces(const CollectiveCall& call, const detail::Request& request);
@@ -23,6 +25,6 @@ bool goes_in_pieces(const CollectiveCall& call, const detail::Request& request);
 ///
 /// A call of several pieces begins with an agreement on the whole, since the first pieces of different calls may be alike. The call is done when the
 /// result is on the device. `last`: see device_task.
-std::unique_ptr<Task> pieces_through_host(Group& group, const CollectiveCall& call, LastOnDevice last);
+std::unique_ptr<Task> pieces_through_host(DeviceGroup& group, const CollectiveCall& call, LastOnDevice last);
 
 }  // namespace unisono::group

@@ -38,29 +38,29 @@ using base::with_place;
 
 void run(const Request& request, const ProcessGroup& group, const CallOptions& options) {
   try {
-    group.implementation()->run(request, options);
+    group.implementation()->collectives().run(request, options);
   } catch (Error& error) {
     base::set_place(error, options.where);
     throw;
   }
 }
 void run(const Request& request, const ProcessGroup& group, const CallOptions& options, const std::function<void()>& issued) {
-  with_place(options.where, [&] { group.implementation()->run(request, options, issued); });
+  with_place(options.where, [&] { group.implementation()->collectives().run(request, options, issued); });
 }
 Work start(const Request& request, const ProcessGroup& group, const CallOptions& options) {
-  return with_place(options.where, [&] { return group.implementation()->start(request, options); });
+  return with_place(options.where, [&] { return group.implementation()->collectives().start(request, options); });
 }
 MessageInfo run(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
-  return with_place(options.where, [&] { return group.implementation()->run(request, options); });
+  return with_place(options.where, [&] { return group.implementation()->messages().run(request, options); });
 }
 int send_recv(const MessageRequest& out, const MessageRequest& in, const ProcessGroup& group, const CallOptions& options) {
-  return with_place(options.where, [&] { return group.implementation()->send_recv(out, in, options); });
+  return with_place(options.where, [&] { return group.implementation()->messages().send_recv(out, in, options); });
 }
 std::optional<MessageInfo> probe(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options, bool waits) {
-  return with_place(options.where, [&] { return group.implementation()->probe(request, options, waits); });
+  return with_place(options.where, [&] { return group.implementation()->messages().probe(request, options, waits); });
 }
 Work start(const MessageRequest& request, const ProcessGroup& group, const CallOptions& options) {
-  return with_place(options.where, [&] { return group.implementation()->start(request, options); });
+  return with_place(options.where, [&] { return group.implementation()->messages().start(request, options); });
 }
 
 }  // namespace detail

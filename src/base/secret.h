@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/vector_registers.h"
+
 namespace unisono::base {
 
 /// Bytes that nobody else may learn: a token, a password, a key. They lie on pages that hold secrets alone and that the system leaves out of core
@@ -53,6 +55,7 @@ inline void wipe(std::string& text) noexcept {
   text.resize(text.capacity());
   ::explicit_bzero(text.data(), text.size());
   text.clear();
+  clear_vector_registers();
 }
 /// Takes bytes off the front of a buffer, and leaves no copy of them in its memory.
 void wipe_front(std::string& buffer, std::size_t size) noexcept;

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto time_to_keep = 3s;
+constexpr auto time_to_keep = 1500ms;  // chains are sent at least once a second: one that is older tells of a wait that may be over
 constexpr std::size_t most_kept = 64;
 constexpr std::size_t longest_chain = 8192;
 
@@ -17,15 +17,15 @@ constexpr std::size_t longest_chain = 8192;
 void WaitChains::take(std::string_view chain) {
   if (chain.size() > longest_chain) return;
   const std::lock_guard lock(mutex_);
-  if (come_.size() == most_kept) come_.erase(come_.begin());
-  come_.push_back({std::string(chain), base::Clock::now()});
+  if (received_.size() == most_kept) received_.erase(received_.begin());
+  received_.push_back({std::string(chain), base::Clock::now()});
 }
 
 std::vector<std::string> WaitChains::fetch() {
   std::vector<Chain> come;
   {
     const std::lock_guard lock(mutex_);
-    come.swap(come_);
+    come.swap(received_);
   }
   const auto now = base::Clock::now();
   std::vector<std::string> chains;

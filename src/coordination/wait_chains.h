@@ -14,15 +14,15 @@ namespace unisono::coordination {
 /// Any thread may call.
 class WaitChains {
  public:
-  /// Keeps a chain that has come. Of too many the last ones count.
+  /// Keeps a chain that has come. If there are more than 64, the oldest are dropped.
   void take(std::string_view chain);
   /// Returns the chains that have come lately, each once.
   std::vector<std::string> fetch();
-  /// Returns true where it is time that this rank, which has waited for so long in a call, sends its chain. Towards the deadline that is more often.
+  /// Returns true if it is time that this rank, which has waited for so long in a call, sends its chain. Towards the deadline that is more often.
   bool is_due(std::chrono::nanoseconds elapsed, std::chrono::nanoseconds timeout);
   /// Keeps the chain from this rank that has led back to it.
   void keep_circle(std::string chain);
-  /// Returns the last one; empty where there was none lately. `now`: the present.
+  /// Returns the last one; empty if there was none lately. `now`: the present.
   std::string circle(base::Clock::time_point now = base::Clock::now()) const;
 
  private:
@@ -31,7 +31,7 @@ class WaitChains {
     base::Clock::time_point at;
   };
   mutable std::mutex mutex_;
-  std::vector<Chain> come_;
+  std::vector<Chain> received_;
   Chain circle_;
   base::Clock::time_point sent_{};
 };

@@ -43,6 +43,8 @@ class GroupFacts {
     const int of_world = in_world(rank);
     return of_world < 0 || parts_.recorded_ranks.empty() ? of_world : parts_.recorded_ranks[static_cast<std::size_t>(of_world)];
   }
+  /// Returns the rank in the world of a rank that the record knows by this number; -1 if it is none of this world.
+  int from_record(int recorded) const;
 
   /// The sequence number of the last call. From any thread.
   std::uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }

@@ -91,7 +91,7 @@ class Lane {
   /// The end of the last collective that a device has yet to finish. Null: there is none.
   std::shared_ptr<DeviceEvent> last_on_device();
   std::atomic<std::size_t> buffered{0};     // that all detached sends take
-  std::atomic<std::uint64_t> last_call{0};  // the sequence number of the group's last call
+  std::atomic<std::uint64_t> last_call{0};  // the number of the group's last call, which a Work asks for that may outlive the group
   DeferredError deferred;
 
   // Under the lock.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -52,14 +53,25 @@ std::optional<int> member_of(const GroupErrors& group, int world_rank) {
   return found == world.end() ? std::nullopt : std::optional(static_cast<int>(found - world.begin()));
 }
 
-/// Returns the wait of a member that is on this host.
-std::optional<MessageWait> wait_of(const GroupErrors& group, int member) {
+/// The waits of this host's ranks, each read once. An object lives for one look.
+using Waits = std::map<int, std::optional<MessageWait>>;
+
+std::optional<MessageWait> read_wait(const GroupErrors& group, int member) {
   const auto process = group.coordination().process_of(member);
   const auto reader = member == group.facts().rank() ? std::make_unique<recorder::RecordReader>(group.recorder().memory())
                       : process                      ? recorder::find_record(*process)
                                                      : nullptr;
   if (!reader) return std::nullopt;
-  return recorder::message_wait_of(group.facts().global_ranks()[static_cast<std::size_t>(member)], reader->read());
+  auto wait = recorder::message_wait_of(group.facts().in_world(member), reader->read());
+  if (wait) wait->waited_for = group.facts().from_record(wait->waited_for);
+  return wait;
+}
+
+/// Returns the wait of a member that is on this host.
+const std::optional<MessageWait>& wait_of(const GroupErrors& group, int member, Waits& waits) {
+  const auto [found, is_new] = waits.try_emplace(member);
+  if (is_new) found->second = read_wait(group, member);
+  return found->second;
 }
 
 bool is_same(const MessageWait& left, const MessageWait& right) {
@@ -70,27 +82,29 @@ enum class End { none, circle, elsewhere };
 
 /// Adds the waits of the ranks of this host to the chain. Says where it ends: with a rank that waits for no message, with the rank it began with, or
 /// at a rank of another host.
-End follow(const GroupErrors& group, Chain& chain) {
+End follow(const GroupErrors& group, Chain& chain, Waits& waits) {
   for (;;) {
     const int next = chain.back().waited_for;
     if (next == chain.front().rank) return chain.size() < 2 ? End::none : End::circle;
     const auto member = member_of(group, next);
     if (!member || chain.size() == longest_on_one_host || std::ranges::find(chain, next, &MessageWait::rank) != chain.end()) return End::none;
     if (!group.coordination().topology().here(*member)) return End::elsewhere;
-    auto wait = wait_of(group, *member);
+    const auto& wait = wait_of(group, *member, waits);
     if (!wait) return End::none;
-    chain.push_back(std::move(*wait));
+    chain.push_back(*wait);
   }
 }
 
-/// Follows the chain, and sends it on where it leads to another host. That is to the rank it began with, where that is on the host to which it leads.
-void pass_on(GroupErrors& group, Chain chain) {
+/// Follows the chain, and sends it on if it leads to another host: to the rank it began with, if that is on the host to which it leads. A chain that
+/// began with a rank outside this group ends here.
+void pass_on(GroupErrors& group, Chain chain, Waits& waits) {
   coordination::Coordination& coordination = group.coordination();
   const auto& topology = coordination.topology();
-  const End end = follow(group, chain);
+  const End end = follow(group, chain, waits);
   if (end == End::none) return;
   const auto first = member_of(group, chain.front().rank), next = member_of(group, chain.back().waited_for);
   if (end == End::circle && first == group.facts().rank()) return coordination.whereabouts()->chains().keep_circle(encode(chain));
+  if (!next) return;
   const int to = first && topology.host_of(*first) == topology.host_of(*next) ? *first : *next;
   if (topology.here(to)) return;
   coordination.notices().tell(to, coordination::Notices::of_kind(coordination::NoticeKind::wait_chain).raw(encode(chain)).take());
@@ -105,21 +119,23 @@ void follow_waits(GroupErrors& group, std::chrono::nanoseconds elapsed, std::chr
   const bool is_due = chains.is_due(elapsed, timeout);
   const auto come = chains.fetch();
   if (!is_due && come.empty()) return;
-  const auto own = wait_of(group, group.facts().rank());
+  Waits waits;
+  const std::optional<MessageWait> own = wait_of(group, group.facts().rank(), waits);
   if (!own) return;
-  if (is_due) pass_on(group, {*own});
+  if (is_due) pass_on(group, {*own}, waits);
   for (const std::string& bytes : come) {
     Chain chain = decode(bytes);
     if (chain.empty() || (chain.front().rank == own->rank && !is_same(chain.front(), *own))) continue;
-    pass_on(group, std::move(chain));
+    pass_on(group, std::move(chain), waits);
   }
 }
 
 std::string circle_of(GroupErrors& group) {
-  auto own = wait_of(group, group.facts().rank());
+  Waits waits;
+  const std::optional<MessageWait> own = wait_of(group, group.facts().rank(), waits);
   if (!own) return {};
   Chain chain{*own};
-  if (follow(group, chain) == End::circle) return recorder::circle_text(chain);
+  if (follow(group, chain, waits) == End::circle) return recorder::circle_text(chain);
   if (group.coordination().is_one_host()) return {};
   chain = decode(group.coordination().whereabouts()->chains().circle());
   return !chain.empty() && is_same(chain.front(), *own) ? recorder::circle_text(chain) : std::string();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "base/secret.h"
 #include "launch/pidfd.h"
 
 namespace unisono::launcher {
@@ -43,8 +44,10 @@ bool belongs(pid_t pid, std::string_view mark, std::span<const pid_t> groups) {
   const pid_t group = ::getpgid(pid);
   if (group <= 0) return false;
   if (std::find(groups.begin(), groups.end(), group) != groups.end()) return is_alive(pid);
-  const std::string environment = contents("/proc/" + std::to_string(pid) + "/environ");
-  return environment.starts_with(mark.substr(1)) || environment.find(mark) != std::string::npos;
+  std::string environment = contents("/proc/" + std::to_string(pid) + "/environ");
+  const bool is_marked = environment.starts_with(mark.substr(1)) || environment.find(mark) != std::string::npos;
+  base::wipe(environment);  // the job's token may be there
+  return is_marked;
 }
 
 }  // namespace

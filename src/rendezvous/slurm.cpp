@@ -1,5 +1,6 @@
 #include "rendezvous/slurm.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <initializer_list>
@@ -43,7 +44,8 @@ bool is_step_of_srun(const Environment& environment) {
 }
 
 std::string advice_for_batch_script(const Environment& environment, int world_size) {
-  const bool is_launched = environment.has("UNISONO_LAUNCHER_FD") || environment.has("TORCHELASTIC_RUN_ID");
+  constexpr std::array of_launchers = {"UNISONO_LAUNCHER_FD", "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"};
+  const bool is_launched = std::ranges::any_of(of_launchers, [&](const char* name) { return environment.has(name); });
   if (world_size == 1 || is_launched || is_step_of_srun(environment)) return {};
   if (environment.get("SLURM_PROCID") != "0" || environment.get("SLURM_NTASKS") != std::to_string(world_size)) return {};
   return "srun has not started this process (it is in no step of the job): if the script of sbatch runs the program itself, let it use `srun` or "

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/interruption.h"
+#include "base/secret.h"
 #include "base/tls.h"
 #include "base/vector_registers.h"
 #include "store/table.h"
@@ -264,8 +265,10 @@ Client::Answer Client::await(Writer request, Milliseconds timeout, std::span<con
 std::string Client::get(std::string_view key, std::optional<Milliseconds> timeout) {
   const Milliseconds time = timeout.value_or(this->timeout());
   const std::string name(key);
-  const Answer answer = await(std::move(request(Op::get).integer(static_cast<std::uint64_t>(time.count())).text(key)), time, {&name, 1});
-  return std::string(Reader(answer.fields).text());
+  Answer answer = await(std::move(request(Op::get).integer(static_cast<std::uint64_t>(time.count())).text(key)), time, {&name, 1});
+  std::string value(Reader(answer.fields).text());
+  base::wipe(answer.fields);  // it may hold a secret
+  return value;
 }
 
 void Client::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
@@ -282,7 +285,6 @@ std::optional<std::string> Client::try_get(std::string_view key) {
   if (answer.status == Status::absent) return std::nullopt;
   std::string value(Reader(answer.fields).text());
   base::wipe(answer.fields);
-  base::clear_vector_registers();
   return value;
 }
 

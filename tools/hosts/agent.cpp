@@ -16,6 +16,7 @@
 #include "base/deadline.h"
 #include "base/environment.h"
 #include "base/host.h"
+#include "base/secret.h"
 #include "base/socket.h"
 #include "hosts/frames.h"
 #include "hosts/host_child.h"
@@ -138,8 +139,8 @@ void HostAgent::read_frames() {
   try {
     while (auto frame = reader_.next()) {
       heard_.emplace(silence_);
+      const std::shared_ptr<void> wiped(nullptr, [&](void*) { base::wipe(frame->payload); });  // it may hold a secret
       take(*frame);
-      base::wipe(frame->payload);  // it may have held a secret
     }
   } catch (const StartFailed& error) {
     send(FrameKind::failed, error.message());

@@ -19,7 +19,12 @@ constexpr std::size_t most_noise = 64u << 10;
 
 }  // namespace
 
-std::string encode(FrameKind kind, std::string_view payload) { return fmt::format("{} {}\n{}\n", static_cast<char>(kind), payload.size(), payload); }
+std::string encode(FrameKind kind, std::string_view payload) {
+  const std::string header = fmt::format("{} {}\n", static_cast<char>(kind), payload.size());
+  std::string frame;
+  frame.reserve(header.size() + payload.size() + 1);  // no copy of a secret is left in memory that the text outgrows
+  return frame.append(header).append(payload).append(1, '\n');
+}
 
 /// The greeting is a line of its own. Text before it belongs to a shell.
 void FrameReader::look_for_greeting() {
@@ -56,7 +61,10 @@ std::optional<Frame> FrameReader::next() {
 }
 
 std::string encode(const Fields& fields) {
+  std::size_t size = 0;
+  for (const auto& [name, value] : fields) size += name.size() + value.size() + 2;
   std::string payload;
+  payload.reserve(size);
   for (const auto& [name, value] : fields) payload.append(name).append(1, '\0').append(value).append(1, '\0');
   return payload;
 }

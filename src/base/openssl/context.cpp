@@ -51,7 +51,7 @@ int find_key(SSL* connection, const unsigned char* name, std::size_t name_size, 
 int give_no_password(char* /*buffer*/, int /*size*/, int /*writes*/, void* /*data*/) { return -1; }
 
 Owned<BIO, ::BIO_free_all> reader_of(std::string_view text) {
-  return Owned<BIO, ::BIO_free_all>(::BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+  return Owned<BIO, ::BIO_free_all>(::BIO_new_mem_buf(text.empty() ? "" : text.data(), static_cast<int>(text.size())));
 }
 
 /// Reads certificates up to the end of the text. False: one cannot be read, or there is none.
@@ -167,7 +167,13 @@ std::unique_ptr<TlsConnection> Context::open(int fd, TlsSide side, std::string& 
     why = take_reasons();
     return nullptr;
   }
-  auto opened = std::make_unique<Connection>(connection, key_.empty() ? nullptr : make_session(), fd, side, renew_after_);
+  auto key = key_.empty() ? nullptr : make_session();
+  if (!key_.empty() && !key) {
+    why = "the pre-shared key cannot be used: " + take_reasons();
+    ::SSL_free(connection);
+    return nullptr;
+  }
+  auto opened = std::make_unique<Connection>(connection, std::move(key), fd, side, renew_after_);
   if (opened->valid()) return opened;
   why = take_reasons();
   return nullptr;

@@ -214,6 +214,7 @@ std::optional<Reduction> reduction_of(DType dtype, ReduceOp op) noexcept {
 }
 
 bool is_one_function(const CollectiveCall& call) noexcept {
+  if (call.factor) return false;  // whose operation is made before and destroyed after it
   switch (call.operation) {
     case Operation::all_reduce:
     case Operation::reduce:

@@ -203,8 +203,8 @@ void Communicator::launch(const Work& work) {
     const Launched launched = PartOf(*vendor_, work, member, i, shape_.size).enqueue();
     if (first.result == Result::success && first.cuda == CudaError::success) first = launched;
   }
-  const Result ended =
-      is_grouped ? vendor_->nccl.group_end() : Result::success;  // also after an error, or the thread's next calls would be part of this group
+  // A group ends after an error as well, or the thread's next calls would be part of it.
+  const Result ended = is_grouped ? vendor_->nccl.group_end() : Result::success;
   check(*vendor_, first.cuda, first.function);
   if (first.result != Result::success) fail(first.function, first.result, members_.front().comm);
   if (ended != Result::success && ended != Result::in_progress) fail("ncclGroupEnd", ended, members_.front().comm);

@@ -22,6 +22,16 @@ std::string pci_address(const Vendor& vendor, int device) {
   return bus.data();
 }
 
+/// Returns the bytes of a device's memory that this process has; nothing if the driver does not tell.
+static std::optional<std::size_t> own_memory(const Vendor& vendor, int device) {
+  if (vendor.nvml.init == nullptr) return std::nullopt;
+  try {
+    return memory_of_process(vendor.nvml, pci_address(vendor, device));
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
 OnDevice::OnDevice(const Vendor& vendor, int device) : vendor_(vendor) {
   int current = -1;
   check(vendor, vendor.cuda.get_device(&current), "cudaGetDevice");
@@ -139,7 +149,7 @@ DeviceRuntime::Memory CudaRuntime::memory(Device device) {
   const OnDevice on_device(*vendor_, index_of(device));
   std::size_t free = 0, total = 0;
   check(*vendor_, vendor_->cuda.mem_get_info(&free, &total), "cudaMemGetInfo");
-  return {.used = total - free, .total = total, .own = memory_of_process(vendor_->nvml, pci_address(*vendor_, index_of(device)))};
+  return {.used = total - free, .total = total, .own = own_memory(*vendor_, index_of(device))};
 }
 
 }  // namespace unisono::engines::nccl

@@ -21,9 +21,9 @@ constexpr std::size_t slot_bytes_for(int ranks) {
 /// Returns UNISONO_STEP_SIZE, in KiB; 0 where it is unset. Throws InvalidArgument where it is no whole number of KiB from 4 to 1024.
 std::uint32_t asked_step_kib(const base::Environment& environment);
 
-/// Returns how many bytes of a slot a step of a collective fills, the same on every rank: `asked_kib`, which is what rank 0
-/// was asked for, or the size by rule. Ranks with a processor each fill one slot while they empty another, so a step shall be short; ranks that share
-/// processors lose a change of tasks with every step, so it shall be long.
+/// Returns how many bytes of a slot a step of a collective fills, the same on every rank: `asked_kib`, which is what rank 0 was asked for, or the
+/// size by rule. Ranks with a processor each fill one slot while they empty another, so a step shall be short; ranks that share processors lose a
+/// change of tasks with every step, so it shall be long.
 std::size_t step_bytes(std::size_t slot, std::uint32_t asked_kib, bool is_crowded);
 
 }  // namespace unisono::engines::shm

@@ -148,7 +148,13 @@ Failure Http::post(std::string_view path, const std::string& body, Reply& reply,
   Headers headers;
   add(headers, "Content-Type: application/json");
   add(headers, "Expect:");  // etcd need not allow a long request before it is sent
-  if (!token_.empty()) add(headers, std::string("Authorization: ").append(token_.view()));
+  if (!token_.empty()) {
+    constexpr std::string_view begin = "Authorization: ";
+    std::string authorization;
+    authorization.reserve(begin.size() + token_.view().size());
+    add(headers, authorization.append(begin).append(token_.view()));
+    base::wipe(authorization);
+  }
   const std::string url = url_ + std::string(path);
   error_[0] = '\0';
   curl_easy_setopt(easy_.get(), CURLOPT_URL, url.c_str());

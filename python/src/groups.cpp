@@ -104,7 +104,10 @@ A cheap handle; copies share the group. world() is that of all processes, new_gr
           },
           "reason"_a, "Gives up: pending and later calls of every rank raise PeerFailed with this reason.")
       .def(
-          "__eq__", [](const ProcessGroup& a, nb::handle b) { return nb::isinstance<ProcessGroup>(b) && a == *nb::inst_ptr<ProcessGroup>(b); },
+          "__eq__",
+          [](const ProcessGroup& a, nb::handle b) {
+            return nb::isinstance<ProcessGroup>(b) && nb::inst_ready(b) && a == *nb::inst_ptr<ProcessGroup>(b);
+          },
           nb::arg("other").none(), nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const ProcessGroup& group) { return reinterpret_cast<std::size_t>(group.implementation().get()) >> 4; })
       .def("__len__", &ProcessGroup::size)

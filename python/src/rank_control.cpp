@@ -136,7 +136,7 @@ scope of the first, the others raise PeerFailed with its rank, and the group sta
       .def(
           "__enter__",
           [](nb::handle self) {
-            nb::inst_ptr<FirstScope>(self)->enter();
+            content_of<FirstScope>(self, "OneRankFirst").enter();
             return nb::borrow(self);
           },
           nb::sig("def __enter__(self) -> OneRankFirst"))

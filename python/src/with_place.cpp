@@ -93,7 +93,7 @@ void make_placed(Placed* self, nb::handle value, nb::handle place) {
   new (self) Placed{nb::borrow(value), nb::int_(place_of(place))};
 }
 
-const Placed& placed(nb::handle x) { return *nb::inst_ptr<Placed>(x); }
+const Placed& placed(nb::handle x, const char* operation = "WithPlace") { return content_of<Placed>(x, operation); }
 
 const char* name_of(Operation operation) { return traits_of(operation).name.data(); }
 
@@ -140,7 +140,7 @@ nb::object reduce_one(Operation operation, const Placed& x, ReduceOp op, std::op
 nb::object as_iterator(const Placed& x) { return nb::iter(nb::make_tuple(x.value, x.place)); }
 
 bool are_equal(const Placed& a, nb::handle other) {
-  if (!is_placed(other)) return false;
+  if (!is_placed(other) || !nb::inst_ready(other)) return false;
   const Placed& b = placed(other);
   if (a.is_array() != b.is_array()) return false;
   if (!a.is_array()) return a.value.equal(b.value) && a.place.equal(b.place);
@@ -165,21 +165,22 @@ bool is_placed(nb::handle x) { return nb::isinstance<Placed>(x); }
 nb::object reduce_pairs(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   check(operation);
   const ReduceOp choice = reduce_op_of(op, name_of(operation));
-  if (!placed(x).is_array()) return reduce_one(operation, placed(x), choice, root, trailing);
-  const Buffer memory(placed(x).pairs, Use::write, name_of(operation));
-  detail::Request request = request_of_array(operation, dtype_of_values(placed(x)), memory.view(), choice, trailing);
+  const Placed& mine = placed(x, name_of(operation));
+  if (!mine.is_array()) return reduce_one(operation, mine, choice, root, trailing);
+  const Buffer memory(mine.pairs, Use::write, name_of(operation));
+  detail::Request request = request_of_array(operation, dtype_of_values(mine), memory.view(), choice, trailing);
   request.root = root;
   carry_out(request, trailing);
   return root && !is_here(*root, trailing.group) ? nb::none() : nb::borrow(x);
 }
 
 nb::object start_pairs(Operation operation, nb::handle x, nb::handle op, const Trailing& trailing) {
-  if (operation != Operation::all_reduce || !placed(x).is_array()) {
+  const Placed& mine = placed(x, name_of(operation));
+  if (operation != Operation::all_reduce || !mine.is_array()) {
     throw_invalid(name_of(operation), "of values with their places only all_reduce_async is asynchronous, of arrays");
   }
-  Buffer memory(placed(x).pairs, Use::write, name_of(operation));
-  const detail::Request request =
-      request_of_array(operation, dtype_of_values(placed(x)), memory.view(), reduce_op_of(op, name_of(operation)), trailing);
+  Buffer memory(mine.pairs, Use::write, name_of(operation));
+  const detail::Request request = request_of_array(operation, dtype_of_values(mine), memory.view(), reduce_op_of(op, name_of(operation)), trailing);
   return start(request, trailing, memory_of(std::move(memory), nb::borrow(x)));
 }
 

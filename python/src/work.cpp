@@ -64,7 +64,7 @@ std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
   std::vector<PythonWork*> list;
   for (const nb::handle each : works) {
     if (!nb::isinstance<PythonWork>(each)) throw_invalid(operation, "not all of these are Works");
-    list.push_back(nb::inst_ptr<PythonWork>(each));
+    list.push_back(&content_of<PythonWork>(each, operation));
   }
   return list;
 }

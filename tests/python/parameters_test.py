@@ -161,6 +161,11 @@ class Samplers(RankTest):
         self.assertIs(parts[0].sampler(), sampler)
 
 
+    def test_what_is_no_index_is_refused(self):
+        for sampler, words in (([-1, 2], "this is -1"), ("ab", "this is 'a'"), ([1.5], "this is 1.5"), ([None], "this is None")):
+            self.refused(unisono.InvalidArgument, words, list, unisono.DistributedProxySampler(sampler, num_replicas=1, rank=0))
+
+
 class Plans(RankTest):
     @covers("A-02", "A-03", "A-04", "A-05")
     def test_batch_and_workers_are_shared_out(self):
@@ -236,6 +241,7 @@ class Stores(RankTest):
         server = unisono.TcpStore("127.0.0.1", port, is_server=True, listen_fd=listener.detach())
         unisono.TcpStore("127.0.0.1", port).set("key", "text")
         self.assertEqual((server.port, server.get("key")), (port, b"text"))
+
 
 
 class Ints(RankTest):

@@ -38,6 +38,7 @@ void refuse_complex(DType dtype) {
 std::int64_t place_of(nb::handle place) {
   if (PyBool_Check(place.ptr()) || PyIndex_Check(place.ptr()) == 0) throw_invalid("WithPlace", "a place is an int: a rank, or an index");
   const nb::object number = nb::steal(PyNumber_Index(place.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (value == -1 && overflow == 0 && PyErr_Occurred() != nullptr) throw nb::python_error();

@@ -1,4 +1,4 @@
-"""Arguments that are no good: objects without a content."""
+"""Arguments that are no good: objects without a content, and None where something is meant."""
 
 import pickle
 
@@ -45,6 +45,15 @@ class WithoutInit(RankTest):
         self.refused_as_hollow(scope.__enter__)
         self.refused(unisono.InvalidArgument, "SharedBytes", unisono.all_reduce, memory)
         self.assertRaises(BufferError, memoryview, memory)
+
+
+class Absent(RankTest):
+    def test_the_error_of_an_index_is_raised_as_it_is(self):
+        class Broken:
+            def __index__(self):
+                raise KeyError("no index")
+
+        self.assertRaises(KeyError, unisono.WithPlace, 1, Broken())
 
 
 if __name__ == "__main__":

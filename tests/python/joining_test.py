@@ -116,6 +116,42 @@ class Members(jobs.JobTest):
         """, n=3)
         self.assertEqual(output.count("fine"), 3, output)
 
+    def test_a_group_lasts_as_long_as_it_is_referred_to(self):
+        output = self.ranks("""
+        import gc
+        unisono.initialize(timeout=30)
+        rank, store = unisono.rank(), unisono.FileStore(sys.argv[0] + ".store")
+        def member(name):
+            return unisono.Membership(unisono.PrefixStore(name, store), rank, 2, timeout=30)
+        def works(group):
+            gc.collect()
+            assert unisono.all_reduce(1, group=group) == 2
+        works(member("temporary").group())
+        group = member("kept").group()
+        works(group)
+        group = unisono.split_group(group, 0)
+        works(group)
+        grid = unisono.Grid((2, 1), group=group)
+        del group
+        grid = grid.along((0,))
+        works(grid.group())
+        group = grid.group()
+        del grid
+        works(group)
+        print("fine")
+        """)
+        self.assertEqual(output.count("fine"), 2, output)
+
+    def test_a_membership_that_only_its_group_holds_ends_with_the_program(self):
+        output = self.ranks("""
+        rank, store = int(os.environ["RANK"]), unisono.FileStore(sys.argv[0] + ".store")
+        group = unisono.Membership(store, rank, 2, timeout=30).group()
+        if rank == 0: sys.exit(0)
+        try: unisono.all_reduce(1, group=group)
+        except unisono.PeerFailed as error: print("told", error)
+        """)
+        self.assertRegex(output, r"\[1\] told .*rank 0")
+
     def test_an_exception_that_leaves_the_scope_is_told(self):
         output = self.ranks("""
         rank, store = int(os.environ["RANK"]), unisono.FileStore(sys.argv[0] + ".store")

@@ -116,8 +116,8 @@ raises Timeout, which names the keys it waits for. Any thread may call.)")
       .def_prop_rw(
           "timeout", [](const Store& store) { return std::chrono::duration<double>(store.timeout()).count(); },
           [](Store& store, nb::handle timeout) { store.set_timeout(timeout_or(timeout, store.timeout(), "timeout")); },
-          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")),
-          "Seconds; 300 at first.");
+          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::arg().none()),
+          nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds; 300 at first.");
   nb::class_<MemoryStore, Store>(m, "MemoryStore", "Within one process, for ranks that are threads, and for tests.").def(nb::init<>());
   nb::class_<FileStore, Store>(m, "FileStore", "In a file that all processes reach; it is created if absent, and stays.")
       .def(nb::init<std::string>(), "path"_a, Released())

@@ -48,6 +48,24 @@ class WithoutInit(RankTest):
 
 
 class Absent(RankTest):
+    def test_none_in_the_place_of_a_function_or_a_store_is_refused(self):
+        work = unisono.all_reduce_async(np.ones(1))
+        work.wait()
+        self.refused(unisono.InvalidArgument, "function", work.on_completion, None)
+        self.refused(unisono.InvalidArgument, "a probe is a function", unisono.register_context_probe, None)
+        self.refused(unisono.InvalidArgument, "a handler is a function", unisono.register_rendezvous_handler, "none", None)
+        self.refused(unisono.InvalidArgument, "a store", unisono.Rendezvous, None)
+
+    def test_a_timeout_of_none_is_the_usual_one(self):
+        options = unisono.InitOptions(timeout=7)
+        options.timeout = None
+        self.assertEqual(options.timeout, unisono.InitOptions().timeout)
+        store = unisono.MemoryStore()
+        store.timeout = 7
+        store.timeout = None
+        self.assertEqual(store.timeout, 7)
+        unisono.monitored_barrier(None)
+
     def test_the_error_of_an_index_is_raised_as_it_is(self):
         class Broken:
             def __index__(self):

@@ -105,7 +105,8 @@ void bind_joining(nb::module_& m) {
   bind_options(m);
   m.def("register_rendezvous_handler", &add_handler, "scheme"_a, "handler"_a.none(),
         nb::sig("def register_rendezvous_handler(scheme: str, handler: collections.abc.Callable[[InitOptions], Rendezvous]) -> None"),
-        R"(Lets initialize(init_method="SCHEME://…") ask this function from now on. It may wait, and raise.
+        R"(Lets initialize(init_method="SCHEME://…") ask this function from now on. It may wait, and raise; it cannot
+call initialize, finalize or sync.
 
 InvalidArgument for a scheme that is malformed or has a handler already.
 

@@ -63,6 +63,20 @@ class Options(jobs.JobTest):
         """)
         self.assertEqual(output.count("sum 3"), 2, output)
 
+    def test_a_handler_cannot_begin_or_end_the_context_itself(self):
+        self.alone("""
+        for n, within in enumerate((lambda: unisono.initialize("serial"), unisono.finalize, unisono.sync)):
+            def meet(options, within=within):
+                assert unisono.rank() == 0 and not unisono.is_initialized()
+                within()
+            unisono.register_rendezvous_handler(f"h{n}", meet)
+            try: unisono.initialize("native", init_method=f"h{n}://x", timeout=2)
+            except unisono.InvalidArgument as error: assert "cannot begin or end the context" in str(error), error
+            else: sys.exit(1)
+            unisono.initialize("serial")
+            unisono.finalize()
+        """, timeout=30)
+
     def test_a_probe_knows_a_job(self):
         self.alone("""
         formed = None

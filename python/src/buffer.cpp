@@ -33,6 +33,8 @@ bool Buffer::take_buffer(Use use, const char* operation) {
     return take_extension_dtype(use, operation);
   }
   has_bytes_ = true;
+  if (is_masked_array(object_))
+    refuse(operation, "an operation takes the elements of a masked array without its mask", "give x.filled(value), or x.data");
   check_writable(bytes_.readonly != 0, use, operation);
   const std::optional<DType> dtype = dtype_of_format(bytes_.format, bytes_.itemsize);
   if (!dtype) {

@@ -61,13 +61,17 @@ Placed array_of(nb::handle value, nb::handle place) {
     throw Unsupported("pairs of arrays are arrays of NumPy, which is not installed", {.operation = "WithPlace", .hint = "pip install numpy"});
   }
   const nb::object module = nb::borrow(imported("numpy"));
+  if (is_masked_array(value) || is_masked_array(place)) {
+    throw_invalid("WithPlace", "a pair of arrays has no mask, and that of a masked array would be lost", "give x.filled(value)");
+  }
   const nb::object values = as_array(value, "values"), places = as_array(place, "places");
   {
     const Buffer buffer(module.attr("ascontiguousarray")(values), Use::read, "WithPlace");
     refuse_complex(buffer.view().dtype());
   }
-  if (!nb::cast<bool>(module.attr("can_cast")(places.attr("dtype"), "i8", "safe")) ||
-      nb::cast<std::string>(nb::str(places.attr("dtype").attr("kind"))) == "b") {
+  const bool has_places = nb::cast<std::int64_t>(places.attr("size")) != 0;  // an empty list is of no dtype of its own
+  if (has_places && (!nb::cast<bool>(module.attr("can_cast")(places.attr("dtype"), "i8", "safe")) ||
+                     nb::cast<std::string>(nb::str(places.attr("dtype").attr("kind"))) == "b")) {
     throw_invalid("WithPlace", "places are ints of at most 64 bits with a sign: ranks, or indices");
   }
   if (nb::cast<int>(places.attr("ndim")) != 0 && !places.attr("shape").equal(values.attr("shape"))) {

@@ -111,7 +111,7 @@ No communication: every rank computes the same order, on every platform, in C++ 
 
 It is iterated, and must yield the same on all ranks; or it has draw(random), which returns the order of an epoch and takes chance from `random`
 alone: a random.Random seeded from seed + epoch. All ranks get equally many, by repetition; with exact=True each sample is of exactly one
-rank. InvalidArgument for what is no index.
+rank. InvalidArgument for what is no index, and with exact=True for a sampler that yields fewer or more than its length.
 
     sampler = unisono.DistributedProxySampler(weighted_sampler, seed=7))")
       .def("__init__", &make_proxy, "sampler"_a, nb::kw_only(), "num_replicas"_a = nb::none(), "rank"_a = nb::none(), "seed"_a = 0, "exact"_a = false,

@@ -161,6 +161,16 @@ class Samplers(RankTest):
         self.assertIs(parts[0].sampler(), sampler)
 
 
+    def test_an_exact_proxy_refuses_a_sampler_that_does_not_yield_its_length(self):
+        class Wrong(list):
+            def __len__(self):
+                return 4
+
+        for yielded, words in (([0, 1, 2], "yields 3"), ([0, 1, 2, 3, 4], "yields more"), ([], "yields 0")):
+            proxy = unisono.DistributedProxySampler(Wrong(yielded), num_replicas=2, rank=0, exact=True)
+            self.refused(unisono.InvalidArgument, words, list, proxy)
+        self.assertEqual(list(unisono.DistributedProxySampler(Wrong([0, 1, 2]), num_replicas=2, rank=1)), [1, 0])
+
     def test_what_is_no_index_is_refused(self):
         for sampler, words in (([-1, 2], "this is -1"), ("ab", "this is 'a'"), ([1.5], "this is 1.5"), ([None], "this is None")):
             self.refused(unisono.InvalidArgument, words, list, unisono.DistributedProxySampler(sampler, num_replicas=1, rank=0))

@@ -19,6 +19,9 @@ class Grids(RankTest):
     def test_extents_are_chosen(self):
         choose = unisono.Grid.choose_extents
         self.assertEqual((choose(12, (0, 0)), choose(12, (0, 3, 0)), choose(7, [0, 0])), ([4, 3], [2, 3, 2], [7, 1]))
+        prime = 2147483629
+        for _ in range(200):  # a quarter of an hour, if every number below were tried
+            self.assertEqual(choose(prime, (0, 0)), [prime, 1])
         for wrong, words in (((4, 0), "no grid of 4 x 0"), ((2, 2), "no grid of 2 x 2"), ((), "at least one axis"), ((1 << 30, 1 << 30, 6), "no grid of")):
             self.refused(unisono.InvalidArgument, words, choose, 6, wrong)
 

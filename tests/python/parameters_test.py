@@ -257,6 +257,19 @@ class Stores(RankTest):
         self.assertEqual((server.port, server.get("key")), (port, b"text"))
 
 
+    def test_a_server_refuses_a_socket_that_is_not_at_its_address(self):
+        def listening():
+            return socket.create_server(("127.0.0.1", 0)).detach()
+
+        for host, port, fd, words in (
+            ("127.0.0.1", 1, listening(), "listens at 127.0.0.1:"),
+            ("127.0.0.2", 0, listening(), "listens at 127.0.0.1:"),
+            ("127.0.0.1", 0, socket.socket().detach(), "does not listen"),
+            ("127.0.0.1", 0, -7, "-1 for none"),
+            ("127.0.0.1", 1 << 16, listening(), "65535"),
+        ):
+            self.refused(unisono.InvalidArgument, words, unisono.TcpStore, host, port, is_server=True, listen_fd=fd)
+
 
 class Ints(RankTest):
     def test_no_result_of_ints_is_wrapped(self):

@@ -50,7 +50,8 @@ struct Rendezvous {
   int rank = 0, world_size = 1;
 };
 
-/// Makes a Rendezvous from the options of `initialize`. It may wait, and throw.
+/// Makes a Rendezvous from the options of `initialize`. It may wait, and throw. `initialize`,
+/// `finalize` and `sync` throw InvalidArgument if it calls them.
 using RendezvousHandler = std::function<Rendezvous(const InitOptions& options)>;
 
 /// Lets `initialize({.init_method = "SCHEME://…"})` ask this handler from now on.

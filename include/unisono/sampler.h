@@ -113,6 +113,10 @@ UNISONO_API void warn_of_repeated_epoch(std::uint64_t epoch);
 /// Throws InvalidArgument for a sampler that says that it has samples but yields none.
 [[noreturn]] UNISONO_API void throw_empty_sampler();
 
+/// Throws InvalidArgument for a sampler that cannot be shared out exactly, because it yields fewer
+/// samples than its length, or more.
+[[noreturn]] UNISONO_API void throw_inexact_sampler(std::size_t length, std::size_t yielded);
+
 /// The mark of a sampler that is distributed already.
 struct DistributedSamplerBase {};
 
@@ -195,8 +199,8 @@ class UNISONO_API DistributedSampler : public detail::DistributedSamplerBase {
 ///
 /// A sampler has size() and either is a range of indices, or has `draw(SamplerEngine&)` that
 /// returns one, drawn alike on all ranks from a generator seeded with seed + epoch. It is asked as
-/// often as it takes to give every rank equally many. InvalidArgument is thrown if it yields
-/// nothing.
+/// often as it takes to give every rank equally many, and with ProxySamplerOptions::exact once.
+/// InvalidArgument is thrown if it yields nothing, or if an exact one does not yield size() samples.
 template <class S>
 class DistributedProxySampler : public detail::DistributedSamplerBase {
   static_assert(!std::derived_from<S, detail::DistributedSamplerBase>, "unisono: this sampler is distributed already");
@@ -209,7 +213,8 @@ class DistributedProxySampler : public detail::DistributedSamplerBase {
   explicit DistributedProxySampler(S sampler, const ProxySamplerOptions& options = {})
       : sampler_(std::move(sampler)),
         share_({.num_replicas = options.num_replicas, .rank = options.rank, .exact = options.exact}),
-        seed_(options.seed) {}
+        seed_(options.seed),
+        is_exact_(options.exact) {}
 
   /// Begins an epoch, on all ranks with the same number.
   void set_epoch(std::uint64_t epoch) {
@@ -231,13 +236,13 @@ class DistributedProxySampler : public detail::DistributedSamplerBase {
     const std::size_t total = total_size();
     std::vector<std::size_t> order;
     order.reserve(total);
+    if (is_exact_) {
+      draw_into(order, engine, total + 1);
+      if (order.size() != total) detail::throw_inexact_sampler(total, order.size());
+    }
     while (order.size() < total) {
       const std::size_t before = order.size();
-      if constexpr (detail::draws<S>) {
-        append(order, sampler_.draw(engine), total);
-      } else {
-        append(order, sampler_, total);
-      }
+      draw_into(order, engine, total);
       if (order.size() == before) detail::throw_empty_sampler();
     }
     return share_.take(order);
@@ -253,6 +258,13 @@ class DistributedProxySampler : public detail::DistributedSamplerBase {
     return drawn_;
   }
   std::size_t length() { return static_cast<std::size_t>(sampler_.size()); }
+  void draw_into(std::vector<std::size_t>& order, detail::sampler_engine_t<S>& engine, std::size_t at_most) {
+    if constexpr (detail::draws<S>) {
+      append(order, sampler_.draw(engine), at_most);
+    } else {
+      append(order, sampler_, at_most);
+    }
+  }
   template <class Range>
   static void append(std::vector<std::size_t>& order, Range&& range, std::size_t at_most) {
     for (auto&& index : range) {
@@ -264,6 +276,7 @@ class DistributedProxySampler : public detail::DistributedSamplerBase {
   S sampler_;
   detail::SampleShare share_;
   std::uint64_t seed_;
+  bool is_exact_;
   std::uint64_t epoch_ = 0;
   bool drawn_already_ = false;
   std::vector<std::size_t> drawn_;

@@ -121,8 +121,9 @@ struct TcpStoreOptions {
   /// The job's secret; UNISONO_TOKEN unless it is set. A loopback address needs none. Any other
   /// address needs one, or an explicit "none".
   std::optional<std::string> token = {};
-  /// For the server: a socket that is bound and listens already, which the store takes over and
-  /// closes.
+  /// For the server: a socket that is bound and listens already, at the address and the port that
+  /// are given (port 0: at any). The store takes it over and closes it, also if making the store
+  /// throws; InvalidArgument for any other descriptor. -1: none.
   int listen_fd = -1;
 };
 

@@ -91,7 +91,7 @@ std::optional<ReduceOp> named_op(nb::handle op) {
 const ProcessGroup& group_of(nb::handle group, const char* operation) {
   if (group.is_none()) [[likely]]
     return current_world(std::source_location());
-  if (nb::isinstance<ProcessGroup>(group)) return *nb::inst_ptr<ProcessGroup>(group);
+  if (nb::isinstance<ProcessGroup>(group)) return content_of<ProcessGroup>(group, operation);
   throw_invalid(operation, "a " + kind_name(group) + " stands where the group is meant",
                 PyLong_Check(group.ptr()) ? "a tag is given by its name: tag=7" : "new_group, split_group and local_group make groups");
 }
@@ -120,7 +120,7 @@ CallOptions options_of(nb::handle timeout, int tag, const char* operation, bool 
 }
 
 Rank rank_of(nb::handle rank, const char* operation) {
-  if (nb::isinstance<GlobalRankArgument>(rank)) return GlobalRank{nb::inst_ptr<GlobalRankArgument>(rank)->value};
+  if (nb::isinstance<GlobalRankArgument>(rank)) return GlobalRank{content_of<GlobalRankArgument>(rank, operation).value};
   if (PyBool_Check(rank.ptr()) || PyIndex_Check(rank.ptr()) == 0) {
     throw_invalid(operation, "a " + kind_name(rank) + " stands where a rank is meant", "a rank is an int within the group, or a GlobalRank");
   }
@@ -168,7 +168,7 @@ ReduceOp reduce_op_of(nb::handle op, const char* operation) {
 Combination combination_of(nb::handle op, DType dtype, const char* operation) {
   if (const auto named = named_op(op)) [[likely]]
     return {.op = *named};
-  if (nb::isinstance<PremulSum>(op)) return {.factor = nb::inst_ptr<PremulSum>(op)->factor};
+  if (nb::isinstance<PremulSum>(op)) return {.factor = content_of<PremulSum>(op, operation).factor};
   if (PyCallable_Check(op.ptr()) != 0) return {.custom = custom_of(op, dtype, operation)};
   throw_invalid(operation, "a " + kind_name(op) + " stands where the operation is meant",
                 nb::isinstance<ProcessGroup>(op) ? "the operation comes before the group, which may be given by its name: group="

@@ -33,6 +33,8 @@ bool Buffer::take_buffer(Use use, const char* operation) {
     return take_extension_dtype(use, operation);
   }
   has_bytes_ = true;
+  if (is_masked_array(object_))
+    refuse(operation, "an operation takes the elements of a masked array without its mask", "give x.filled(value), or x.data");
   check_writable(bytes_.readonly != 0, use, operation);
   const std::optional<DType> dtype = dtype_of_format(bytes_.format, bytes_.itemsize);
   if (!dtype) {
@@ -40,7 +42,8 @@ bool Buffer::take_buffer(Use use, const char* operation) {
     refuse(operation, std::string("no operation is on elements of the format \"") + (bytes_.format == nullptr ? "B" : bytes_.format) + "\"",
            "numbers and booleans in the machine's own byte order are; other objects travel by the object calls (all_gather_object, …)");
   }
-  if (reinterpret_cast<std::uintptr_t>(bytes_.buf) % alignment_of(*dtype) != 0) {
+  // The memory of an array without elements may be anywhere: that of an empty array.array is a text of the interpreter's.
+  if (bytes_.len != 0 && reinterpret_cast<std::uintptr_t>(bytes_.buf) % alignment_of(*dtype) != 0) {
     refuse(operation, "the elements of the buffer are not aligned in memory", "give a copy");
   }
   if (bytes_.ndim == 1 && (bytes_.strides == nullptr || bytes_.strides[0] == bytes_.itemsize || bytes_.shape[0] <= 1)) {

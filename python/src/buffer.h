@@ -63,6 +63,8 @@ const char* numpy_name(DType dtype);
 /// The module, where the program has imported it (numpy: where it can be); null elsewhere.
 nb::handle numpy();
 bool is_ndarray(nb::handle object);
+/// Whether it is an array of numpy.ma, whose mask is no part of its elements.
+bool is_masked_array(nb::handle object);
 bool is_numpy_scalar(nb::handle object);
 bool is_torch_tensor(nb::handle object);
 

@@ -64,8 +64,8 @@ void bind_kinds(nb::module_& m) {
       .def("__str__", [](const Device& device) { return to_string(device); })
       .def("__repr__", [](const Device& device) { return "unisono.Device(" + to_string(device) + ")"; })
       .def(
-          "__eq__", [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && a == *nb::inst_ptr<Device>(b); }, nb::arg("other").none(),
-          nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+          "__eq__", [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && nb::inst_ready(b) && a == *nb::inst_ptr<Device>(b); },
+          nb::arg("other").none(), nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const Device& device) { return static_cast<std::size_t>(device.index) * 2 + (device.type == Device::Type::cpu ? 0 : 1); });
   nb::enum_<Launcher>(m, "Launcher", "What started this process, as far as its environment tells.")
       .value("none", Launcher::none)

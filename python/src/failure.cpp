@@ -67,6 +67,13 @@ nb::list list_of(const std::vector<int>& numbers) {
 
 }  // namespace
 
+void check_ready(nb::handle object, const char* operation) {
+  if (nb::inst_ready(object)) return;
+  const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())));
+  throw_invalid(operation, "this " + nb::cast<std::string>(type.attr("__name__")) + " has no content, because its __init__ was not called",
+                "the __init__ of a subclass calls super().__init__()");
+}
+
 void throw_invalid(const char* operation, const std::string& what, const char* hint) {
   throw InvalidArgument(what, {.operation = operation, .hint = hint});
 }

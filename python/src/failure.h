@@ -15,6 +15,14 @@ namespace nb = nanobind;
 
 [[noreturn]] void throw_invalid(const char* operation, const std::string& what, const char* hint = "");
 
+/// What an object of a class of ours holds. InvalidArgument for one whose `__init__` was never called, as a subclass can forget.
+void check_ready(nb::handle object, const char* operation);
+template <class T>
+T& content_of(nb::handle object, const char* operation) {
+  check_ready(object, operation);
+  return *nb::inst_ptr<T>(object);
+}
+
 /// An exception of Python on its way through the library: its text is the line that Python would print last ("ValueError: bad data"). It becomes
 /// itself again where it arrives in Python.
 class Raised : public std::exception {

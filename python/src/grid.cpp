@@ -77,7 +77,7 @@ Only `along` sends anything. InvalidArgument for extents that do not fit the gro
 
 void bind_grid(nb::module_& m) {
   nb::class_<Grid>(m, "Grid", grid_text)
-      .def("__init__", &make_grid, "extents"_a, nb::kw_only(), "periodic"_a = nb::none(), "group"_a = nb::none(),
+      .def("__init__", &make_grid, nb::keep_alive<1, 4>(), "extents"_a, nb::kw_only(), "periodic"_a = nb::none(), "group"_a = nb::none(),
            nb::sig("def __init__(self, extents: collections.abc.Iterable[int], *, periodic: collections.abc.Iterable[bool] | None = None, "
                    "group: ProcessGroup | None = None) -> None"))
       .def_static(
@@ -85,7 +85,7 @@ void bind_grid(nb::module_& m) {
           [](int ranks, nb::handle extents) { return Grid::choose_extents(ranks, numbers_of(extents, "extents"), place_of_program()); }, "ranks"_a,
           "extents"_a, nb::sig("def choose_extents(ranks: int, extents: collections.abc.Iterable[int]) -> list[int]"),
           "The extents of a grid of so many ranks: choose_extents(12, (0, 3, 0)) is [2, 3, 2].")
-      .def("group", &Grid::group, "The group whose ranks are the cells.")
+      .def("group", &Grid::group, nb::keep_alive<0, 1>(), "The group whose ranks are the cells.")
       .def("extents", &Grid::extents, "The number of cells of each axis.")
       .def("is_periodic", &Grid::is_periodic, "axis"_a, "Whether the first cell of the axis follows its last.")
       .def("coordinates", &Grid::coordinates, "The cell of this rank: a number for each axis.")
@@ -98,7 +98,7 @@ void bind_grid(nb::module_& m) {
           "The rank of a cell. Coordinates wrap on a periodic axis; None beyond the border of another one.")
       .def("neighbour", &Grid::neighbour, "axis"_a, "distance"_a = 1,
            "The rank that is `distance` cells further on the axis, or back where it is negative; None beyond the border.")
-      .def("along", &part_of, "axes"_a, nb::sig("def along(self, axes: collections.abc.Iterable[int]) -> Grid"),
+      .def("along", &part_of, nb::keep_alive<0, 1>(), "axes"_a, nb::sig("def along(self, axes: collections.abc.Iterable[int]) -> Grid"),
            R"(The part of the grid that this rank reaches along these axes. All ranks of the group call it, with the same axes.
 
     row = grid.along((1,))

@@ -104,7 +104,10 @@ A cheap handle; copies share the group. world() is that of all processes, new_gr
           },
           "reason"_a, "Gives up: pending and later calls of every rank raise PeerFailed with this reason.")
       .def(
-          "__eq__", [](const ProcessGroup& a, nb::handle b) { return nb::isinstance<ProcessGroup>(b) && a == *nb::inst_ptr<ProcessGroup>(b); },
+          "__eq__",
+          [](const ProcessGroup& a, nb::handle b) {
+            return nb::isinstance<ProcessGroup>(b) && nb::inst_ready(b) && a == *nb::inst_ptr<ProcessGroup>(b);
+          },
           nb::arg("other").none(), nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const ProcessGroup& group) { return reinterpret_cast<std::size_t>(group.implementation().get()) >> 4; })
       .def("__len__", &ProcessGroup::size)
@@ -131,7 +134,7 @@ Only the members need to call, each with the same list; it waits for them. backe
 
     evens = unisono.new_group(range(0, unisono.world_size(), 2))
     if evens is not None: unisono.all_reduce(x, group=evens))");
-  m.def("split_group", &split, "parent"_a, "color"_a, "key"_a = 0, nb::kw_only(), "backend"_a = "", "timeout"_a = nb::none(),
+  m.def("split_group", &split, nb::keep_alive<0, 1>(), "parent"_a, "color"_a, "key"_a = 0, nb::kw_only(), "backend"_a = "", "timeout"_a = nb::none(),
         nb::sig("def split_group(parent: ProcessGroup, color: int, key: int = 0, *, backend: str = '', timeout: Seconds = None) "
                 "-> ProcessGroup | None"),
         R"(Members of one color form a group, ordered by key, then by their rank in the parent. All of the parent call; color < 0: of none, None.
@@ -152,7 +155,7 @@ Only the members need to call, each with the same list; it waits for them. backe
         const Unlocked unlocked;
         return shrink_group(group, where);
       },
-      "group"_a,
+      nb::keep_alive<0, 1>(), "group"_a,
       R"(After a failure: a new group of those members that are left and call this, in the old order.
 
 Who does not call within the group's timeout (30 s at the most) is left out; None for one that the others have given up.

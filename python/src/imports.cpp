@@ -71,6 +71,12 @@ bool is_ndarray(nb::handle object) {
   const nb::handle type = type_of(known, "numpy", "ndarray");
   return type.ptr() != nullptr && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
 }
+bool is_masked_array(nb::handle object) {
+  if (!is_ndarray(object)) return false;
+  static nb::handle known;
+  const nb::handle type = type_of(known, "numpy.ma", "MaskedArray");
+  return type.ptr() != nullptr && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
+}
 bool is_numpy_scalar(nb::handle object) {
   static nb::handle known;
   const nb::handle type = type_of(known, "numpy", "generic");

@@ -82,16 +82,18 @@ void bind_options(nb::module_& m) {
       .def_prop_rw(
           "timeout", [](const InitOptions& options) { return std::chrono::duration<double>(options.timeout).count(); },
           [](InitOptions& options, nb::handle timeout) { options.timeout = timeout_or(timeout, InitOptions().timeout, "initialize"); },
-          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds.")
+          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::arg().none()),
+          nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds.")
       .def_rw("store", &InitOptions::store, nb::for_setter(nb::arg().none()), nb::for_getter(nb::sig("def store(self) -> Store | None")));
   nb::class_<Rendezvous>(m, "Rendezvous",
                          "What the handler of a scheme returns: the store in which the processes meet, and which of them this one is.")
       .def(
           "__init__",
           [](Rendezvous* place, std::shared_ptr<Store> store, int rank, int world_size) {
+            if (!store) throw_invalid("Rendezvous", "the processes meet in a store, and None is given");
             new (place) Rendezvous{.store = std::move(store), .rank = rank, .world_size = world_size};
           },
-          "store"_a, "rank"_a = 0, "world_size"_a = 1)
+          "store"_a.none(), "rank"_a = 0, "world_size"_a = 1, nb::sig("def __init__(self, store: Store, rank: int = 0, world_size: int = 1) -> None"))
       .def_ro("store", &Rendezvous::store)
       .def_ro("rank", &Rendezvous::rank)
       .def_ro("world_size", &Rendezvous::world_size);
@@ -101,9 +103,10 @@ void bind_options(nb::module_& m) {
 
 void bind_joining(nb::module_& m) {
   bind_options(m);
-  m.def("register_rendezvous_handler", &add_handler, "scheme"_a, "handler"_a,
+  m.def("register_rendezvous_handler", &add_handler, "scheme"_a, "handler"_a.none(),
         nb::sig("def register_rendezvous_handler(scheme: str, handler: collections.abc.Callable[[InitOptions], Rendezvous]) -> None"),
-        R"(Lets initialize(init_method="SCHEME://…") ask this function from now on. It may wait, and raise.
+        R"(Lets initialize(init_method="SCHEME://…") ask this function from now on. It may wait, and raise; it cannot
+call initialize, finalize or sync.
 
 InvalidArgument for a scheme that is malformed or has a handler already.
 
@@ -113,7 +116,7 @@ InvalidArgument for a scheme that is malformed or has a handler already.
         return unisono.Rendezvous(store, options.rank, options.world_size)
 
     unisono.register_rendezvous_handler("board", meet))");
-  m.def("register_context_probe", &add_probe, "probe"_a,
+  m.def("register_context_probe", &add_probe, "probe"_a.none(),
         nb::sig("def register_context_probe(probe: collections.abc.Callable[[], InitOptions | None]) -> None"),
         R"(Adds a function that tells how to join a job that somebody else has formed in this process; None where there is none.
 

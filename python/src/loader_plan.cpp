@@ -68,8 +68,11 @@ LoaderPlan plan(std::optional<std::int64_t> batch_size, const std::string& split
                               .sampling = value_of(samplings, sampling, "sampling"),
                               .given_rank = given_rank,
                               .given_replicas = given_replicas};
-  if (rank || world_size || nproc_per_node) {
-    return plan_loader(request, {.rank = rank.value_or(0), .world_size = world_size.value_or(1), .nproc_per_node = nproc_per_node.value_or(1)});
+  if (rank.has_value() != world_size.has_value() || (nproc_per_node && !rank)) {
+    throw_invalid("plan_loader", "the process that the plan is for has a rank and a world_size, and one of them is not given");
+  }
+  if (rank) {
+    return plan_loader(request, {.rank = *rank, .world_size = *world_size, .nproc_per_node = nproc_per_node.value_or(1)});
   }
   const Unlocked unlocked;
   return plan_loader(request);
@@ -112,7 +115,8 @@ batch_size: of all ranks together; None leaves the loader's default alone. split
 num_workers: of all processes of a host together. shuffle, drop_last: as for a single process.
 dataset_size: the number of samples; None for a data set that can only be iterated, and shares itself out.
 sampling: what sampler was given: "none", "distributed" (for given_rank of given_replicas), "other", or "batch_sampler".
-rank, world_size, nproc_per_node: the process that the plan is for; this one where none of them is given.
+rank, world_size, nproc_per_node: the process that the plan is for; this one where none of them is given. rank and world_size come
+    together; nproc_per_node is 1 beside them where it is not given.
 
 Raises InvalidArgument for a place that does not exist, a batch of 0, negative workers, shuffle together with a sampler, and an "even_remainder" of
 fewer samples than ranks.

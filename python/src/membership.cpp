@@ -57,9 +57,9 @@ using Released = nb::call_guard<Unlocked>;
 }  // namespace
 
 void bind_membership(nb::module_& m) {
-  nb::class_<Member>(m, "_Membership")
+  nb::class_<Member>(m, "_Membership", nb::is_weak_referenceable())
       .def("__init__", &make_member, "store"_a.none(), "rank"_a, "size"_a, "name"_a, "backend"_a, "timeout"_a.none(), "library"_a)
-      .def("group", &Member::group)
+      .def("group", &Member::group, nb::keep_alive<0, 1>())  // a group needs its member
       .def("leave", &Member::leave, Released())
       .def("leave_at_exit", &Member::leave_at_exit, Released())
       .def("abandon", &Member::abandon, "how"_a, Released());

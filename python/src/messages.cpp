@@ -96,7 +96,7 @@ nb::object batch(nb::handle operations, nb::handle group, nb::handle timeout, in
   std::vector<Memory> memories;
   for (const nb::handle each : operations) {
     if (!nb::isinstance<Message>(each)) throw_invalid("batch", "a batch is of P2POp.send(x, dst) and P2POp.recv(x, src)");
-    const Message& message = *nb::inst_ptr<Message>(each);
+    const Message& message = content_of<Message>(each, "batch");
     Buffer buffer(message.x, message.sends ? Use::read : Use::write, "batch");
     TensorView view = buffer.view();
     const std::optional<Rank> peer = source_of(message.peer, "batch");

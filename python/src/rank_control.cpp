@@ -108,9 +108,9 @@ void bind_rank_control(nb::module_& m) {
   m.def("barrier_async", &start_barrier, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
         nb::sig("def barrier_async(group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
         "A barrier that returns at once.");
-  m.def("monitored_barrier", &wait_watched, "timeout"_a, "group"_a = nb::none(),
+  m.def("monitored_barrier", &wait_watched, "timeout"_a.none(), "group"_a = nb::none(),
         nb::sig("def monitored_barrier(timeout: Seconds, group: ProcessGroup | None = None) -> None"),
-        "A barrier whose Timeout names every rank that did not come (Timeout.missing). timeout: seconds.");
+        "A barrier whose Timeout names every rank that did not come (Timeout.missing). timeout: seconds; None is half an hour.");
   m.def(
       "synchronize",
       [](nb::handle group) {
@@ -136,7 +136,7 @@ scope of the first, the others raise PeerFailed with its rank, and the group sta
       .def(
           "__enter__",
           [](nb::handle self) {
-            nb::inst_ptr<FirstScope>(self)->enter();
+            content_of<FirstScope>(self, "OneRankFirst").enter();
             return nb::borrow(self);
           },
           nb::sig("def __enter__(self) -> OneRankFirst"))

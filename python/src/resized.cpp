@@ -20,6 +20,17 @@ using namespace nb::literals;
 
 bool is_array(nb::handle x) { return nb::isinstance(x, imported("array").attr("array")); }
 
+/// Carries out what changes the length of a container.
+template <class F>
+void changing_length(F&& change) {
+  try {
+    change();
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_BufferError)) throw;
+    throw_invalid("recv_resized", "this container cannot change its length while something else holds its memory (a memoryview, an array over it)");
+  }
+}
+
 /// InvalidArgument for what cannot change its length now, before anything is received.
 void check_resizable(nb::handle x) {
   if (!PyByteArray_Check(x.ptr()) && !is_array(x)) {
@@ -27,13 +38,10 @@ void check_resizable(nb::handle x) {
                   "recv_array returns a new array, as long as the message");
   }
   { const Buffer elements(x, Use::write, "recv_resized"); }  // of a dtype that messages have
-  try {
+  changing_length([&] {
     x.attr("append")(0);
     x.attr("pop")();
-  } catch (nb::python_error& error) {
-    if (!error.matches(PyExc_BufferError)) throw;
-    throw_invalid("recv_resized", "this container cannot change its length while something else holds its memory (a memoryview, an array over it)");
-  }
+  });
 }
 
 void resize(nb::handle x, std::size_t count) {
@@ -60,7 +68,7 @@ MessageInfo recv_resized(nb::handle x, nb::handle src, nb::handle group, nb::han
       [&](std::size_t count) {
         return locked([&] {
           memory.reset();
-          resize(x, count);
+          changing_length([&] { resize(x, count); });
           memory.emplace(x, Use::write, "recv_resized");
           return memory->view();
         });

@@ -3,6 +3,7 @@
 #include "unisono/sampler.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <string>
@@ -51,7 +52,13 @@ struct PythonSampler {
     nb::object order = sampler;
     if (nb::hasattr(sampler, "draw")) order = sampler.attr("draw")(imported("random").attr("Random")(engine()));
     std::vector<std::size_t> indices;
-    for (const nb::handle index : order) indices.push_back(nb::cast<std::size_t>(index));
+    for (const nb::handle each : order) {
+      std::size_t index = 0;
+      if (!nb::try_cast<std::size_t>(each, index)) {
+        throw_invalid("DistributedProxySampler", "a sampler yields indices, and this is " + nb::cast<std::string>(nb::repr(each)));
+      }
+      indices.push_back(index);
+    }
     return indices;
   }
 };
@@ -103,7 +110,8 @@ No communication: every rank computes the same order, on every platform, in C++ 
   nb::class_<ProxySampler>(m, "DistributedProxySampler", R"(Shares out what any other sampler yields, which has a length.
 
 It is iterated, and must yield the same on all ranks; or it has draw(random), which returns the order of an epoch and takes chance from `random`
-alone: a random.Random seeded from seed + epoch. All ranks get equally many, by repetition; with exact=True each sample is of exactly one rank.
+alone: a random.Random seeded from seed + epoch. All ranks get equally many, by repetition; with exact=True each sample is of exactly one
+rank. InvalidArgument for what is no index, and with exact=True for a sampler that yields fewer or more than its length.
 
     sampler = unisono.DistributedProxySampler(weighted_sampler, seed=7))")
       .def("__init__", &make_proxy, "sampler"_a, nb::kw_only(), "num_replicas"_a = nb::none(), "rank"_a = nb::none(), "seed"_a = 0, "exact"_a = false,

@@ -32,6 +32,10 @@ class SharedBytes {
 };
 
 extern "C" int shared_bytes_buffer(PyObject* self, Py_buffer* view, int flags) {
+  if (!nb::inst_ready(nb::handle(self))) {
+    PyErr_SetString(PyExc_BufferError, "these SharedBytes have no memory: their __init__ was not called");
+    return -1;
+  }
   auto& bytes = *nb::inst_ptr<SharedBytes>(nb::handle(self));
   return PyBuffer_FillInfo(view, self, bytes.data(), static_cast<Py_ssize_t>(bytes.size()), 0, flags);
 }

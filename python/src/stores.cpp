@@ -8,6 +8,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <unistd.h>
+
 #include <string>
 
 #include "arguments.h"
@@ -73,10 +75,15 @@ void wait(Store& store, const std::vector<std::string>& keys, nb::handle timeout
 
 void make_tcp_store(TcpStore* place, const std::string& host, int port, bool is_server, nb::handle timeout, std::optional<std::string> token,
                     int listen_fd) {
-  if (port < 0 || port > 65535) throw_invalid("TcpStore", "a port is from 0 to 65535, not " + std::to_string(port));
   TcpStoreOptions options;
   options.is_server = is_server;
-  options.timeout = timeout_or(timeout, options.timeout, "TcpStore");
+  try {
+    if (port < 0 || port > 65535) throw_invalid("TcpStore", "a port is from 0 to 65535, not " + std::to_string(port));
+    options.timeout = timeout_or(timeout, options.timeout, "TcpStore");
+  } catch (...) {
+    if (listen_fd >= 0) ::close(listen_fd);
+    throw;
+  }
   options.token = std::move(token);
   options.listen_fd = listen_fd;
   const Unlocked unlocked;
@@ -116,8 +123,8 @@ raises Timeout, which names the keys it waits for. Any thread may call.)")
       .def_prop_rw(
           "timeout", [](const Store& store) { return std::chrono::duration<double>(store.timeout()).count(); },
           [](Store& store, nb::handle timeout) { store.set_timeout(timeout_or(timeout, store.timeout(), "timeout")); },
-          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")),
-          "Seconds; 300 at first.");
+          nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::arg().none()),
+          nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds; 300 at first.");
   nb::class_<MemoryStore, Store>(m, "MemoryStore", "Within one process, for ranks that are threads, and for tests.").def(nb::init<>());
   nb::class_<FileStore, Store>(m, "FileStore", "In a file that all processes reach; it is created if absent, and stays.")
       .def(nb::init<std::string>(), "path"_a, Released())
@@ -125,7 +132,8 @@ raises Timeout, which names the keys it waits for. Any thread may call.)")
   nb::class_<TcpStore, Store>(m, "TcpStore", R"(Over TCP; one process is the server, and listens on exactly the given address (port 0: any free one).
 
 token: the job's secret; UNISONO_TOKEN where it is not given. An address that is no loopback needs one, or "none".
-listen_fd: for the server, a socket that is bound and listens already (listener.detach()), which the store takes over and closes.
+listen_fd: for the server, a socket that is bound and listens already (listener.detach()), at this host and port.
+    The store takes it over and closes it, also where it raises.
 
     store = unisono.TcpStore("127.0.0.1", 0, is_server=True)
     other = unisono.TcpStore("127.0.0.1", store.port))")

@@ -38,6 +38,7 @@ void refuse_complex(DType dtype) {
 std::int64_t place_of(nb::handle place) {
   if (PyBool_Check(place.ptr()) || PyIndex_Check(place.ptr()) == 0) throw_invalid("WithPlace", "a place is an int: a rank, or an index");
   const nb::object number = nb::steal(PyNumber_Index(place.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (value == -1 && overflow == 0 && PyErr_Occurred() != nullptr) throw nb::python_error();
@@ -60,13 +61,17 @@ Placed array_of(nb::handle value, nb::handle place) {
     throw Unsupported("pairs of arrays are arrays of NumPy, which is not installed", {.operation = "WithPlace", .hint = "pip install numpy"});
   }
   const nb::object module = nb::borrow(imported("numpy"));
+  if (is_masked_array(value) || is_masked_array(place)) {
+    throw_invalid("WithPlace", "a pair of arrays has no mask, and that of a masked array would be lost", "give x.filled(value)");
+  }
   const nb::object values = as_array(value, "values"), places = as_array(place, "places");
   {
     const Buffer buffer(module.attr("ascontiguousarray")(values), Use::read, "WithPlace");
     refuse_complex(buffer.view().dtype());
   }
-  if (!nb::cast<bool>(module.attr("can_cast")(places.attr("dtype"), "i8", "safe")) ||
-      nb::cast<std::string>(nb::str(places.attr("dtype").attr("kind"))) == "b") {
+  const bool has_places = nb::cast<std::int64_t>(places.attr("size")) != 0;  // an empty list is of no dtype of its own
+  if (has_places && (!nb::cast<bool>(module.attr("can_cast")(places.attr("dtype"), "i8", "safe")) ||
+                     nb::cast<std::string>(nb::str(places.attr("dtype").attr("kind"))) == "b")) {
     throw_invalid("WithPlace", "places are ints of at most 64 bits with a sign: ranks, or indices");
   }
   if (nb::cast<int>(places.attr("ndim")) != 0 && !places.attr("shape").equal(values.attr("shape"))) {
@@ -93,7 +98,7 @@ void make_placed(Placed* self, nb::handle value, nb::handle place) {
   new (self) Placed{nb::borrow(value), nb::int_(place_of(place))};
 }
 
-const Placed& placed(nb::handle x) { return *nb::inst_ptr<Placed>(x); }
+const Placed& placed(nb::handle x, const char* operation = "WithPlace") { return content_of<Placed>(x, operation); }
 
 const char* name_of(Operation operation) { return traits_of(operation).name.data(); }
 
@@ -140,7 +145,7 @@ nb::object reduce_one(Operation operation, const Placed& x, ReduceOp op, std::op
 nb::object as_iterator(const Placed& x) { return nb::iter(nb::make_tuple(x.value, x.place)); }
 
 bool are_equal(const Placed& a, nb::handle other) {
-  if (!is_placed(other)) return false;
+  if (!is_placed(other) || !nb::inst_ready(other)) return false;
   const Placed& b = placed(other);
   if (a.is_array() != b.is_array()) return false;
   if (!a.is_array()) return a.value.equal(b.value) && a.place.equal(b.place);
@@ -165,21 +170,22 @@ bool is_placed(nb::handle x) { return nb::isinstance<Placed>(x); }
 nb::object reduce_pairs(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   check(operation);
   const ReduceOp choice = reduce_op_of(op, name_of(operation));
-  if (!placed(x).is_array()) return reduce_one(operation, placed(x), choice, root, trailing);
-  const Buffer memory(placed(x).pairs, Use::write, name_of(operation));
-  detail::Request request = request_of_array(operation, dtype_of_values(placed(x)), memory.view(), choice, trailing);
+  const Placed& mine = placed(x, name_of(operation));
+  if (!mine.is_array()) return reduce_one(operation, mine, choice, root, trailing);
+  const Buffer memory(mine.pairs, Use::write, name_of(operation));
+  detail::Request request = request_of_array(operation, dtype_of_values(mine), memory.view(), choice, trailing);
   request.root = root;
   carry_out(request, trailing);
   return root && !is_here(*root, trailing.group) ? nb::none() : nb::borrow(x);
 }
 
 nb::object start_pairs(Operation operation, nb::handle x, nb::handle op, const Trailing& trailing) {
-  if (operation != Operation::all_reduce || !placed(x).is_array()) {
+  const Placed& mine = placed(x, name_of(operation));
+  if (operation != Operation::all_reduce || !mine.is_array()) {
     throw_invalid(name_of(operation), "of values with their places only all_reduce_async is asynchronous, of arrays");
   }
-  Buffer memory(placed(x).pairs, Use::write, name_of(operation));
-  const detail::Request request =
-      request_of_array(operation, dtype_of_values(placed(x)), memory.view(), reduce_op_of(op, name_of(operation)), trailing);
+  Buffer memory(mine.pairs, Use::write, name_of(operation));
+  const detail::Request request = request_of_array(operation, dtype_of_values(mine), memory.view(), reduce_op_of(op, name_of(operation)), trailing);
   return start(request, trailing, memory_of(std::move(memory), nb::borrow(x)));
 }
 

@@ -64,7 +64,7 @@ std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
   std::vector<PythonWork*> list;
   for (const nb::handle each : works) {
     if (!nb::isinstance<PythonWork>(each)) throw_invalid(operation, "not all of these are Works");
-    list.push_back(nb::inst_ptr<PythonWork>(each));
+    list.push_back(&content_of<PythonWork>(each, operation));
   }
   return list;
 }
@@ -221,7 +221,7 @@ for it, is raised by the group's next call.
            R"(Takes back a receive that nobody wants any more. False if a message was matched with it already, if it is done, and for anything but a
 receive: then nothing has happened. After True `wait` returns, `source_rank` is -1, and the buffer is as it was.)")
       .def(
-          "on_completion", &PythonWork::on_completion, "callback"_a,
+          "on_completion", &PythonWork::on_completion, "callback"_a.none(),
           nb::sig("def on_completion(self, callback: collections.abc.Callable[[], object]) -> None"),
           R"(Calls the function once, when it is done: at once in this thread where it is, else in the thread that completes it, which may be inside a
 call on the same group. It must not call on that group, and should be short. What it raises goes to sys.unraisablehook.)")

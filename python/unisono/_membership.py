@@ -18,7 +18,8 @@ class Membership:
     timeout: seconds of forming the group, and of its calls. library: a text that all members must have alike, beside the version of unisono.
 
     Returns once all members have come; raises what initialize raises. As a scope it leaves the group at the end; an exception that leaves the scope
-    ends the group for all members, who get PeerFailed with its text. A program that ends without leaving does it then.
+    ends the group for all members, who get PeerFailed with its text. A program that ends without leaving does it then, and one that drops the Membership
+    and all its groups when the last of them goes.
 
         with unisono.Membership(store, rank=r, size=n) as member:
             unisono.all_reduce(x, group=member.group())
@@ -36,7 +37,7 @@ class Membership:
         library: str = "",
     ):
         self._member = _core._Membership(store, rank, size, name, backend, timeout, library)
-        _living.add(self)
+        _living.add(self._member)
         _ending.watch(__name__)
 
     def group(self) -> _core.ProcessGroup:

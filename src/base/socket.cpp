@@ -275,6 +275,12 @@ bool is_stream_socket(int fd, int family) {
   return domain == family && type == SOCK_STREAM;
 }
 
+bool is_listening(int fd) {
+  int listens = 0;
+  socklen_t size = sizeof listens;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
+}
+
 bool peer_is_same_user(int fd) {
   ucred credentials{};
   socklen_t size = sizeof credentials;

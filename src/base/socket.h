@@ -74,6 +74,7 @@ Opened try_connect(const SocketAddress& address, const Deadline& deadline);
 SocketAddress local_address(int fd);
 SocketAddress peer_address(int fd);
 bool is_stream_socket(int fd, int family);
+bool is_listening(int fd);
 /// Returns true where the process at the other end of an AF_UNIX socket runs as the same user.
 bool peer_is_same_user(int fd);
 

@@ -28,6 +28,29 @@ std::mutex& mutex() {
   static auto& instance = *new std::mutex;
   return instance;
 }
+/// The right to begin or to end the context of the process, which one thread has at a time. InvalidArgument for a function of the program's that is
+/// called meanwhile, in the same thread, and asks for it again: it would wait for itself.
+class Turn {
+ public:
+  explicit Turn(const char* operation) {
+    if (is_taken_here()) {
+      throw InvalidArgument("a function that initialize or finalize calls, as the handler of a scheme, cannot begin or end the context itself",
+                            {.operation = operation});
+    }
+    mutex().lock();
+    is_taken_here() = true;
+  }
+  ~Turn() {
+    is_taken_here() = false;
+    mutex().unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  static bool& is_taken_here() {
+    static thread_local bool taken = false;
+    return taken;
+  }
+};
 std::atomic<State*> of_process{nullptr};
 thread_local State* thread_state = nullptr;
 std::atomic<int> hint{-1};
@@ -85,7 +108,7 @@ std::optional<int> local_rank_hint() {
 enum class Found { asked_for, adopted, adopted_for_a_while };
 
 static void install(const InitOptions& options, Found found) {
-  const std::lock_guard lock(mutex());
+  const Turn turn("initialize");
   if (group::in_forked_child()) not_initialized();
   if (thread_state != nullptr || of_process.load() != nullptr) {
     throw AlreadyInitialized("this process is initialized already", {.operation = "initialize", .hint = "finalize comes before another initialize"});
@@ -97,7 +120,7 @@ static void install(const InitOptions& options, Found found) {
 }
 
 void replace_own(std::unique_ptr<State> grown) {
-  const std::lock_guard lock(mutex());
+  const Turn turn("run_elastic");
   const std::unique_ptr<State> old(of_process.load());
   retire(*old);
   begin(*grown);
@@ -123,7 +146,8 @@ namespace context {
 namespace {
 
 void end_own(End how) {
-  const std::lock_guard lock(mutex());
+  if (how == End::at_exit && Turn::is_taken_here()) return;  // a handler that ends the program: there is no context yet, or it ends already
+  const Turn turn("finalize");
   if (group::in_forked_child() || thread_state != nullptr) return;  // the ranks of run_threads end with their function
   if (auto* state = of_process.exchange(nullptr)) end(state, how);
 }
@@ -196,7 +220,7 @@ bool is_backend_available(std::string_view name) { return engines::availability(
 void sync(bool temporary) {
   {
     // A context that the last call adopted for a while ends here, and the job is looked for again.
-    const std::lock_guard lock(context::mutex());
+    const context::Turn turn("sync");
     auto* state = context::of_process.load();
     if (state != nullptr && state->temporary) {
       context::of_process.store(nullptr);

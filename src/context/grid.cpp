@@ -17,8 +17,21 @@ using base::with_place;
 
 [[noreturn]] void wrong(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.operation = "Grid", .hint = hint}); }
 
-/// Writes n as a product of k factors in descending order, the largest of them as small as possible.
-std::vector<int> balanced(int n, std::size_t k) {
+/// Returns the divisors of n in ascending order.
+std::vector<int> divisors_of(int n) {
+  std::vector<int> small, large;
+  for (int d = 1; d <= n / d; ++d) {
+    if (n % d != 0) continue;
+    small.push_back(d);
+    if (d != n / d) large.push_back(n / d);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+/// Writes n as a product of k factors in descending order, the largest of them as small as possible. `divisors` has all those of n, in ascending
+/// order.
+std::vector<int> balanced(int n, std::size_t k, const std::vector<int>& divisors) {
   if (k == 0) return {};
   if (k == 1) return {n};
   const auto is_large_enough = [&](int d) {
@@ -26,9 +39,9 @@ std::vector<int> balanced(int n, std::size_t k) {
     for (std::size_t i = 0; i < k && power < n; ++i) power *= d;
     return power >= n;
   };
-  for (int d = 1; d < n; ++d) {
+  for (const int d : divisors) {
     if (n % d != 0 || !is_large_enough(d)) continue;
-    std::vector<int> rest = balanced(n / d, k - 1);
+    std::vector<int> rest = balanced(n / d, k - 1, divisors);
     if (rest.front() > d) continue;
     rest.insert(rest.begin(), d);
     return rest;
@@ -56,7 +69,8 @@ std::vector<int> Grid::choose_extents(int ranks, std::vector<int> extents, std::
       wrong(fmt::format("{} ranks are no grid of {}", ranks, fmt::join(extents, " x ")),
             "the cells are as many as the ranks; 0 lets an axis be chosen");
     }
-    const std::vector<int> chosen = balanced(static_cast<int>(ranks / given), open);
+    const int left = static_cast<int>(ranks / given);
+    const std::vector<int> chosen = balanced(left, open, divisors_of(left));
     auto next = chosen.begin();
     for (int& extent : extents) {
       if (extent == 0) extent = *next++;

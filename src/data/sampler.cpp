@@ -86,6 +86,11 @@ void warn_of_repeated_epoch(std::uint64_t epoch) {
   base::warn(fmt::format("a shuffling sampler yields epoch {} again, in the same order; call set_epoch before every epoch", epoch));
 }
 
+void throw_inexact_sampler(std::size_t length, std::size_t yielded) {
+  throw InvalidArgument(fmt::format("an exact share is of a sampler that yields as many samples as its length says, {}, and this one yields {}",
+                                    length, yielded > length ? "more" : std::to_string(yielded)),
+                        {.operation = "sampler"});
+}
 void throw_empty_sampler() { throw InvalidArgument("the sampler says that it has samples but yields none", {.operation = "sampler"}); }
 
 }  // namespace detail

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <span>
+
 #include <fmt/format.h>
 
 #include "base/environment.h"
@@ -17,11 +20,16 @@ struct TcpStore::State {
 
 namespace {
 
-base::FileDescriptor take_listener(int fd) {
+/// InvalidArgument unless the descriptor is a TCP socket that listens at one of the addresses, at their port unless that is 0.
+void check_listener(int fd, std::span<const base::SocketAddress> addresses) {
   if (!base::is_stream_socket(fd, AF_INET) && !base::is_stream_socket(fd, AF_INET6)) {
     throw InvalidArgument(fmt::format("listen_fd {} is no TCP socket", fd));
   }
-  return base::FileDescriptor(fd);
+  const base::SocketAddress own = base::local_address(fd);
+  if (!base::is_listening(fd)) throw InvalidArgument(fmt::format("listen_fd {} is a socket that does not listen", fd));
+  const bool is_given = std::ranges::any_of(
+      addresses, [&](const base::SocketAddress& each) { return each.host() == own.host() && (each.port() == 0 || each.port() == own.port()); });
+  if (!is_given) throw InvalidArgument(fmt::format("listen_fd {} listens at {}, and the store is to listen elsewhere", fd, base::describe(own)));
 }
 
 }  // namespace
@@ -33,6 +41,8 @@ TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options
   state_->host = std::move(host);
   state_->port = port;
   set_timeout(options.timeout);
+  if (options.listen_fd < -1) throw InvalidArgument(fmt::format("listen_fd is a descriptor, or -1 for none, not {}", options.listen_fd));
+  base::FileDescriptor listening(options.listen_fd);
   if (!options.is_server) {
     if (options.listen_fd >= 0) throw InvalidArgument("listen_fd is the server's; this TcpStore is a client");
     const auto addresses = base::resolve(state_->host, port, deadline);
@@ -41,14 +51,13 @@ TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options
     state_->client = store::connect_tcp(addresses, place, {.token = token, .tls = store::tls_for(token, environment)}, deadline);
     return;
   }
-  base::FileDescriptor listening;
+  const auto addresses = base::resolve(state_->host, port);
   base::Secret token;
-  if (options.listen_fd >= 0) {
-    listening = take_listener(options.listen_fd);
+  if (listening) {
+    check_listener(listening.get(), addresses);
     const base::SocketAddress address = base::local_address(listening.get());
     token = store::token_for({&address, 1}, options.token, environment);
   } else {
-    const auto addresses = base::resolve(state_->host, port);
     token = store::token_for(addresses, options.token, environment);
     listening = store::listen_on(addresses);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -76,6 +77,27 @@ TEST(RendezvousSchemes, ThatAreTakenOrUnknownAreRefused) {
             }).find("the world size is 3 by the argument, but 2"),
             std::string::npos);
   const Context context(InitOptions{.init_method = "a.b+c-2://"});
+  EXPECT_EQ(world_size(), 1);
+}
+
+TEST(RendezvousSchemes, HandlersCannotBeginOrEndTheContext) {
+  static std::function<void()> within;
+  static const bool once = [] {
+    register_rendezvous_handler("within", [](const InitOptions&) {
+      within();
+      return Rendezvous{std::make_shared<MemoryStore>(), 0, 1};
+    });
+    return true;
+  }();
+  static_cast<void>(once);
+  const std::function<void()> wrong[] = {[] { initialize({.backend = "serial"}); }, [] { finalize(); }, [] { unisono::sync(); }};
+  for (const auto& each : wrong) {
+    within = each;
+    EXPECT_NE(refusal<InvalidArgument>([] { initialize({.init_method = "within://"}); }).find("cannot begin or end the context"), std::string::npos);
+    EXPECT_FALSE(is_initialized());
+  }
+  within = [] {};
+  const Context context(InitOptions{.init_method = "within://"});
   EXPECT_EQ(world_size(), 1);
 }
 

@@ -31,6 +31,9 @@ class Protocol(RankTest):
         unisono.all_reduce(x, "max")
         self.assertEqual(list(x), [self.size - 1, 0])
 
+        empty = array.array("d")
+        self.assertIs(unisono.all_reduce(empty), empty)
+
     def test_bytes_are_read(self):
         out = bytearray(3 * self.size)
         unisono.all_gather(bytes([self.rank] * 3), out)

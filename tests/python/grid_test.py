@@ -19,8 +19,11 @@ class Grids(RankTest):
     def test_extents_are_chosen(self):
         choose = unisono.Grid.choose_extents
         self.assertEqual((choose(12, (0, 0)), choose(12, (0, 3, 0)), choose(7, [0, 0])), ([4, 3], [2, 3, 2], [7, 1]))
-        for wrong in ((4, 0), (2, 2), (), (1 << 30, 1 << 30, 6)):
-            self.refused(unisono.InvalidArgument, "", choose, 6, wrong)
+        prime = 2147483629
+        for _ in range(200):  # a quarter of an hour, if every number below were tried
+            self.assertEqual(choose(prime, (0, 0)), [prime, 1])
+        for wrong, words in (((4, 0), "no grid of 4 x 0"), ((2, 2), "no grid of 2 x 2"), ((), "at least one axis"), ((1 << 30, 1 << 30, 6), "no grid of")):
+            self.refused(unisono.InvalidArgument, words, choose, 6, wrong)
 
     def test_ranks_lie_row_by_row(self):
         grid = unisono.Grid((0, 0))
@@ -52,20 +55,20 @@ class Grids(RankTest):
 
     def test_refused(self):
         grid = unisono.Grid((self.size, 1))
-        for call, *wrong in (
-            (unisono.Grid, (self.size + 1,)),
-            (unisono.Grid, 3),
-            (unisono.Grid, (1.5, 0)),
-            (unisono.Grid, (1 << 40,)),
-            (grid.neighbour, 2),
-            (grid.is_periodic, -1),
-            (grid.coordinates_of, self.size),
-            (grid.coordinates_of, "0"),
-            (grid.rank_at, (0,)),
-            (grid.along, (2,)),
-            (grid.along, 0),
+        for call, wrong, words in (
+            (unisono.Grid, (self.size + 1,), f"{self.size} ranks are no grid of {self.size + 1}"),
+            (unisono.Grid, 3, "extents are ints"),
+            (unisono.Grid, (1.5, 0), "extents are ints"),
+            (unisono.Grid, (1 << 40,), "extents have 32 bits"),
+            (grid.neighbour, 2, "no axis 2 among 2"),
+            (grid.is_periodic, -1, "no axis -1 among 2"),
+            (grid.coordinates_of, self.size, f"rank {self.size} is not in the grid of {self.size}"),
+            (grid.coordinates_of, "0", "a str stands where a rank is meant"),
+            (grid.rank_at, (0,), "1 coordinates for 2 axes"),
+            (grid.along, (2,), "no axis 2 among 2"),
+            (grid.along, 0, "axes are ints"),
         ):
-            error = self.refused(unisono.InvalidArgument, "", call, *wrong)
+            error = self.refused(unisono.InvalidArgument, words, call, wrong)
             self.assertTrue(error.where.file.endswith("ranks.py"), error)
         self.refused(unisono.InvalidArgument, "periodic", unisono.Grid, (0, 0), periodic=(True,))
         self.refused(unisono.InvalidArgument, "group", unisono.Grid, (0, 0), group=3)
@@ -119,6 +122,24 @@ class Places(RankTest):
         unisono.scan(prefix, "min")
         self.same(prefix.value, everyone[: self.rank + 1].min(0))
 
+    def test_an_empty_array_has_an_empty_list_of_places(self):
+        pairs = unisono.WithPlace(np.empty(0), [])
+        self.assertIs(unisono.all_reduce(pairs, "min"), pairs)
+        self.assertEqual((pairs.value.shape, pairs.place.dtype), ((0,), np.dtype("int64")))
+
+    def test_a_mask_is_refused(self):
+        masked, plain = np.ma.array([1.0, 2.0], mask=[True, False]), np.ones(2)
+        for call, *wrong in (
+            (unisono.WithPlace, masked, 0),
+            (unisono.WithPlace, plain, np.ma.array([1, 2], mask=[True, False])),
+            (unisono.all_reduce, masked),
+            (unisono.broadcast, masked),
+            (unisono.all_reduce_async, masked),
+            (unisono.all_gather, masked),
+        ):
+            self.refused(unisono.InvalidArgument, "mask", call, *wrong)
+        self.assertEqual(unisono.all_reduce(1), self.size)
+
     def test_pairs_travel_as_objects(self):
         pairs = unisono.WithPlace(np.arange(3.0), [4, 5, 6])
         self.assertEqual(pickle.loads(pickle.dumps(pairs)), pairs)
@@ -128,32 +149,34 @@ class Places(RankTest):
 
     def test_refused(self):
         pair, pairs = unisono.WithPlace(1.0, 0), unisono.WithPlace(np.ones(3), 0)
-        for call, *wrong in (
-            (unisono.WithPlace, 1j, 0),
-            (unisono.WithPlace, 1.0, 0.5),
-            (unisono.WithPlace, 1.0, True),
-            (unisono.WithPlace, 1.0, 1 << 63),
-            (unisono.WithPlace, "text", 0),
-            (unisono.WithPlace, [[1], [2, 3]], 0),
-            (unisono.WithPlace, np.ones(3), [1, 2]),
-            (unisono.WithPlace, np.ones(2), np.ones(2)),
-            (unisono.WithPlace, np.ones(2), np.ones(2, "uint64")),
-            (unisono.all_reduce, pair),
-            (unisono.all_reduce, pairs, "sum"),
-            (unisono.all_reduce, pairs, np.maximum),
-            (unisono.exscan, pair, "min"),
-            (unisono.all_reduce_async, pair, "min"),
-            (unisono.reduce_async, pairs, 0, "min"),
-            (unisono.broadcast_async, pairs),
-            (unisono.send, pairs, 0),
+        for words, call, *wrong in (
+            ("complex numbers have no order", unisono.WithPlace, 1j, 0),
+            ("a place is an int", unisono.WithPlace, 1.0, 0.5),
+            ("a place is an int", unisono.WithPlace, 1.0, True),
+            ("a place has 64 bits", unisono.WithPlace, 1.0, 1 << 63),
+            ("no operation is on elements of the format", unisono.WithPlace, "text", 0),
+            ("values are a number, or an array", unisono.WithPlace, [[1], [2, 3]], 0),
+            ("different shapes", unisono.WithPlace, np.ones(3), [1, 2]),
+            ("places are ints of at most 64 bits", unisono.WithPlace, np.ones(2), np.ones(2)),
+            ("places are ints of at most 64 bits", unisono.WithPlace, np.ones(2), np.ones(2, "uint64")),
+            ("sum is not defined on values with places", unisono.all_reduce, pair),
+            ("sum is not defined on values with places", unisono.all_reduce, pairs, "sum"),
+            ("a ufunc stands where the operation is meant", unisono.all_reduce, pairs, np.maximum),
+            ("values with their places are taken by all_reduce, reduce and scan", unisono.exscan, pair, "min"),
+            ("only all_reduce_async is asynchronous, of arrays", unisono.all_reduce_async, pair, "min"),
+            ("of values with their places only all_reduce_async", unisono.reduce_async, pairs, 0, "min"),
+            ("of values with their places only all_reduce_async", unisono.broadcast_async, pairs),
+            ("this is a WithPlace", unisono.send, pairs, 0),
         ):
-            self.refused(unisono.InvalidArgument, "", call, *wrong)
+            self.refused(unisono.InvalidArgument, words, call, *wrong)
         self.assertEqual(unisono.all_reduce(1), self.size)
 
     def test_values_of_another_dtype_are_a_mismatch(self):
         if self.size == 1:
             self.skipTest("one rank has nobody to differ from")
-        self.refused(unisono.Mismatch, "", unisono.all_reduce, unisono.WithPlace(1.0 if self.rank == 0 else 1, 0), "min")
+        mine = unisono.WithPlace(1.0 if self.rank == 0 else 1, 0)
+        error = self.refused(unisono.Mismatch, "the smallest with its place, float64", unisono.all_reduce, mine, "min")
+        self.assertIn("the smallest with its place, int64", str(error))
         self.assertEqual(unisono.all_reduce(1), self.size)
 
 

@@ -63,6 +63,20 @@ class Options(jobs.JobTest):
         """)
         self.assertEqual(output.count("sum 3"), 2, output)
 
+    def test_a_handler_cannot_begin_or_end_the_context_itself(self):
+        self.alone("""
+        for n, within in enumerate((lambda: unisono.initialize("serial"), unisono.finalize, unisono.sync)):
+            def meet(options, within=within):
+                assert unisono.rank() == 0 and not unisono.is_initialized()
+                within()
+            unisono.register_rendezvous_handler(f"h{n}", meet)
+            try: unisono.initialize("native", init_method=f"h{n}://x", timeout=2)
+            except unisono.InvalidArgument as error: assert "cannot begin or end the context" in str(error), error
+            else: sys.exit(1)
+            unisono.initialize("serial")
+            unisono.finalize()
+        """, timeout=30)
+
     def test_a_probe_knows_a_job(self):
         self.alone("""
         formed = None
@@ -115,6 +129,42 @@ class Members(jobs.JobTest):
         print("fine")
         """, n=3)
         self.assertEqual(output.count("fine"), 3, output)
+
+    def test_a_group_lasts_as_long_as_it_is_referred_to(self):
+        output = self.ranks("""
+        import gc
+        unisono.initialize(timeout=30)
+        rank, store = unisono.rank(), unisono.FileStore(sys.argv[0] + ".store")
+        def member(name):
+            return unisono.Membership(unisono.PrefixStore(name, store), rank, 2, timeout=30)
+        def works(group):
+            gc.collect()
+            assert unisono.all_reduce(1, group=group) == 2
+        works(member("temporary").group())
+        group = member("kept").group()
+        works(group)
+        group = unisono.split_group(group, 0)
+        works(group)
+        grid = unisono.Grid((2, 1), group=group)
+        del group
+        grid = grid.along((0,))
+        works(grid.group())
+        group = grid.group()
+        del grid
+        works(group)
+        print("fine")
+        """)
+        self.assertEqual(output.count("fine"), 2, output)
+
+    def test_a_membership_that_only_its_group_holds_ends_with_the_program(self):
+        output = self.ranks("""
+        rank, store = int(os.environ["RANK"]), unisono.FileStore(sys.argv[0] + ".store")
+        group = unisono.Membership(store, rank, 2, timeout=30).group()
+        if rank == 0: sys.exit(0)
+        try: unisono.all_reduce(1, group=group)
+        except unisono.PeerFailed as error: print("told", error)
+        """)
+        self.assertRegex(output, r"\[1\] told .*rank 0")
 
     def test_an_exception_that_leaves_the_scope_is_told(self):
         output = self.ranks("""

@@ -111,6 +111,28 @@ class Messages(RankTest):
         unisono.recv_resized(text, self.left)
         self.assertEqual(text, b"news")
 
+    def test_an_empty_array_becomes_as_long_as_the_message(self):
+        numbers = array.array("d")
+        unisono.send(self.mine((3,)), self.right)
+        self.assertEqual(unisono.recv_resized(numbers, self.left).count, 3)
+        self.same(numbers, self.all((3,))[self.left])
+
+    def test_a_container_whose_memory_is_taken_while_it_waits_says_so(self):
+        class Held(bytearray):
+            """Another holds its memory from the moment when recv_resized has seen that it can change its length."""
+
+            def pop(self):
+                last = super().pop()
+                self.view = memoryview(self)
+                return last
+
+        text = Held(b"abc")
+        unisono.send(b"other", self.right)
+        self.refused(unisono.InvalidArgument, "cannot change its length", unisono.recv_resized, text, self.left)
+        other = bytearray()
+        unisono.recv_resized(other, self.left)
+        self.assertEqual((text, other), (b"abc", b"other"))
+
     def test_a_container_keeps_its_elements_where_the_message_has_another_dtype(self):
         x = array.array("i", [1, 2])
         unisono.send(np.ones(5), self.right)

@@ -161,15 +161,30 @@ class Samplers(RankTest):
         self.assertIs(parts[0].sampler(), sampler)
 
 
+    def test_an_exact_proxy_refuses_a_sampler_that_does_not_yield_its_length(self):
+        class Wrong(list):
+            def __len__(self):
+                return 4
+
+        for yielded, words in (([0, 1, 2], "yields 3"), ([0, 1, 2, 3, 4], "yields more"), ([], "yields 0")):
+            proxy = unisono.DistributedProxySampler(Wrong(yielded), num_replicas=2, rank=0, exact=True)
+            self.refused(unisono.InvalidArgument, words, list, proxy)
+        self.assertEqual(list(unisono.DistributedProxySampler(Wrong([0, 1, 2]), num_replicas=2, rank=1)), [1, 0])
+
+    def test_what_is_no_index_is_refused(self):
+        for sampler, words in (([-1, 2], "this is -1"), ("ab", "this is 'a'"), ([1.5], "this is 1.5"), ([None], "this is None")):
+            self.refused(unisono.InvalidArgument, words, list, unisono.DistributedProxySampler(sampler, num_replicas=1, rank=0))
+
+
 class Plans(RankTest):
     @covers("A-02", "A-03", "A-04", "A-05")
     def test_batch_and_workers_are_shared_out(self):
-        place = dict(world_size=8, nproc_per_node=4)
-        plan = unisono.plan_loader(batch_size=30, num_workers=10, dataset_size=100, rank=7, **place)
+        place = dict(rank=7, world_size=8, nproc_per_node=4)
+        plan = unisono.plan_loader(batch_size=30, num_workers=10, dataset_size=100, **place)
         self.assertEqual((plan.batch_size, plan.total_batch_size, plan.num_workers, plan.total_workers), (3, 24, 3, 12))
         self.assertEqual(len(plan.notes), 1)
         self.assertIn("24 in all", plan.notes[0])
-        even = unisono.plan_loader(batch_size=30, split="even_remainder", dataset_size=100, rank=7, **place)
+        even = unisono.plan_loader(batch_size=30, split="even_remainder", dataset_size=100, **place)
         self.assertEqual((even.batch_size, even.batch_sizes), (3, [4, 4, 4, 4, 4, 4, 3, 3]))
         self.assertEqual(unisono.plan_loader(batch_size=30, split="per_rank", dataset_size=100, **place).total_batch_size, 240)
         self.assertEqual(unisono.plan_loader(batch_size=1, dataset_size=100, **place).batch_size, 1)
@@ -180,12 +195,12 @@ class Plans(RankTest):
     def test_the_plan_names_the_sampler(self):
         for how, sampler in ((dict(dataset_size=9), "distributed"), (dict(dataset_size=9, sampling="other"), "proxy"), (dict(), "none"),
                              (dict(dataset_size=9, sampling="batch_sampler"), "given")):
-            self.assertEqual(unisono.plan_loader(world_size=2, **how).sampler, sampler)
+            self.assertEqual(unisono.plan_loader(rank=0, world_size=2, **how).sampler, sampler)
         given = unisono.plan_loader(dataset_size=9, sampling="distributed", given_rank=2, given_replicas=5, rank=1, world_size=4)
         self.assertEqual((given.sampler, len(given.warnings)), ("given", 2))
         self.assertIn("rank 2", given.warnings[0])
         self.assertIn("5 replicas", given.warnings[1])
-        plan = unisono.plan_loader(dataset_size=9, shuffle=True, drop_last=True, world_size=2)
+        plan = unisono.plan_loader(dataset_size=9, shuffle=True, drop_last=True, rank=0, world_size=2)
         self.assertEqual((plan.sampler_shuffles, plan.loader_shuffles, plan.drop_last), (True, False, True))
 
     @covers("A-01")
@@ -193,13 +208,17 @@ class Plans(RankTest):
         plan = unisono.plan_loader(batch_size=self.size + 2, split="even_remainder", dataset_size=100)
         self.assertEqual(sum(unisono.all_gather(plan.batch_size)), self.size + 2)
         self.assertEqual(plan.batch_size, plan.batch_sizes[self.rank])
-        self.assertEqual(unisono.plan_loader(batch_size=5, dataset_size=100, shuffle=True, rank=0).loader_shuffles, True)
+        self.assertEqual(unisono.plan_loader(batch_size=5, dataset_size=100, shuffle=True, rank=0, world_size=1).loader_shuffles, True)
+
+    def test_a_rank_and_a_world_size_come_together(self):
+        for half in (dict(world_size=2), dict(rank=0), dict(nproc_per_node=1), dict(rank=0, nproc_per_node=1)):
+            self.refused(unisono.InvalidArgument, "a rank and a world_size", unisono.plan_loader, batch_size=3, split="even_remainder", **half)
 
     @covers("A-10")
     def test_refused(self):
         for wrong in (dict(batch_size=0), dict(batch_size=-1), dict(num_workers=-1), dict(shuffle=True, sampling="other"), dict(split="ceiling"),
                       dict(sampling="random"), dict(rank=2, world_size=2), dict(dataset_size=-1),
-                      dict(batch_size=7, split="even_remainder", world_size=8)):
+                      dict(batch_size=7, split="even_remainder", rank=0, world_size=8)):
             error = self.refused(unisono.InvalidArgument, "plan_loader", unisono.plan_loader, **wrong)
             self.assertTrue(error.where.file.endswith("ranks.py"), error)
 
@@ -236,6 +255,20 @@ class Stores(RankTest):
         server = unisono.TcpStore("127.0.0.1", port, is_server=True, listen_fd=listener.detach())
         unisono.TcpStore("127.0.0.1", port).set("key", "text")
         self.assertEqual((server.port, server.get("key")), (port, b"text"))
+
+
+    def test_a_server_refuses_a_socket_that_is_not_at_its_address(self):
+        def listening():
+            return socket.create_server(("127.0.0.1", 0)).detach()
+
+        for host, port, fd, words in (
+            ("127.0.0.1", 1, listening(), "listens at 127.0.0.1:"),
+            ("127.0.0.2", 0, listening(), "listens at 127.0.0.1:"),
+            ("127.0.0.1", 0, socket.socket().detach(), "does not listen"),
+            ("127.0.0.1", 0, -7, "-1 for none"),
+            ("127.0.0.1", 1 << 16, listening(), "65535"),
+        ):
+            self.refused(unisono.InvalidArgument, words, unisono.TcpStore, host, port, is_server=True, listen_fd=fd)
 
 
 class Ints(RankTest):

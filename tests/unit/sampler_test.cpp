@@ -207,6 +207,20 @@ TEST(Sampler, GivesEachItemToOneRankWhereItIsExact) {
   EXPECT_EQ(DistributedProxySampler(WeightedSampler{7, 7}, {.num_replicas = 3, .rank = 2, .exact = true}).indices().size(), 2U);
 }
 
+// A sampler that yields fewer samples than its length, or more, cannot be shared out exactly.
+TEST(ProxySampler, RefusesAnExactShareOfAnotherLength) {
+  struct Wrong {
+    std::size_t yielded;
+    std::size_t size() const { return 4; }
+    Indices draw(SamplerEngine&) const { return Indices(yielded, 1); }
+  };
+  for (const std::size_t yielded : {0U, 3U, 5U}) {
+    DistributedProxySampler sampler(Wrong{yielded}, {.num_replicas = 2, .rank = 0, .exact = true});
+    EXPECT_THROW(sampler.indices(), InvalidArgument) << yielded;
+  }
+  EXPECT_EQ(DistributedProxySampler(Wrong{4}, {.num_replicas = 2, .rank = 0, .exact = true}).indices(), (Indices{1, 1}));
+}
+
 // Without numbers, those of the context.
 TEST(Sampler, TakesRankAndSizeFromTheWorld) {
   COVERS("A-24");

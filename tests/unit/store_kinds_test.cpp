@@ -1,6 +1,9 @@
 // The properties of single kinds of stores: files that are torn, links, prefixes, addresses and ports.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/socket.h>
+
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -155,8 +158,27 @@ TEST(TcpStoreTest, takes_a_name) {
 
 TEST(TcpStoreTest, adopts_only_a_listening_tcp_socket) {
   auto pair = base::make_socket_pair();
-  EXPECT_THROW(TcpStore("127.0.0.1", 0, {.is_server = true, .listen_fd = pair.first.get()}), InvalidArgument);
-  EXPECT_THROW(TcpStore("127.0.0.1", 1, {.listen_fd = 0}), InvalidArgument);
+  const auto refuses = [](std::uint16_t port, const TcpStoreOptions& options) {
+    EXPECT_THROW(TcpStore("127.0.0.1", port, options), InvalidArgument) << options.listen_fd;
+    EXPECT_EQ(::fcntl(options.listen_fd, F_GETFD), -1) << "it is closed also if the store refuses it";
+  };
+  refuses(0, {.is_server = true, .listen_fd = pair.first.release()});
+  refuses(1, {.listen_fd = pair.second.release()});
+  refuses(0, {.is_server = true, .listen_fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)});  // it does not listen
+  refuses(0, {.is_server = true, .listen_fd = -7});
+}
+
+TEST(TcpStoreTest, adopts_a_socket_only_at_the_given_address) {
+  const auto adopts = [](const std::string& host, std::uint16_t other) {
+    auto listener = base::try_listen(base::resolve("127.0.0.1", 0).front());
+    const std::uint16_t own = base::local_address(listener.fd.get()).port();
+    const TcpStore store(host, other == 0 ? 0 : own == other ? other + 1 : other, {.is_server = true, .listen_fd = listener.fd.release()});
+    return store.port() == own;
+  };
+  EXPECT_TRUE(adopts("127.0.0.1", 0));
+  EXPECT_TRUE(adopts("localhost", 0));
+  EXPECT_THROW(adopts("127.0.0.1", 1), InvalidArgument);
+  EXPECT_THROW(adopts("127.0.0.2", 0), InvalidArgument);
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include "base/interruption.h"
-#include "base/secret.h"
 #include "base/tls.h"
 #include "base/vector_registers.h"
 #include "store/table.h"
@@ -266,9 +265,7 @@ std::string Client::get(std::string_view key, std::optional<Milliseconds> timeou
   const Milliseconds time = timeout.value_or(this->timeout());
   const std::string name(key);
   Answer answer = await(std::move(request(Op::get).integer(static_cast<std::uint64_t>(time.count())).text(key)), time, {&name, 1});
-  std::string value(Reader(answer.fields).text());
-  base::wipe(answer.fields);  // it may hold a secret
-  return value;
+  return answer.take_text();
 }
 
 void Client::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
@@ -283,9 +280,7 @@ void Client::wait(std::span<const std::string> keys, std::optional<Milliseconds>
 std::optional<std::string> Client::try_get(std::string_view key) {
   Answer answer = ask(std::move(request(Op::try_get).text(key)));
   if (answer.status == Status::absent) return std::nullopt;
-  std::string value(Reader(answer.fields).text());
-  base::wipe(answer.fields);
-  return value;
+  return answer.take_text();
 }
 
 std::vector<std::optional<std::string>> Client::try_get_all(std::span<const std::string> keys) {

@@ -149,8 +149,8 @@ TEST(WaitChains, OfACircleAreForgotten) {
   EXPECT_EQ(chains.circle(), "");
   chains.keep_circle("circle");
   const auto now = base::Clock::now();
-  EXPECT_EQ(chains.circle(now + std::chrono::seconds(2)), "circle");
-  EXPECT_EQ(chains.circle(now + std::chrono::seconds(4)), "");
+  EXPECT_EQ(chains.circle(now + std::chrono::seconds(1)), "circle");
+  EXPECT_EQ(chains.circle(now + std::chrono::seconds(2)), "");
 }
 
 TEST(WaitChains, AreSentWhenACallHasWaited) {

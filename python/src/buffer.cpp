@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void refuse(const char* operation, const std::string& what, const char* hint = "") { throw_invalid(operation, what, hint); }
 
-/// Of an element, as NumPy has it: that of a complex number is that of its parts.
+/// Returns the alignment of an element, as NumPy has it: a complex number has that of its parts.
 std::size_t alignment_of(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128 ? size_of(dtype) / 2 : size_of(dtype); }
 
 void check_writable(bool is_read_only, Use use, const char* operation) {

@@ -15,7 +15,7 @@ namespace nb = nanobind;
 
 [[noreturn]] void throw_invalid(const char* operation, const std::string& what, const char* hint = "");
 
-/// What an object of a class of ours holds. InvalidArgument for one whose `__init__` was never called, as a subclass can forget.
+/// Returns what an object of a class of ours holds. Throws InvalidArgument if its `__init__` was never called, which a subclass can forget.
 void check_ready(nb::handle object, const char* operation);
 template <class T>
 T& content_of(nb::handle object, const char* operation) {

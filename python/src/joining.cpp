@@ -37,7 +37,7 @@ void make_options(InitOptions* place, const std::string& backend, const std::str
   place->store = std::move(store);
 }
 
-/// What a function of the program's has answered. With the interpreter lock.
+/// Returns what a function of the program has answered. Throws InvalidArgument for another type. The caller holds the interpreter lock.
 template <class T>
 T value_of(const nb::object& answer, const char* operation, const char* what) {
   T value{};

@@ -27,7 +27,7 @@ namespace {
 
 using namespace nb::literals;
 
-/// One call on objects: its name, group, seal, and what is left of its time.
+/// A call on objects has a name, a group, a seal, and what is left of its time.
 class Exchange {
  public:
   Exchange(const char* label, std::optional<Rank> root, const Trailing& trailing)
@@ -198,7 +198,7 @@ nb::object broadcast_object_list(nb::list list, nb::handle src, nb::handle group
   return list;
 }
 
-/// What the root tells of each rank's object.
+/// The root tells this of each rank's object.
 struct Told {
   std::uint64_t head = 0, body = 0;
   detail::ObjectCodes codes = {};

@@ -23,7 +23,7 @@ namespace {
 
 using namespace nb::literals;
 
-/// Whose code it is.
+/// The owner of a function's code.
 enum class Owner { ours, installed, program };
 
 struct Folder {

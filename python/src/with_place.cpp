@@ -156,7 +156,7 @@ bool are_equal(const Placed& a, nb::handle other) {
 constexpr const char* placed_text = R"(A value and its place: a rank, or an index of the program's choice. MINLOC and MAXLOC of MPI.
 
 value: a number, or an array; any dtype but the complex ones. place: an int; for an array an array of ints of the same shape, or one int for all.
-Of arrays it has copies, side by side in its own memory: the attributes `value` and `place` are arrays of NumPy that show it.
+It copies arrays side by side into memory of its own: the attributes `value` and `place` are arrays of NumPy that show it.
 
 all_reduce, reduce and scan take it with "min" and "max", all_reduce_async takes arrays. A single pair is returned, an array is worked on in place.
 Among equal values the lowest place wins; a NaN wins over numbers, and -0 is less than +0. Another operation is InvalidArgument.

@@ -40,9 +40,9 @@ void expect_one(const std::string& file, Abi abi) {
   EXPECT_FALSE(found[0].is_initialized());
 }
 
-TEST(LoadedMpis, AreNoneInAProgramWithoutMpi) { EXPECT_TRUE(loaded_mpis().empty()); }
+TEST(LoadedMpis, AProgramWithoutMpiHasNone) { EXPECT_TRUE(loaded_mpis().empty()); }
 
-TEST(LoadedMpis, AreToldApartByTheirSonames) {
+TEST(LoadedMpis, TheSonameTellsTheAbi) {
   expect_one("openmpi/libmpi.so.40", Abi::openmpi);
   expect_one("mpich/libmpi.so.12", Abi::mpich);
   expect_one("debian/libmpich.so.12", Abi::mpich);
@@ -50,22 +50,22 @@ TEST(LoadedMpis, AreToldApartByTheirSonames) {
   expect_one("abi1/libmpi_abi.so.1", Abi::standard);
 }
 
-TEST(LoadedMpis, KeepTheirSonameInAFileOfAnotherName) { expect_one("renamed/libany.so", Abi::standard); }
+TEST(LoadedMpis, ARenamedFileKeepsItsSoname) { expect_one("renamed/libany.so", Abi::standard); }
 
-TEST(LoadedMpis, OfAnAbiWithoutAPartAreUnknown) {
+TEST(LoadedMpis, AnMpiWithoutAPartHasAnUnknownAbi) {
   expect_one("openmpi1/libmpi.so.12", Abi::unknown);  // Open MPI's first series had the soname that is MPICH's now
   expect_one("openmpi20/libmpi.so.20", Abi::unknown);
   expect_one("vendor/libmpi_vendor.so.3", Abi::unknown);
 }
 
-TEST(LoadedMpis, AreThoseThatDefineMpisFunctionsThemselves) {
+TEST(LoadedMpis, OnlyALibraryThatDefinesMpisFunctionsCounts) {
   const Library fortran("openmpi/libmpi_mpifh.so.40");  // linked to libmpi.so.40
   const auto found = loaded_mpis();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(std::filesystem::path(found[0].path).filename(), "libmpi.so.40");
 }
 
-TEST(LoadedMpis, BeginWithTheInitializedOne) {
+TEST(LoadedMpis, TheInitializedOneComesFirst) {
   const Library first("openmpi/libmpi.so.40"), second("initialized/libmpi.so.12");
   const auto found = loaded_mpis();
   ASSERT_EQ(found.size(), 2U);
@@ -74,7 +74,7 @@ TEST(LoadedMpis, BeginWithTheInitializedOne) {
   EXPECT_EQ(found[1].path, first.path());
 }
 
-TEST(LoadedMpis, StayLoadedWhileTheyAreLookedAt) {
+TEST(LoadedMpis, ALibraryStaysLoadedWhileItIsLookedAt) {
   auto library = std::make_unique<Library>("mpich/libmpi.so.12");
   auto found = loaded_mpis();
   library.reset();
@@ -84,7 +84,7 @@ TEST(LoadedMpis, StayLoadedWhileTheyAreLookedAt) {
   EXPECT_TRUE(loaded_mpis().empty()) << "the library is kept loaded";
 }
 
-TEST(LoadedMpis, OfLocalFunctionsTakeNoOthersPlace) {
+TEST(LoadedMpis, AnMpiOfLocalFunctionsTakesNoOthersPlace) {
   const Library local("mpich/libmpi.so.12"), other("abi1/libmpi_abi.so.1");
   for (const LoadedMpi& mpi : loaded_mpis()) EXPECT_EQ(bound_instead_of(mpi), "");
 }
@@ -104,9 +104,9 @@ TEST(LoadedMpis, OfLocalFunctionsTakeNoOthersPlace) {
   std::_Exit(found.size() == 1 && found[0].abi == Abi::unknown && found[0].path == library.path() ? 0 : 1);
 }
 
-TEST(LoadedMpis, OfGlobalFunctionsTakeTheOthersPlace) { EXPECT_EXIT(check_global_functions(), ::testing::ExitedWithCode(0), ""); }
+TEST(LoadedMpis, AnMpiOfGlobalFunctionsTakesTheOthersPlace) { EXPECT_EXIT(check_global_functions(), ::testing::ExitedWithCode(0), ""); }
 
-TEST(LoadedMpis, UnderAnotherNameAreFoundByTheirGlobalFunctions) { EXPECT_EXIT(check_another_name(), ::testing::ExitedWithCode(0), ""); }
+TEST(LoadedMpis, AnMpiOfAnotherNameIsFoundByItsGlobalFunctions) { EXPECT_EXIT(check_another_name(), ::testing::ExitedWithCode(0), ""); }
 
 }  // namespace
 }  // namespace unisono::engines::mpi

@@ -166,7 +166,7 @@ TEST(FirstCause, ARankThatHasLeftEarlyIsNamedByTheOthers) {
   EXPECT_EQ(exit_code_of_job(job.all(), 1), 5);
 }
 
-TEST(FirstCause, IsFollowedFromOneRankToTheNext) {
+TEST(FirstCause, TheCulpritsOfErrorsAreFollowedFromRankToRank) {
   Job job(4);
   job.ends(0, How::exited, 1, "poisoned 2 rank 2 gave up");
   job.ends(1, How::exited, 1, "poisoned 2 rank 2 gave up");
@@ -176,7 +176,7 @@ TEST(FirstCause, IsFollowedFromOneRankToTheNext) {
   EXPECT_EQ(exit_code_of_job(job.all(), 3), 2) << "the most blamed of those that failed";
 }
 
-TEST(FirstCause, OfRanksThatBlameEachOtherTheFirstToFailStandsForAll) {
+TEST(FirstCause, TheFirstToFailStandsForRanksThatBlameEachOther) {
   Job job(2);
   job.ends(1, How::exited, 7, "poisoned 0 text");
   job.ends(0, How::exited, 8, "poisoned 1 text");

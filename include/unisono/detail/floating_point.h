@@ -10,8 +10,8 @@ namespace unisono::detail {
 /// nearest, denormal numbers are numbers, and nothing traps. The destructor brings the thread's own
 /// back.
 ///
-/// What ranks compute from the same data has the same bits only if all compute it in one
-/// environment, whichever thread does.
+/// Ranks get the same bits from the same data only if all compute in one environment, whichever
+/// thread does.
 class UNISONO_API FixedFloatingPoint {
  public:
   FixedFloatingPoint() noexcept;

@@ -6,13 +6,19 @@ namespace unisono {
 namespace {
 
 std::atomic<std::chrono::milliseconds> time_for_ballots{std::chrono::milliseconds(500)};
-std::atomic<std::chrono::milliseconds> limit_of_silence{std::chrono::seconds(30)};
+constexpr std::chrono::milliseconds usual_silence{30'000};
+std::atomic<std::chrono::milliseconds> limit_of_silence{usual_silence};
 
 }  // namespace
 
 namespace base {
 std::atomic<bool> compares_calls{true};
 std::atomic<bool> records_calls{true};
+
+void suggest_silence_limit(std::chrono::milliseconds limit) noexcept {
+  std::chrono::milliseconds unset = usual_silence;
+  limit_of_silence.compare_exchange_strong(unset, limit, std::memory_order_relaxed);
+}
 }  // namespace base
 
 void detail::set_call_comparison(bool on) noexcept { base::compares_calls.store(on, std::memory_order_relaxed); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 
 #include "unisono/detail/switches.h"
 
@@ -10,5 +11,8 @@ namespace unisono::base {
 extern std::atomic<bool> compares_calls;
 /// Set by `detail::set_call_recording`.
 extern std::atomic<bool> records_calls;
+
+/// Sets the limit of silence unless the program has set one.
+void suggest_silence_limit(std::chrono::milliseconds limit) noexcept;
 
 }  // namespace unisono::base

@@ -19,10 +19,12 @@ std::optional<Ending> RecordedEndings::of(int rank, std::chrono::milliseconds at
   if (!store_ || index >= launched_.size()) return std::nullopt;
   try {
     const std::string key = "unisono/exit/" + launched_[index];
-    std::istringstream text(at_most.count() > 0 ? store_->get(key, at_most) : store_->try_get(key).value_or(""));  // "exit 7" or "signal 9"
+    std::istringstream text(at_most.count() > 0 ? store_->get(key, at_most) : store_->try_get(key).value_or(""));  // "exit 7", "signal 9", "lost 0"
     std::string kind;
     int number = 0;
-    if (text >> kind >> number) return kind == "signal" ? killed_by(number) : exited_with(number);
+    if (!(text >> kind >> number)) return std::nullopt;
+    if (kind == "lost") return Ending{PeerFailed::Cause::disconnected, "is lost with the launcher of its host"};
+    return kind == "signal" ? killed_by(number) : exited_with(number);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the launcher has not recorded it
   }
   return std::nullopt;

@@ -63,8 +63,8 @@ void Attempt::start() {
   if (mpi_) mpi_->started();
   store_ends_.clear();
   store_ = std::make_unique<store::StoreServer>(store::ServerOptions{.family_of = ::getpid()});
+  if (parts_.nodes != nullptr) parts_.nodes->tell_ranks(*store_, number_);  // first: a rank that finds nothing takes this host for the only one
   if (listening.fd) store_->listen(std::move(listening.fd));
-  if (parts_.nodes != nullptr) parts_.nodes->tell_ranks(*store_, number_);
   for (auto& end : server_ends) store_->adopt(std::move(end));
   if (is_elastic() && parts_.nodes != nullptr) elastic_hosts_ = parts_.nodes->make_elastic(number_);
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "launch/gather_texts.h"
 #include "launch/nodes_text.h"
+#include "rendezvous/launcher_store.h"
 #include "rendezvous/reach.h"
 #include "unisono/error.h"
 
@@ -43,6 +44,7 @@ std::unique_ptr<ElasticHosts> Nodes::make_elastic(int attempt) const {
 }
 
 void Nodes::tell_ranks(store::StoreServer& launchers, int attempt) const {
+  rendezvous::tell_of_silence(launchers, silence_);
   rendezvous::tell_of_store(launchers, store_address_, secret_, "", fmt::format("attempt/{}", attempt));
 }
 

@@ -130,7 +130,7 @@ class Nodes {
   int node_;
   const int nodes_, least_hosts_;
   const bool is_open_;
-  const std::chrono::milliseconds silence_;
+  std::chrono::milliseconds silence_;  ///< as host 0 says it
   const base::Secret secret_;
   HostRoster hosts_;
   std::unique_ptr<Admission> admission_;  // of an open job, on node 0

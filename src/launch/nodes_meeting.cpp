@@ -113,16 +113,21 @@ void Nodes::meet(const JobOptions& options) {
   store_->set_timeout(silence_);
 }
 
-// Launchers that say --nnodes N and MIN:MAX meet in different ways.
+// Launchers that say --nnodes N and MIN:MAX meet in different ways. One limit of silence holds for all.
 void Nodes::compare_numbers(const JobOptions& options, const Deadline& deadline) {
   const std::string numbers = is_open_ ? fmt::format("{}:{}", least_hosts_, nodes_) : std::to_string(nodes_);
   const std::string own = fmt::format("--nnodes {} and unisono {}", numbers, store::describe_own_version());
-  if (node_ == 0) return store_->set("launchers/numbers", own);
+  constexpr const char* silence_key = "launchers/silence";
+  if (node_ == 0) {
+    store_->set(silence_key, std::to_string(silence_.count()));
+    return store_->set("launchers/numbers", own);
+  }
   const std::string theirs = store_->get("launchers/numbers", deadline.left());
   const bool is_open_there = theirs.find(':') < theirs.find(" and ");
   if ((is_open_ || is_open_there) && theirs != own) {
     throw InvalidArgument(fmt::format("host 0 at {} has {}, and this launcher {}", options.master_addr, theirs, own), info());
   }
+  if (const auto silence = store_->try_get(silence_key)) silence_ = std::chrono::milliseconds(std::stoll(*silence));
 }
 
 void Nodes::join_open(const JobOptions& options, const Deadline& deadline, const std::string& at) {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/process.h"
+#include "base/switches.h"
 #include "rendezvous/departure.h"
 #include "rendezvous/reach.h"
 #include "store/client.h"
@@ -21,7 +22,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-constexpr std::string_view variable = "UNISONO_LAUNCHER_FD";
+constexpr std::string_view variable = "UNISONO_LAUNCHER_FD", silence_key = "unisono/silence";
 
 /// The connections of this process, by the address and the descriptor that the variables name.
 struct Connections {
@@ -49,11 +50,12 @@ std::string objection(int fd) {
   return may_be && base::peer_is_same_user(fd) ? "" : fmt::format("which is a socket of {}, and that is not the launcher", described(peer));
 }
 
-/// Asks the store a question. A launcher that does not answer is named.
-void await_answer(Store& store, pid_t launcher, const base::Deadline& deadline) {
+/// Asks the store for how long other hosts may be silent. A launcher that does not answer is named.
+void ask_for_silence(Store& store, pid_t launcher, const base::Deadline& deadline) {
   const JoinTimeout bounded(store, std::max(deadline.left(), std::chrono::milliseconds(1)));
   try {
-    store.try_get("unisono/launcher");
+    const auto silence = store.try_get(silence_key);
+    if (silence) base::suggest_silence_limit(std::chrono::milliseconds(std::stoll(*silence)));
   } catch (const Timeout&) {
     const std::string stat = base::stat_after_name(launcher);
     const bool is_stopped = stat.starts_with('T') || stat.starts_with('t');
@@ -74,7 +76,7 @@ std::shared_ptr<Store> connect(const std::string& job_id, int attempt, int fd, c
       const pid_t launcher = base::peer_process(opened.fd.get());
       auto client = std::make_shared<store::Client>(std::move(opened.fd), std::string(place));
       client->greet();
-      await_answer(*client, launcher, deadline);
+      ask_for_silence(*client, launcher, deadline);
       return client;
     }
     reason = fmt::format(", and at {} {}", base::describe(address), opened.fd ? "listens another user" : "nobody listens");
@@ -85,7 +87,7 @@ std::shared_ptr<Store> connect(const std::string& job_id, int attempt, int fd, c
   }
   const pid_t launcher = base::peer_process(fd);
   auto store = store::connect_fd(base::FileDescriptor(fd));
-  await_answer(*store, launcher, deadline);
+  ask_for_silence(*store, launcher, deadline);
   return store;
 }
 
@@ -111,6 +113,10 @@ std::shared_ptr<Store> launcher_store(const base::Environment& environment, cons
 
 bool is_launched_as(const base::Environment& environment, int rank, int world_size) {
   return environment.get_int("RANK") == rank && environment.get_int("WORLD_SIZE") == world_size;
+}
+
+void tell_of_silence(store::StoreServer& launcher_store, std::chrono::milliseconds limit) {
+  launcher_store.set(silence_key, std::to_string(limit.count()));
 }
 
 std::optional<base::Secret> token_of_launcher(Store& launcher_store) {

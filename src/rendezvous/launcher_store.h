@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/environment.h"
 #include "base/secret.h"
 #include "base/socket.h"
+#include "store/server.h"
 #include "unisono/store.h"
 
 namespace unisono::rendezvous {
@@ -32,5 +34,7 @@ std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environmen
 bool is_launched_as(const base::Environment& environment, int rank, int world_size);
 /// Returns the secret of a job of several hosts, or "none", as its launcher tells it.
 std::optional<base::Secret> token_of_launcher(Store& launcher_store);
+/// Tells the ranks, before the store serves them, for how long another host may be silent.
+void tell_of_silence(store::StoreServer& launcher_store, std::chrono::milliseconds limit);
 
 }  // namespace unisono::rendezvous

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <map>
 #include <memory>
 
 #include "covers.h"
@@ -50,6 +52,33 @@ TEST(LauncherNodes, EveryRankHasItsPlaceInTheWhole) {
       EXPECT_NE(word_after(job.out(), prefix + "MASTER_PORT="), std::to_string(port)) << "where the launchers meet";
     }
   }
+}
+
+// A call that waits learns as soon as the launchers do that a host is lost.
+TEST(LauncherNodes, AllRanksHaveTheLimitOfSilenceOfHostZero) {
+  const int port = free_port();
+  RunningCommand second(node(1, port, {RANK_HELPER, "silence"}, {"--silence", "90"}));
+  RunningCommand first(node(0, port, {RANK_HELPER, "silence"}, {"--silence", "7.5"}));
+  EXPECT_EQ(first.wait(), 0) << first.err();
+  EXPECT_EQ(second.wait(), 0) << second.err();
+  EXPECT_EQ(count(first.out() + second.out(), "silence 7500\n"), 4) << first.out() << second.out();
+}
+
+// Ranks that ask earlier are answered later. strace makes the first launcher slow, not its threads: half a second behind each call by which its store
+// begins to serve something.
+TEST(LauncherNodes, RanksOfASlowLauncherMeetTheOthers) {
+  if (::access("/usr/bin/strace", X_OK) != 0) GTEST_SKIP() << "skipped: no strace";
+  const int port = free_port();
+  const std::map<std::string, std::string> brief{{"UNISONO_TIMEOUT", "20"}};
+  std::vector<std::string> slow{"/usr/bin/strace", "-o", "/dev/null", "-e", "trace=epoll_ctl", "-e", "inject=epoll_ctl:delay_exit=500000"};
+  const std::vector<std::string> words = node(0, port, {SPAWN_HELPER, "rank"});
+  slow.insert(slow.end(), words.begin(), words.end());
+  RunningCommand second(node(1, port, {SPAWN_HELPER, "rank"}), {.environment = brief});
+  RunningCommand first(slow, {.environment = brief});
+  const int code = first.wait();
+  if (code != 0 && first.err().find("strace") != std::string::npos) GTEST_SKIP() << "skipped: strace may not trace here";
+  EXPECT_EQ(code, 0) << first.err();
+  EXPECT_EQ(second.wait(), 0) << second.err();
 }
 
 TEST(LauncherNodes, RanksMeetAtTheMasterAddress) {

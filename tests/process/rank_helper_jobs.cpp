@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "context/state.h"
+#include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {
@@ -54,6 +55,13 @@ int join() {
   return half.has_value() == (unisono::rank() < 2) ? 0 : 90;
 }
 
+/// Joins, and says for how long another rank may be silent.
+int say_silence() {
+  const Context context;
+  say(fmt::format("silence {}", detail::silence_limit().count()));
+  return 0;
+}
+
 /// Joins, and says how many have met. Then it ends; or stays until its input ends ("stay"); or ends with code 3 and without finalize ("die").
 int meet(const std::string& how) {
   const Context context;
@@ -90,6 +98,7 @@ std::optional<int> run_job_of_library(const std::string& mode, const std::vector
   if (mode == "meet") return meet(words.empty() ? "" : words.at(0));  // meet [stay|die]
   if (mode == "exchange-and-rest") exchange_and_rest();
   if (mode == "foreign-socket") return meet_by_foreign_socket();
+  if (mode == "silence") return say_silence();
   if (mode == "join") return join();  // a job that does nothing
   return std::nullopt;
 }

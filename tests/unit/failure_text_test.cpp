@@ -1,10 +1,12 @@
-// A failure as a notice to ranks of other hosts, and what is no such notice.
+// A failure as a notice to ranks of other hosts, what is no such notice, and the ends that a launcher has recorded.
 #include "coordination/failure_text.h"
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
+#include "coordination/endings.h"
 #include "coordination/notices.h"
 
 namespace unisono::coordination {
@@ -47,6 +49,19 @@ TEST(FailureText, of_many_ranks_fits_a_notice) {
   const std::string notice = encode_failure(failure);
   EXPECT_LE(notice.size(), std::size_t{64} << 10);
   EXPECT_TRUE(decode_failure(notice, 100'000));
+}
+
+TEST(RecordedEndings, say_how_a_process_has_ended) {
+  const auto store = std::make_shared<MemoryStore>();
+  store->set("unisono/exit/0", "exit 7");
+  store->set("unisono/exit/1", "signal 9");
+  store->set("unisono/exit/2", "lost 0");
+  const coordination::RecordedEndings recorded(store, {"0", "1", "2", "3"});
+  EXPECT_EQ(recorded.of(0, {})->cause, PeerFailed::Cause::exited);
+  EXPECT_EQ(recorded.of(1, {})->cause, PeerFailed::Cause::killed);
+  EXPECT_EQ(recorded.of(2, {})->cause, PeerFailed::Cause::disconnected);
+  EXPECT_EQ(recorded.of(2, {})->text, "is lost with the launcher of its host");
+  EXPECT_FALSE(recorded.of(3, {}));
 }
 
 }  // namespace

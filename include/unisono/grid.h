@@ -65,6 +65,7 @@ class UNISONO_API Grid {
   std::optional<int> neighbour(int axis, int distance = 1) const;
   /// Returns the part of the grid that this rank reaches along these axes: its row, for instance.
   /// Collective over the group; every rank gives the same axes.
+  /// @throws Mismatch on all ranks if one gives other axes or has another grid
   Grid along(std::span<const int> axes, std::source_location where = std::source_location::current()) const;
   /// Returns the part of the grid along the axes in braces.
   Grid along(std::initializer_list<int> axes, std::source_location where = std::source_location::current()) const {

@@ -8,6 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "base/error_place.h"
+#include "base/hash.h"
+#include "unisono/collectives.h"
 #include "unisono/error.h"
 
 namespace unisono {
@@ -49,6 +51,15 @@ std::vector<int> balanced(int n, std::size_t k, const std::vector<int>& divisors
   std::vector<int> one_axis(k, 1);
   one_axis.front() = n;
   return one_axis;
+}
+
+/// Throws Mismatch on all ranks where one cuts the grid in another way: some would become members of groups that are none of theirs.
+void compare(const std::string& cut, const ProcessGroup& group, std::source_location where) {
+  const std::vector<std::uint64_t> all = all_gather(base::stable_hash(cut), group, {.where = where});
+  const auto other = std::ranges::find_if(all, [&](std::uint64_t each) { return each != all.front(); });
+  if (other == all.end()) return;
+  throw Mismatch(fmt::format("rank {} gives other axes than rank 0, or has another grid", other - all.begin()),
+                 {.operation = "Grid", .group = group.name(), .rank = group.rank(), .hint = fmt::format("this rank: {}", cut)});
 }
 
 }  // namespace
@@ -144,15 +155,19 @@ Grid Grid::along(std::span<const int> axes, std::source_location where) const {
     int color = 0;
     GridOptions options{.periodic = {}, .group = {}, .where = where};
     std::vector<int> extents;
+    std::vector<std::size_t> numbers;
     for (std::size_t axis = 0; axis < extents_.size(); ++axis) {
       if (!goes_on[axis]) {
         color = color * extents_[axis] + at[axis];
         continue;
       }
+      numbers.push_back(axis);
       extents.push_back(extents_[axis]);
       options.periodic.push_back(periodic_[axis]);
     }
     if (extents.empty()) wrong("a grid has at least one axis", "give those along which the part goes on");
+    compare(fmt::format("axes {} of {}, periodic {}", fmt::join(numbers, ", "), fmt::join(extents_, " x "), fmt::join(periodic_, ", ")), group_,
+            where);
     options.group = split_group(group_, color, group_.rank(), {.where = where});
     return Grid(std::move(extents), options);
   });

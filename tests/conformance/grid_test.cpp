@@ -1,4 +1,6 @@
 // The ranks of a group as the cells of a grid.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -97,6 +99,16 @@ WORLD_TEST(Grids, RowsAndColumns) {
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { grid.along({2}); }).message(), "there is no axis 2 among 2");
   // Nothing is called before what is asked for makes sense.
   EXPECT_EQ(thrown_by<InvalidArgument>([&] { grid.along({}); }).hint(), "give those along which the part goes on");
+}
+
+// A square would give each rank a group of the right size.
+WORLD_TEST(Grids, ThatAreCutInDifferentWaysAreAMismatchOnAllRanks) {
+  if (world_size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
+  const Grid grid({0, 0});
+  const int last = world_size() - 1;
+  const auto error = thrown_by<Mismatch>([&] { grid.along({rank() == last ? 1 : 0}); });
+  EXPECT_EQ(error.message(), fmt::format("rank {} gives other axes than rank 0, or has another grid", last));
+  EXPECT_EQ(grid.along({0}).extents(), Extents{grid.extents()[0]}) << "the group goes on";
 }
 
 // Along one of three axes there is a part for every pair of places on the two others.

@@ -87,9 +87,10 @@ constexpr void refuse_as_object() {
 }
 
 /// An object that is neither a buffer nor a value, for functions that take all three. A literal is
-/// text; an array of char that can be written to is a buffer.
+/// text; an array of char that can be written to is a buffer. Numbers are told apart first, before
+/// their codecs are asked for: those of objects.h may be defined behind the call.
 template <class X>
-concept object_value = object_argument<X> && !Element<std::remove_cvref_t<X>> && !is_vector_bool<std::remove_cvref_t<X>> &&
+concept object_value = !Element<std::remove_cvref_t<X>> && !is_vector_bool<std::remove_cvref_t<X>> && object_argument<X> &&
                        (!has_view<X> || (std::is_array_v<std::remove_reference_t<X>> && std::is_const_v<std::remove_reference_t<X>> && is_text<X>));
 
 }  // namespace detail

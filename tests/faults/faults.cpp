@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <sstream>
 #include <stdexcept>
 
 namespace unisono::testing {
@@ -68,6 +69,17 @@ std::string line_of(const std::vector<std::string>& lines, const std::string& be
   }
   EXPECT_EQ(times, 1) << "lines that begin with \"" << beginning << "\" among:\n" << fmt::format("{}", fmt::join(lines, "\n"));
   return found;
+}
+
+std::string sizes_in(const std::string& account) {
+  std::istringstream text(account.substr(std::min(account.find("sizes ") + 6, account.size())));
+  std::vector<int> sizes;
+  for (int size = 0; text >> size; text.ignore(text.peek() == ',' ? 1 : 0)) {
+    const std::size_t n = sizes.size();
+    if (n >= 2 && sizes[n - 2] < sizes[n - 1] && sizes[n - 1] < size) sizes.pop_back();
+    sizes.push_back(size);
+  }
+  return fmt::format("{}", fmt::join(sizes, ","));
 }
 
 pid_t pid_of(const RunningCommand& job, int rank) {

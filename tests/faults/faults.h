@@ -38,6 +38,10 @@ std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank);
 /// The rank's only line that begins so, without that beginning; a failure where there is none or more.
 std::string line_of(const std::vector<std::string>& lines, const std::string& beginning);
 
+/// Returns the sizes of the groups in the account that a member of an elastic job gives at the end, "6,4,6". Newcomers may be taken in one after
+/// another: sizes in the middle of a growth are left out.
+std::string sizes_in(const std::string& account);
+
 /// The time at which an elastic job that cannot come to its end says so, and ends: 45 s from now.
 Variables end_of_training();
 

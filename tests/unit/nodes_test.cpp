@@ -1,5 +1,5 @@
 // The launchers of a job of several hosts during an attempt: what they make of a host that is lost, has left, or was taken for lost and goes on.
-#include "launch/nodes.h"
+#include "launch/hosts/nodes.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

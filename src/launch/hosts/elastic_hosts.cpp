@@ -42,9 +42,9 @@ ElasticHosts::ElasticHosts(Parts parts) : parts_(std::move(parts)), notifier_(::
   thread_ = base::Thread("the ranks of other hosts", [this] { speak_and_listen(); });
 }
 
-ElasticHosts::~ElasticHosts() { finish(); }
+ElasticHosts::~ElasticHosts() { stop(); }
 
-void ElasticHosts::finish() {
+void ElasticHosts::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

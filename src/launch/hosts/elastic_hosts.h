@@ -35,32 +35,28 @@ struct ElasticKeys {
 /// Tells whether the name is that of a process of the start. Those meet for the first time, and wait for no other.
 inline bool is_of_the_start(std::string_view name) { return name.find('.') == std::string_view::npos; }
 
-/// The words between the launchers of the hosts, in a job that goes on without lost ranks. A thread exchanges them in the
-/// launchers' store, while the loop of the launcher goes on; where the store is lost, the launchers' heartbeat sees it as well.
-class ElasticHosts {
+/// The other hosts of a job that goes on without lost ranks: what their launchers say of their ranks, and the restarts that all hosts share.
+class ElasticPeers {
  public:
-  struct Parts {
-    std::shared_ptr<Store> store;
-    ElasticKeys keys = {};
-    int host = 0;  ///< this one
-    int max_restarts = 0;
-    std::function<std::vector<JobHost>()> hosts;  ///< those of the job; called by the thread
-  };
-  explicit ElasticHosts(Parts parts);
-  ~ElasticHosts();
-  ElasticHosts(const ElasticHosts&) = delete;
-  ElasticHosts& operator=(const ElasticHosts&) = delete;
+  ElasticPeers() = default;
+  virtual ~ElasticPeers() = default;
+  ElasticPeers(const ElasticPeers&) = delete;
+  ElasticPeers& operator=(const ElasticPeers&) = delete;
 
   /// Says how this host's ranks are, where that has changed.
-  void tell(const HostTally& tally);
+  virtual void tell(const HostTally& tally) = 0;
   /// Says that a process of this host has ended.
-  void tell_end(const std::string& name, const std::string& how);
-  /// Asks for one of the restarts that all hosts share, for this rank.
-  void ask_restart(int rank);
+  virtual void tell_end(const std::string& name, const std::string& how) = 0;
+  /// Asks for one of the restarts that all hosts share, for this rank. The answer is among the news; at once where nobody else has to be asked.
+  virtual void ask_restart(int rank) = 0;
   /// A restart that was granted is not needed.
-  void give_back_restart();
+  virtual void give_back_restart() = 0;
+  /// Returns how many restarts there are in this attempt.
+  virtual int most_restarts() const = 0;
+  /// Returns how many restarts were taken on this host without asking another one.
+  virtual int own_restarts() const = 0;
   /// Says what is still to be said, and nothing any more.
-  void finish();
+  virtual void finish() = 0;
 
   struct News {
     std::vector<std::string> lost = {};                   ///< processes of this host that the others have left out
@@ -71,8 +67,54 @@ class ElasticHosts {
     std::map<int, HostTally> others = {};                 ///< the last word of each other host; of a silent one, that all of its ranks live
   };
   /// Returns what is new; `restarts` and `others` are always there.
-  News take();
-  void wait_for(PollSet& set);
+  virtual News take() = 0;
+  virtual void wait_for(PollSet& set) = 0;
+};
+
+/// The peers of a host that has none: its restarts are its own.
+class NoElasticPeers final : public ElasticPeers {
+ public:
+  explicit NoElasticPeers(int restarts) : most_(restarts) {}
+
+  void tell(const HostTally& /*tally*/) override {}
+  void tell_end(const std::string& /*name*/, const std::string& /*how*/) override {}
+  void ask_restart(int rank) override { granted_.emplace_back(rank, taken_ < most_ ? ++taken_ : 0); }
+  void give_back_restart() override { --taken_; }
+  int most_restarts() const override { return most_; }
+  int own_restarts() const override { return taken_; }
+  void finish() override {}
+  News take() override { return {.granted = std::exchange(granted_, {}), .restarts = taken_}; }
+  void wait_for(PollSet& /*set*/) override {}
+
+ private:
+  const int most_;
+  int taken_ = 0;
+  std::vector<std::pair<int, int>> granted_;
+};
+
+/// The words between the launchers of several hosts. A thread exchanges them in the launchers' store, while the loop of the launcher goes on; where
+/// the store is lost, the launchers' heartbeat sees it as well.
+class ElasticHosts final : public ElasticPeers {
+ public:
+  struct Parts {
+    std::shared_ptr<Store> store;
+    ElasticKeys keys = {};
+    int host = 0;  ///< this one
+    int max_restarts = 0;
+    std::function<std::vector<JobHost>()> hosts;  ///< those of the job; called by the thread
+  };
+  explicit ElasticHosts(Parts parts);
+  ~ElasticHosts() override;
+
+  void tell(const HostTally& tally) override;
+  void tell_end(const std::string& name, const std::string& how) override;
+  void ask_restart(int rank) override;
+  void give_back_restart() override;
+  int most_restarts() const override { return parts_.max_restarts; }
+  int own_restarts() const override { return 0; }
+  void finish() override { stop(); }
+  News take() override;
+  void wait_for(PollSet& set) override;
 
  private:
   struct Sayings {
@@ -82,6 +124,7 @@ class ElasticHosts {
     int given_back = 0;
     bool is_empty() const { return !tally && ends.empty() && asked.empty() && given_back == 0; }
   };
+  void stop();
   void speak_and_listen();
   void say(const Sayings& sayings);
   void hear();

@@ -1,73 +1,82 @@
 #include "launch/job/attempt.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <deque>
+#include <csignal>
 
-#include "launch/process/program.h"
-#include "recorder/dump.h"
-#include "recorder/trace_file.h"
+#include "launch/job/replacement.h"
 
 namespace unisono::launcher {
 
-using std::chrono::milliseconds;
-using How = RankEnd::How;
-
-namespace {
-
-/// The last status of a rank may reach the store this much later than its death is seen.
-constexpr milliseconds judgement_time{100};
-
-std::string how_of(const RankEnd& end) { return (end.how == How::exited ? "exit " : "signal ") + std::to_string(end.code); }
-
-}  // namespace
-
-Attempt::Attempt(const JobParts& parts, int number)
+Attempt::Attempt(const JobParts& parts, int number, int restarts_left)
     : parts_(parts),
       number_(number),
-      first_rank_(parts.nodes != nullptr ? parts.nodes->first_rank() : parts.options.node_rank * parts.options.ranks),
-      master_port_(parts.nodes != nullptr ? parts.nodes->master_port() : parts.options.master_port),
-      output_(parts.console, {.first_rank = first_rank_,
+      restarts_left_(restarts_left),
+      output_(parts.console, {.first_rank = parts.terms().first_rank,
                               .ranks = parts.options.ranks,
-                              .world_size = parts.world_size,
+                              .world_size = parts.terms().world_size,
                               .log_folder = parts.log_folder,
                               .attempt = number,
                               .terminals = parts.options.terminals == Terminals::as_launcher}),
-      asked_as_outsider_(static_cast<std::size_t>(parts.options.ranks)),
-      memory_events_(parts.options.cgroup_folder, parts.options.cgroup_period) {}
-
-Attempt::~Attempt() {
-  for (std::size_t i = 0; i < children_.size(); ++i) {
-    const pid_t pid = children_[i].pid;
-    if (pid <= 0) continue;
-    ::kill(-pid, SIGKILL);
-    // A process that even SIGKILL does not end (in an uninterruptible wait) is left to the kernel.
-    const int options = i < ends_.size() && ends_[i].how == How::running && phase_ == Phase::over ? WNOHANG : 0;
-    while (::waitpid(pid, nullptr, options) < 0 && errno == EINTR) {
-    }
-    parts_.watchdog.forget(pid);
-  }
-  for (const Child& child : replaced_) {
-    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
-    parts_.watchdog.forget(child.pid);
-  }
+      store_(parts.job_id, number, parts.terms().first_rank, parts.options.ranks),
+      records_(parts.options, parts.terms().job_name, number),
+      starter_(parts, number, output_, store_, records_),
+      processes_(parts.watchdog, parts.options.ranks),
+      ends_(parts.options, parts.terms(), processes_, store_),
+      ending_(parts, processes_, ends_) {
+  ends_.on_end([this](std::size_t index) { note_end(index); }, [this](const RankEnd& end) { losses_->note_failure(end); });
 }
 
-void Attempt::run(int restarts_left) {
-  restarts_left_ = restarts_left;
-  restart_follows_ = restarts_left > 0;
+void Attempt::run() {
   start();
-  while (phase_ != Phase::over) {
+  while (!ending_.is_over()) {
     round();
     advance();
   }
   finish();
+}
+
+void Attempt::start() {
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    start_rank({.index = i, .name = ends_[i].name, .newcomer = parts_.terms().is_late ? 1 : 0, .store_fd = store_.rank_end(i)});
+  }
+  starter_.started();
+  store_.serve(parts_.hosts, number_);
+  losses_ = make_policy();
+}
+
+std::unique_ptr<LossPolicy> Attempt::make_policy() {
+  if (parts_.terms().least_ranks == 0) return std::make_unique<EndAll>(parts_.hosts, processes_, ends_, ending_, restarts_left_ > 0);
+  const auto lose = [this](std::size_t index) {
+    records_.keep(index);
+    processes_.kill(index);  // what it has left running would be in the way of the next one
+  };
+  const auto start = [this](std::size_t index, const std::string& name, int number) { start_newcomer(index, name, number); };
+  return std::make_unique<Replacement>(Replacement::Parts{.job = parts_,
+                                                          .attempt = number_,
+                                                          .restarts_left = restarts_left_,
+                                                          .store = store_,
+                                                          .processes = processes_,
+                                                          .ends = ends_,
+                                                          .ending = ending_,
+                                                          .lose = lose,
+                                                          .start = start});
+}
+
+void Attempt::start_rank(const RankStarter::Order& order) {
+  processes_.put(order.index, starter_.start(order, processes_.descriptors()));
+  ends_.replace(order.index, order.name, processes_.pid(order.index));
+}
+
+void Attempt::start_newcomer(std::size_t index, const std::string& name, int number) {
+  const int rank = ends_[index].rank;
+  RankStore::Connection connection = RankStore::connect(rank);
+  output_.close(static_cast<int>(index));
+  start_rank({.index = index, .name = name, .newcomer = number, .store_fd = connection.of_rank.get()});
+  store_.adopt(rank, std::move(connection));
 }
 
 void Attempt::round() {
@@ -76,143 +85,124 @@ void Attempt::round() {
   output_.wait_for(set);
   parts_.stdin_pump.wait_for(set);
   if (parts_.status_line != nullptr) parts_.status_line->wait_for(set);
-  if (mpi_) mpi_->wait_for(set);
-  memory_events_.wait_for(set);
-  if (parts_.signals != nullptr) set.add(parts_.signals->fd(), POLLIN, [this](short) { handle_signals(); });
-  if (parts_.nodes != nullptr) set.add(parts_.nodes->fd(), POLLIN, [this](short) { hear_other_nodes(); });
+  starter_.wait_for(set);
+  ends_.wait_for(set);
+  if (parts_.signals != nullptr) {
+    set.add(parts_.signals->fd(), POLLIN, [this](short) {
+      while (const auto signal = parts_.signals->next()) handle_signal(*signal);
+    });
+  }
+  parts_.hosts.wait_for(set, [this] { hear_other_hosts(); });
   bool death = false;
-  for (std::size_t i = 0; i < children_.size(); ++i) {
-    if (is_alive(i)) set.add(children_[i].pidfd.get(), POLLIN, [&death](short) { death = true; });
-  }
-  for (auto& leftover : leftovers_) {
-    if (leftover.pidfd) set.add(leftover.pidfd.get(), POLLIN, [&leftover](short) { leftover.pidfd.reset(); });
-  }
-  if (deadline_) set.wake_at(*deadline_);
-  if (outsiders_deadline_) set.wake_at(*outsiders_deadline_);
-  if (judgement_) set.wake_at(*judgement_);
-  if (next_look_) set.wake_at(*next_look_);
-  if (doubt_ && decides()) set.wake_at(*doubt_);
-  if (elastic_hosts_) elastic_hosts_->wait_for(set);
-  for (const RankPlace& place : places_) {
-    if (place.restart) set.wake_at(*place.restart);
-    if (place.patience) set.wake_at(*place.patience);
-  }
+  processes_.wait_for(set, [&death] { death = true; });
+  ending_.wait_for(set);
+  losses_->wait_for(set);
   set.wait();
-  if (death) observe_ends();
+  if (death) ends_.observe();
   if (parts_.stdin_pump.take_typed()) {
     output_.settle_live_lines();
     parts_.console.note_typed();
   }
-  memory_events_.tick();
+  ends_.tick();
   output_.tick();
   if (parts_.status_line != nullptr) parts_.status_line->tick();
   parts_.console.flush();
 }
 
-/// Notes the ranks that have ended. `request`: the signal by which the job has just been asked to end. Slurm sends it to the ranks as well, and one
-/// that it has ended before its launcher saw it has not failed.
-void Attempt::observe_ends(std::optional<int> request) {
-  for (std::size_t i = 0; i < children_.size(); ++i) {
-    if (!is_alive(i)) continue;
-    siginfo_t info{};
-    // WNOWAIT leaves the process unreaped, so its number stays ours. ECHILD means that a SIGCHLD handler of the program has reaped it; then only the
-    // status of the rank is known.
-    const int seen = ::waitid(P_PIDFD, static_cast<id_t>(children_[i].pidfd.get()), &info, WEXITED | WNOHANG | WNOWAIT);
-    const bool taken = seen != 0 && errno == ECHILD;
-    if (!taken && (seen != 0 || info.si_pid == 0)) continue;
-    RankEnd& end = ends_[i];
-    end.how = taken || info.si_code == CLD_EXITED ? How::exited : How::signaled;
-    end.is_taken = taken;
-    end.code = info.si_status;
-    end.dumped_core = info.si_code == CLD_DUMPED;
-    const bool was_requested = request && end.how == How::signaled && info.si_status == *request;
-    end.ended_by_launcher = told_to_end_ || asked_as_outsider_[i] || was_requested;
-    // The kernel may have killed the rank before the launcher's signal reached it.
-    end.out_of_memory = end.how == How::signaled && end.code == SIGKILL && phase_ < Phase::killed && memory_events_.take_kill();
-    if (end.out_of_memory) end.ended_by_launcher = false;
-    end.order = deaths_++;
-    if (const auto& record = records_[i]; record && *record) recorder::note_ended(record->get());
-    note_end(end.name, how_of(end));
-    if (elastic_hosts_) elastic_hosts_->tell_end(end.name, how_of(end));
-    end.status = status_of(end.rank);
-    if (end.failed()) {
-      note_failure(end);
-    } else if (has_not_finalized(end.status) && !end.ended_by_launcher) {
-      suspects_.push_back(i);
-      judgement_.emplace(judgement_time);
-    }
-  }
+void Attempt::advance() {
+  ends_.judge();
+  if (ending_.is_running()) losses_->advance();
+  if (processes_.any_alive()) return ending_.advance();
+  if (!ends_.is_judging() && !losses_->goes_on()) ending_.advance_leftovers();
 }
 
-/// Tells the other ranks how this one ended. They see that it is gone, but not always how.
-void Attempt::note_end(const std::string& name, const std::string& how) {
-  store_->set("unisono/exit/" + name, how);
-  if (is_of_the_start(name) && !store_->peek("unisono/exit/first")) store_->set("unisono/exit/first", name + " " + how);
+void Attempt::note_end(std::size_t index) {
+  records_.note_ended(index);
+  losses_->note_end(ends_[index]);
 }
-
-void Attempt::note_failure(const RankEnd& end) {
-  if (!std::exchange(failure_is_new_, true)) {
-    new_failure_ = fmt::format("rank {} {}", end.rank, end.left_without_finalize ? "left without finalize" : end.describe());
-    failed_rank_ = end.rank;
-  }
-  if (parts_.nodes == nullptr || is_elastic() || end.ended_by_launcher || std::exchange(failure_is_told_, true)) return;
-  parts_.nodes->tell({.kind = Trouble::Kind::failure, .rank = end.rank, .how = how_of(end)});
-}
-
-std::vector<pid_t> Attempt::process_groups() const {
-  std::vector<pid_t> groups;
-  for (const auto& child : children_) groups.push_back(child.pid);
-  for (const auto& child : replaced_) groups.push_back(child.pid);
-  return groups;
-}
-
-bool Attempt::any_alive() const {
-  for (std::size_t i = 0; i < children_.size(); ++i) {
-    if (is_alive(i)) return true;
-  }
-  return false;
-}
-
-std::string Attempt::status_of(int rank) { return store_->peek("unisono/status/" + std::to_string(rank)).value_or(""); }
 
 void Attempt::finish() {
   output_.drain();
   if (parts_.status_line != nullptr) parts_.status_line->hide();
-  for (auto& end : ends_) end.status = status_of(end.rank);
-  if (elastic_hosts_) elastic_hosts_->finish();
-  hear_elastic_hosts();
-  if (!is_elastic()) {
-    cause_ = first_cause(ends_);
+  ends_.read_statuses();
+  cause_ = losses_->finish();
+  if (cause_) records_.keep_all();  // of the ranks that could not do so themselves
+  store_.close();
+}
+
+/// A failure or interrupt on another host ends our ranks in the same steps.
+void Attempt::hear_other_hosts() {
+  Hosts& hosts = parts_.hosts;
+  for (const std::string& text : hosts.take_news()) parts_.console.say(text, Topic::failing);
+  const auto trouble = hosts.take_trouble();
+  if (!trouble || (!processes_.any_alive() && !losses_->will_restart())) return;
+  if (trouble->kind == Trouble::Kind::interrupt) {
+    parts_.console.say(signal_name(trouble->signal) + " has ended the launcher at " + hosts.name_of(trouble->node), Topic::interrupt);
+    if (parts_.signals != nullptr) parts_.signals->note_request(trouble->signal);
+    return begin_ending(trouble->signal);
+  }
+  if (trouble->kind == Trouble::Kind::displaced) {  // the other job uses what this one's ranks write
+    parts_.console.say(trouble->how + "; all are ended", Topic::failing);
+    losses_->stop();
+    return ending_.ask_to_end(SIGTERM);
+  }
+  if (trouble->kind == Trouble::Kind::too_few) return losses_->fail(trouble->how, trouble->rank);
+  const bool lost = trouble->kind == Trouble::Kind::lost;
+  // Where this host is the one that the others have lost, its ranks live so far.
+  const bool is_own = trouble->node == hosts.terms().node;
+  if (!is_own) store_.note_end(std::to_string(trouble->rank), lost ? "lost 0" : trouble->how);
+  losses_->fail(lost ? fmt::format("the launcher at {} is lost ({})", hosts.name_of(trouble->node), trouble->how)
+                     : fmt::format("rank {} has failed at {}", trouble->rank, hosts.name_of(trouble->node)),
+                -1);
+}
+
+void Attempt::handle_signal(int signal) {
+  if (signal == SIGWINCH) {
+    output_.resize();
+    parts_.console.resize();
+    if (parts_.status_line != nullptr) parts_.status_line->look_soon();
+  }
+  if (std::ranges::find(parts_.options.forwarded_signals, signal) != parts_.options.forwarded_signals.end()) {
+    processes_.signal_ranks(signal);  // its helpers know nothing of it, and would end
+  } else if (signal == SIGCONT || signal == SIGWINCH) {
+    processes_.signal_groups(signal);
+  } else if (signal == SIGTSTP) {
+    processes_.signal_groups(SIGTSTP);
+    if (parts_.status_line != nullptr) parts_.status_line->hide();
+    parts_.console.flush();
+    ::kill(::getpid(), SIGSTOP);  // SIGCONT is read from the descriptor afterwards
   } else {
-    for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i].is_well = has_ended_well(i);
-    // On several hosts what has ended here says nothing of the job.
-    if (parts_.nodes == nullptr || are_too_few_) cause_ = first_cause_of_elastic(ends_, parts_.least_ranks, are_too_few_);
+    interrupt(signal);
   }
-  if (cause_) keep_records();
-  store_.reset();
 }
 
-/// Writes the records of the ranks that could not do so themselves.
-void Attempt::keep_records() const {
-  for (std::size_t i = 0; i < records_.size(); ++i) keep_record(i);
-}
-
-void Attempt::keep_record(std::size_t index) const {
-  const auto folder = parts_.options.environment.get(recorder::folder_variable);
-  if (folder && records_[index] && *records_[index]) recorder::dump_ended(*records_[index], *folder);
-}
-
-std::vector<recorder::RankSeen> Attempt::records() const {
-  std::vector<recorder::RankSeen> seen;
-  for (const auto& record : records_) {
-    if (const auto reader = record && *record ? recorder::RecordReader::open(*record) : nullptr) seen.push_back(reader->read(0));
+void Attempt::interrupt(int signal) {
+  if (interrupted_by_) {
+    if (!ending_.hurry()) return;
+    parts_.console.say(signal_name(signal) + " again: killing all ranks", Topic::interrupt);
+    return ending_.kill_all();
   }
-  return seen;
+  ends_.observe(signal);
+  interrupted_first_ = !ends_.have_failed();
+  leaves_ = parts_.hosts.is_left_by(signal);
+  if (leaves_) {
+    parts_.console.say("SIGTERM: this host leaves the job; its ranks are told to end, and a second one kills them", Topic::interrupt);
+    return begin_ending(signal);
+  }
+  parts_.hosts.tell({.kind = Trouble::Kind::interrupt, .signal = signal});
+  if (processes_.any_alive()) parts_.console.say(signal_name(signal) + ": handed on to all ranks; a second one kills them", Topic::interrupt);
+  begin_ending(signal);
+}
+
+void Attempt::begin_ending(int signal) {
+  interrupted_by_ = signal;
+  losses_->stop();
+  if (processes_.any_alive()) ending_.pass_on(signal);
 }
 
 const std::deque<std::string>& Attempt::last_lines(int rank) const {
   static const auto& none = *new const std::deque<std::string>;
-  const int local = rank - first_rank_;
+  const int local = rank - parts_.terms().first_rank;
   if (local < 0 || local >= parts_.options.ranks) return none;
   return output_.unseen_last_lines(static_cast<std::size_t>(local));
 }

@@ -5,17 +5,17 @@
 #include <fmt/format.h>
 
 #include "base/host.h"
-#include "launch/hosts/nodes.h"
+#include "launch/hosts/hosts.h"
 #include "launch/job_options.h"
 #include "launch/output/output.h"
 
 namespace unisono::launcher {
 
-Observers::Observers(const JobOptions& options, const std::string& job, int world_size, Console& console, Nodes* nodes) {
+Observers::Observers(const JobOptions& options, const std::string& job, int world_size, Console& console, Hosts& hosts) {
   if (options.function) return;
   view_ = std::make_shared<JobView>(job, options.node_rank, world_size);
-  if (nodes != nullptr) nodes->answer_for_states([view = view_] { return view->look(); });
-  if (nodes != nullptr || options.conductor >= 0) state_server_ = std::make_unique<StateServer>([this, nodes] { return all_hosts(nodes); });
+  hosts.answer_for_states([view = view_] { return view->look(); });
+  if (hosts.are_several() || options.conductor >= 0) state_server_ = std::make_unique<StateServer>([this, &hosts] { return all_hosts(hosts); });
   if (shows_status_line(options)) status_line_.emplace(console, [this] { return view_->look(); });
   if (!options.metrics_port) return;
   metrics_.emplace([this] { return view_->look(); });
@@ -25,11 +25,11 @@ Observers::Observers(const JobOptions& options, const std::string& job, int worl
   console.say(fmt::format("metrics: http://127.0.0.1:{}/metrics{}", server_->port(), host), Topic::metrics);
 }
 
-std::vector<JobSeen> Observers::all_hosts(const Nodes* nodes) const {
-  std::vector<JobSeen> hosts = nodes == nullptr ? std::vector<JobSeen>() : nodes->states_of_others();
-  hosts.push_back(view_->look());
-  std::ranges::sort(hosts, {}, &JobSeen::node);
-  return hosts;
+std::vector<JobSeen> Observers::all_hosts(const Hosts& hosts) const {
+  std::vector<JobSeen> all = hosts.states_of_others();
+  all.push_back(view_->look());
+  std::ranges::sort(all, {}, &JobSeen::node);
+  return all;
 }
 
 }  // namespace unisono::launcher

@@ -15,14 +15,14 @@ namespace unisono::launcher {
 
 struct JobOptions;
 class Console;
-class Nodes;
+class Hosts;
 
 /// Those who look at a job while it runs: the server of metrics and the status line, as far as they were asked for, and in a job of several hosts
 /// what `unisono status` asks. None of them asks the ranks anything.
 class Observers {
  public:
   /// Says where the metrics are. Throws StartFailed where their port is in use. `job`: the identity of the job on this host.
-  Observers(const JobOptions& options, const std::string& job, int world_size, Console& console, Nodes* nodes);
+  Observers(const JobOptions& options, const std::string& job, int world_size, Console& console, Hosts& hosts);
 
   /// Null where the ranks run a function: its children would have the descriptors of the others' records.
   JobView* view() { return view_.get(); }
@@ -30,7 +30,7 @@ class Observers {
   StatusLine* status_line() { return status_line_ ? &*status_line_ : nullptr; }
 
  private:
-  std::vector<JobSeen> all_hosts(const Nodes* nodes) const;
+  std::vector<JobSeen> all_hosts(const Hosts& hosts) const;
 
   std::shared_ptr<JobView> view_;  ///< the thread that answers other hosts lasts longer than this object
   std::optional<Metrics> metrics_;

@@ -9,6 +9,8 @@
 #include "base/essential_calls.h"
 #include "base/log.h"
 #include "base/processors.h"
+#include "launch/hosts/nodes.h"
+#include "launch/hosts/one_host.h"
 #include "launch/hosts/store_meeting.h"
 #include "launch/job/attempt.h"
 #include "launch/job/observers.h"
@@ -129,39 +131,60 @@ std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Con
   return std::nullopt;
 }
 
+/// How an attempt has ended, on all hosts as far as that is known.
+struct Ended {
+  bool leaves = false;             ///< a signal takes this host alone out of the job
+  bool interrupted_first = false;  ///< the signal came before any failure
+  std::optional<Trouble> trouble = {};
+};
+
 /// Waits for the other hosts' ranks to end, and takes their reports. A first signal is passed on to the others, a second one ends the wait. Returns
-/// true where the signal takes this host alone out of the job.
-bool put_together(Nodes& nodes, SignalScope* signals, Console& console, JobResult& result) {
-  nodes.end(result.ends);
-  bool gave_up = false;
-  while (!nodes.all_ended() && !gave_up) {
+/// false where it ends the wait, or takes this host alone out of the job.
+bool await_others(const JobParts& parts, JobResult& result, Ended& ended) {
+  Hosts& hosts = parts.hosts;
+  while (!hosts.all_ended()) {
     PollSet set;
-    console.wait_for(set);
-    set.add(nodes.fd(), POLLIN, [&](short) { nodes.take_trouble(); });
-    if (signals != nullptr) set.add(signals->fd(), POLLIN, [](short) {});
+    parts.console.wait_for(set);
+    hosts.wait_for(set, [&] { hosts.take_trouble(); });
+    if (parts.signals != nullptr) set.add(parts.signals->fd(), POLLIN, [](short) {});
     set.wait();
-    console.flush();
-    while (const auto signal = signals != nullptr ? signals->next() : std::nullopt) {
+    parts.console.flush();
+    while (const auto signal = parts.signals != nullptr ? parts.signals->next() : std::nullopt) {
       if (std::ranges::find(ending_signals, *signal) == ending_signals.end()) continue;
-      const bool leaves = !result.interrupted_by && nodes.is_left_by(*signal);
-      gave_up = result.interrupted_by.has_value();
-      result.interrupted_by = signal;
-      if (leaves) {
-        console.say(signal_name(*signal) + ": this host leaves the job; its ranks have ended before", Topic::interrupt);
-        return true;
+      const bool gives_up = std::exchange(result.interrupted_by, signal).has_value();
+      ended.leaves = !gives_up && hosts.is_left_by(*signal);
+      if (ended.leaves) {
+        parts.console.say(signal_name(*signal) + ": this host leaves the job; its ranks have ended before", Topic::interrupt);
+        return false;
       }
-      nodes.tell({.kind = Trouble::Kind::interrupt, .signal = *signal});
-      console.say(signal_name(*signal) + (gave_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"),
-                  Topic::interrupt);
+      hosts.tell({.kind = Trouble::Kind::interrupt, .signal = *signal});
+      parts.console.say(
+          signal_name(*signal) + (gives_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"),
+          Topic::interrupt);
+      if (gives_up) return false;
     }
   }
-  if (gave_up) return false;
-  const auto trouble = nodes.first_trouble();
-  auto ends = nodes.ends();  // none where host 0 is lost
-  if (ends.empty() && (!trouble || trouble->kind != Trouble::Kind::lost)) return false;
-  if (!ends.empty()) result.ends = std::move(ends);
-  result.first_cause = first_cause_of_hosts(result.ends, nodes.least_ranks(), trouble);
-  return false;
+  return true;
+}
+
+/// Puts together how the ranks of all hosts have ended.
+void put_together(const JobParts& parts, JobResult& result, Ended& ended) {
+  Hosts& hosts = parts.hosts;
+  if (!hosts.are_several()) return;
+  hosts.end(result.ends);
+  const bool is_complete = await_others(parts, result, ended);
+  if (ended.leaves) return;
+  const auto trouble = hosts.first_trouble();
+  auto ends = hosts.ends();  // none where host 0 is lost
+  const bool is_lost = trouble && trouble->kind == Trouble::Kind::lost;
+  if (is_complete && (!ends.empty() || is_lost)) {
+    if (!ends.empty()) result.ends = std::move(ends);
+    result.first_cause = first_cause_of_hosts(result.ends, hosts.terms().least_ranks, trouble);
+  }
+  result.replacements = hosts.replacements();
+  ended.trouble = hosts.first_trouble();
+  ended.interrupted_first = ended.trouble && ended.trouble->kind == Trouble::Kind::interrupt;
+  if (ended.interrupted_first) result.interrupted_by = ended.trouble->signal;
 }
 
 /// Tells whether the launchers of the hosts, and no rank, are why the job has ended; says so then.
@@ -172,60 +195,55 @@ bool is_caused_by_launchers(const JobParts& parts, JobResult& result, const std:
   const bool is_lost = trouble->kind == Trouble::Kind::lost && !is_explained;
   if (!is_lost && trouble->kind != Trouble::Kind::displaced) return false;
   parts.console.say(
-      "first cause: " + (is_lost ? fmt::format("the launcher at {} is lost: {}", parts.nodes->name_of(trouble->node), trouble->how) : trouble->how),
+      "first cause: " + (is_lost ? fmt::format("the launcher at {} is lost: {}", parts.hosts.name_of(trouble->node), trouble->how) : trouble->how),
       Topic::lost);
   result.exit_code = 1;
   return true;
 }
 
+/// Says why the job has failed. Where a conductor shows the messages of all hosts, only the host of the first cause does so: it has the rank's last
+/// lines.
+void account_for_failure(const JobParts& parts, const Attempt& attempt, const JobResult& result) {
+  const int cause = result.ends[*result.first_cause].rank;
+  if (parts.options.conductor >= 0 && parts.hosts.node_of(cause) != parts.options.node_rank) return;
+  report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(cause));
+}
+
 /// Carries out one attempt and judges it. Returns whether another one follows.
 bool attempt_once(const JobParts& parts, JobResult& result) {
-  const int max_restarts = parts.nodes != nullptr ? parts.nodes->max_restarts() : parts.options.max_restarts;
-  int restarts_left = max_restarts - result.attempts - result.replacements;
-  if (parts.nodes != nullptr) parts.nodes->begin(result.attempts);
-  Attempt attempt(parts, result.attempts++);
-  attempt.run(restarts_left);
+  const int max_restarts = parts.terms().max_restarts;
+  parts.hosts.begin(result.attempts);
+  Attempt attempt(parts, result.attempts, max_restarts - result.attempts - result.replacements);
+  ++result.attempts;
+  attempt.run();
   result.replacements += attempt.replacements();
-  restarts_left -= attempt.replacements();
   result.ends = attempt.ends();
   add_waits(result.ends, attempt.records());
   result.first_cause = attempt.cause();
   result.interrupted_by = attempt.interrupted_by();
-  const bool leaves = attempt.leaves() || (parts.nodes != nullptr && put_together(*parts.nodes, parts.signals, parts.console, result));
-  if (leaves) {
+  Ended ended{.leaves = attempt.leaves(), .interrupted_first = attempt.interrupted_first()};
+  if (!ended.leaves) put_together(parts, result, ended);
+  if (ended.leaves) {
     result.exit_code = exit_signaled + *result.interrupted_by;
     return false;
   }
-  bool interrupted_first = attempt.interrupted_first();
-  bool node_is_lost = false;
-  if (parts.nodes != nullptr) {
-    if (parts.least_ranks > 0) {
-      restarts_left -= parts.nodes->replacements() - result.replacements;
-      result.replacements = parts.nodes->replacements();
-    }
-    const auto trouble = parts.nodes->first_trouble();
-    interrupted_first = trouble && trouble->kind == Trouble::Kind::interrupt;
-    if (interrupted_first) result.interrupted_by = trouble->signal;
-    if (is_caused_by_launchers(parts, result, trouble)) return false;
-    node_is_lost = trouble && trouble->kind == Trouble::Kind::lost;
-  }
+  if (is_caused_by_launchers(parts, result, ended.trouble)) return false;
   result.exit_code = result.first_cause ? exit_code_of_job(result.ends, *result.first_cause) : 0;
-  if (result.interrupted_by && interrupted_first) {
+  if (result.interrupted_by && ended.interrupted_first) {
     result.exit_code = exit_signaled + *result.interrupted_by;
     return false;
   }
   if (!result.first_cause) return false;
-  // Where a conductor shows the messages of all hosts, only the host of the first cause accounts for it. It has the rank's last lines.
-  const int cause = result.ends[*result.first_cause].rank;
-  const bool is_elsewhere = parts.options.conductor >= 0 && parts.nodes != nullptr && parts.nodes->node_of(cause) != parts.options.node_rank;
-  if (!is_elsewhere) report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(cause));
-  if (parts.nodes != nullptr && result.interrupted_by && restarts_left > 0) parts.nodes->give_up_restart(result.attempts, *result.interrupted_by);
-  if (result.interrupted_by || node_is_lost || restarts_left <= 0 || (parts.nodes != nullptr && parts.nodes->is_open())) return false;
+  account_for_failure(parts, attempt, result);
+  const int restarts_left = max_restarts - (result.attempts - 1) - result.replacements;
+  if (result.interrupted_by && restarts_left > 0) parts.hosts.give_up_restart(result.attempts, *result.interrupted_by);
+  const bool is_host_lost = ended.trouble && ended.trouble->kind == Trouble::Kind::lost;
+  if (result.interrupted_by || is_host_lost || restarts_left <= 0 || parts.terms().is_open) return false;
   const milliseconds pause = back_off(result.attempts);
   parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts + result.replacements, max_restarts, pause.count() / 1000),
                     Topic::restart);
   if (const auto signal = wait_for_restart(pause, parts.signals, parts.console)) {
-    if (parts.nodes != nullptr) parts.nodes->give_up_restart(result.attempts, *signal);
+    parts.hosts.give_up_restart(result.attempts, *signal);
     result.interrupted_by = signal;
     result.exit_code = exit_signaled + *signal;
     return false;
@@ -267,10 +285,12 @@ JobResult run_job(const JobOptions& given) {
   const KeptChildren kept_children;
   std::optional<StoreMeeting> meeting;
   if (!options.store.empty()) meeting.emplace(options);
-  std::optional<Nodes> nodes;  // none for a function, whose ranks find each other by themselves
-  if (options.nnodes > 1 && !task.function) options.node_rank = nodes.emplace(options).node();
+  std::unique_ptr<Hosts> hosts;  // the ranks of a function find those of other hosts by themselves
+  if (options.nnodes > 1 && !task.function) hosts = std::make_unique<Nodes>(options);
+  else hosts = std::make_unique<OneHost>(options, job_id);
+  options.node_rank = hosts->terms().node;
   std::unique_ptr<SeatWatch> seat;
-  if (meeting) seat = meeting->watch([&nodes](const std::string& why) { nodes->tell({.kind = Trouble::Kind::displaced, .how = why}); });
+  if (meeting) seat = meeting->watch([&hosts](const std::string& why) { hosts->tell({.kind = Trouble::Kind::displaced, .how = why}); });
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options), options.forwarded_signals);
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
@@ -278,28 +298,18 @@ JobResult run_job(const JobOptions& given) {
   console.tell_met();
   StdinPump stdin_pump(options.standard_input);
   say_what_was_chosen(options);
-  const int world_size = nodes ? nodes->world_size() : options.nnodes * options.ranks;
-  check_stdin(options, world_size);
-  Observers observers(options, job_id, world_size, console, nodes ? &*nodes : nullptr);
+  check_stdin(options, hosts->terms().world_size);
+  Observers observers(options, job_id, hosts->terms().world_size, console, *hosts);
   if (!logs.path.empty()) console.say("logs: " + logs.path, Topic::logs);
   if (!logs.warning.empty()) console.say("warning: " + logs.warning);
   console.flush();
-  const JobParts parts{options,
-                       task,
-                       job_id,
-                       cpus,
-                       watchdog,
-                       console,
-                       stdin_pump,
-                       signal_scope,
-                       nodes ? &*nodes : nullptr,
-                       world_size,
-                       nodes ? nodes->least_ranks() : options.min_ranks,
-                       logs.path,
-                       limit.original(),
-                       openmp_share(options.ranks),
-                       observers.view(),
-                       observers.status_line()};
+  const JobParts parts{options,          task,
+                       job_id,           cpus,
+                       watchdog,         console,
+                       stdin_pump,       signal_scope,
+                       *hosts,           logs.path,
+                       limit.original(), openmp_share(options.ranks),
+                       observers.view(), observers.status_line()};
 
   JobResult result;
   const auto start = base::Clock::now();

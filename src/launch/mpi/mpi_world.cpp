@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/host.h"
 #include "base/log.h"
 #include "launch/process/program.h"
 
@@ -18,9 +17,9 @@ bool names_mpi(std::string text) {
 }
 
 /// Returns where the ranks are. Hosts that call themselves alike are told apart by their numbers.
-MpiPlaces places_of(const Nodes& nodes) {
-  MpiPlaces places{.own = nodes.node()};
-  const std::vector<JobHost> hosts = nodes.all_hosts();
+MpiPlaces places_of(const Hosts& among) {
+  MpiPlaces places{.own = among.terms().node};
+  const std::vector<JobHost> hosts = among.all();
   std::vector<std::string> names;
   for (const JobHost& host : hosts) names.push_back(host.where.substr(0, host.where.rfind(':')));  // without the process's number
   for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -32,25 +31,21 @@ MpiPlaces places_of(const Nodes& nodes) {
 
 }  // namespace
 
-std::unique_ptr<MpiWorld> MpiWorld::make(const JobOptions& options, const std::string& job_id, int attempt, const Nodes* nodes) {
+std::unique_ptr<MpiWorld> MpiWorld::make(const JobOptions& options, int attempt, const Hosts& hosts) {
   const std::string backend = options.backend.empty() ? options.environment.get("UNISONO_BACKEND").value_or("") : options.backend;
   if (!names_mpi(backend) || options.function) return nullptr;
-  if (options.nnodes > 1 && nodes == nullptr)
-    throw StartFailed("backend mpi on several hosts needs launchers that meet: give --master-addr, or start the ranks with mpirun", 1);
   const std::string kind = options.environment.get("UNISONO_MPI").value_or("");
   if (!kind.empty() && kind != "openmpi" && kind != "mpich") throw StartFailed(fmt::format("UNISONO_MPI is \"{}\"; it is openmpi or mpich", kind), 1);
   std::unique_ptr<MpiWorld> world(new MpiWorld);
+  world->places_ = places_of(hosts);
+  world->exchange_ = hosts.make_exchange("mpi", attempt);
   MpiExchange exchange;
-  if (nodes != nullptr) {
-    world->places_ = places_of(*nodes);
-    world->exchange_ = nodes->make_exchange("mpi", attempt);
-    exchange = [&among = *world->exchange_](const std::string& name, const std::vector<int>& hosts, std::string own, NodeExchange::Done done) {
-      among.begin(name, hosts, std::move(own), std::move(done));
+  if (world->exchange_) {
+    exchange = [&among = *world->exchange_](const std::string& name, const std::vector<int>& others, std::string own, NodeExchange::Done done) {
+      among.begin(name, others, std::move(own), std::move(done));
     };
-  } else {
-    world->places_ = {.hosts = {{.name = base::host_name(), .ranks = options.ranks}}, .own = 0};
   }
-  const std::string job = fmt::format("unisono-{}-{}", nodes != nullptr ? nodes->job_name() : job_id, attempt);
+  const std::string job = fmt::format("unisono-{}-{}", hosts.terms().job_name, attempt);
   if (kind != "openmpi") world->pmi_ = std::make_unique<PmiServer>(world->places_, job, exchange);
   if (kind != "mpich") world->serve_openmpi(kind, job, exchange);
   return world;

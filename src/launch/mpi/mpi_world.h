@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/hosts/hosts.h"
 #include "launch/hosts/node_exchange.h"
-#include "launch/hosts/nodes.h"
 #include "launch/job_options.h"
 #include "launch/mpi/mpi_places.h"
 #include "launch/mpi/pmi_server.h"
@@ -19,8 +19,8 @@ namespace unisono::launcher {
 /// because the launcher cannot know which one the program or the plug-in is linked to. A job of another backend has none of this.
 class MpiWorld {
  public:
-  /// Returns null where the job does not ask for backend mpi. Throws StartFailed where it cannot have it. `nodes`: null on one host.
-  static std::unique_ptr<MpiWorld> make(const JobOptions& options, const std::string& job_id, int attempt, const Nodes* nodes);
+  /// Returns null where the job does not ask for backend mpi. Throws StartFailed where it cannot have it.
+  static std::unique_ptr<MpiWorld> make(const JobOptions& options, int attempt, const Hosts& hosts);
 
   /// Adds descriptors and variables for MPI to a rank's plan.
   void prepare(int local_rank, ChildPlan& plan);

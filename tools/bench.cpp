@@ -24,7 +24,7 @@
 #include "commands.h"
 #include "described.h"
 #include "engines/registry.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
 #include "machine.h"
 #include "text.h"
 #include "unisono/error.h"

@@ -17,7 +17,7 @@
 #include "bench_results.h"
 #include "bench_set.h"
 #include "engines/registry.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
 #include "machine.h"
 #include "sizes.h"
 #include "text.h"

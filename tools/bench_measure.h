@@ -7,8 +7,8 @@
 #include "bench_peers.h"
 #include "bench_rows.h"
 #include "harness/plan.h"
-#include "launch/signals.h"
-#include "launch/watchdog.h"
+#include "launch/process/signals.h"
+#include "launch/process/watchdog.h"
 
 namespace unisono::tools {
 

@@ -17,8 +17,8 @@
 #include "base/code_file.h"
 #include "base/deadline.h"
 #include "base/likeness.h"
-#include "launch/child.h"
-#include "launch/program.h"
+#include "launch/process/child.h"
+#include "launch/process/program.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {

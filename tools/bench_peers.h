@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/environment.h"
-#include "launch/signals.h"
-#include "launch/watchdog.h"
+#include "launch/process/signals.h"
+#include "launch/process/watchdog.h"
 
 namespace unisono::tools {
 

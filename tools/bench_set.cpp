@@ -16,7 +16,7 @@
 #include "engines/plugins.h"
 #include "base/deadline.h"
 #include "harness/arena.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {

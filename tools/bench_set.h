@@ -10,7 +10,7 @@
 #include "bench_peers.h"
 #include "base/file_descriptor.h"
 #include "harness/plan.h"
-#include "launch/child.h"
+#include "launch/process/child.h"
 
 namespace unisono::tools {
 

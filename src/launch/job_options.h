@@ -12,10 +12,10 @@
 #include "base/environment.h"
 #include "base/file_descriptor.h"
 #include "base/reminder.h"
-#include "launch/first_cause.h"
-#include "launch/memory_events.h"
-#include "launch/program.h"
-#include "launch/stdin_pump.h"
+#include "launch/process/first_cause.h"
+#include "launch/process/memory_events.h"
+#include "launch/process/program.h"
+#include "launch/process/stdin_pump.h"
 
 namespace unisono::launcher {
 

@@ -1,7 +1,7 @@
 // The requests to the port of --metrics-port: any bytes are refused, or are a request with a method and a path. The host that it names has no port,
 // so that a page of a stranger's, which the user's browser has opened, is told from this host.
 #include "input.h"
-#include "launch/http_server.h"
+#include "launch/view/http_server.h"
 
 namespace unisono::fuzz {
 

@@ -1,11 +1,11 @@
 // The launchers of several hosts tell each other in the job's store how their ranks ended, what troubles them, and in jobs whose hosts come and go
 // who is there. A text is refused, or read: when it is written again it is read as the same, and the cause of the job's end is one of its ranks.
 #include "input.h"
-#include "launch/admission.h"
-#include "launch/first_cause.h"
-#include "launch/job_hosts.h"
-#include "launch/nodes.h"
-#include "launch/nodes_text.h"
+#include "launch/hosts/admission.h"
+#include "launch/hosts/job_hosts.h"
+#include "launch/hosts/nodes.h"
+#include "launch/hosts/nodes_text.h"
+#include "launch/process/first_cause.h"
 #include "unisono/error.h"
 
 namespace unisono::fuzz {

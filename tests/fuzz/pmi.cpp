@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "input.h"
-#include "launch/pmi_server.h"
-#include "launch/pmix_fences.h"
+#include "launch/mpi/pmi_server.h"
+#include "launch/mpi/pmix_fences.h"
 
 namespace unisono::fuzz {
 namespace {

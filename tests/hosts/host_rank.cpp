@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "launch/outcome.h"
+#include "launch/api/outcome.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/detail/switches.h"
 #include "unisono/unisono.h"

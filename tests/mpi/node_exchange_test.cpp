@@ -1,5 +1,5 @@
 // Texts that the launchers of several hosts exchange while their loops go on.
-#include "launch/node_exchange.h"
+#include "launch/hosts/node_exchange.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 
-#include "launch/pmi_server.h"
+#include "launch/mpi/pmi_server.h"
 
 namespace unisono::launcher {
 namespace {

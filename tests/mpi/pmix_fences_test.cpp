@@ -1,5 +1,5 @@
 // The fences of Open MPI's ranks on several hosts: what unisono-pmix tells its launcher, and what it takes from it.
-#include "launch/pmix_fences.h"
+#include "launch/mpi/pmix_fences.h"
 
 #include <gtest/gtest.h>
 

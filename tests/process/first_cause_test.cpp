@@ -1,15 +1,15 @@
 // The first cause: the pure part of the launcher's account of a failed job (F21).
 
-#include "launch/first_cause.h"
+#include "launch/process/first_cause.h"
 
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <vector>
 
-#include "launch/memory_events.h"
-#include "launch/report.h"
-#include "launch/signals.h"
+#include "launch/job/report.h"
+#include "launch/process/memory_events.h"
+#include "launch/process/signals.h"
 
 namespace unisono::launcher {
 namespace {

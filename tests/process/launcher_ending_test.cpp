@@ -13,8 +13,8 @@
 #include <functional>
 
 #include "base/file_descriptor.h"
-#include "launch/memory_events.h"
-#include "launch/supervisor.h"
+#include "launch/job/supervisor.h"
+#include "launch/process/memory_events.h"
 #include "launched_jobs.h"
 
 namespace unisono::testing {

@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
-#include "launch/line_buffering.h"
-#include "launch/program.h"
-#include "launch/pseudo_terminal.h"
+#include "launch/output/line_buffering.h"
+#include "launch/output/pseudo_terminal.h"
+#include "launch/process/program.h"
 #include "running_command.h"
 
 namespace unisono::testing {

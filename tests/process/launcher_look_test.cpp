@@ -11,7 +11,7 @@
 
 #include "base/environment.h"
 #include "base/host.h"
-#include "launch/sink.h"
+#include "launch/output/sink.h"
 #include "running_command.h"
 
 namespace unisono::testing {

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "covers.h"
-#include "launch/rank_stream.h"
+#include "launch/output/rank_stream.h"
 #include "running_command.h"
 
 namespace unisono::testing {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/status_line.h"
+#include "launch/view/status_line.h"
 #include "launched_jobs.h"
 #include "running_command.h"
 #include "screen.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/summary.h"
+#include "launch/job/summary.h"
 #include "launched_jobs.h"
 #include "running_command.h"
 

@@ -7,7 +7,7 @@
 #include <csignal>
 #include <stdexcept>
 
-#include "launch/supervisor.h"
+#include "launch/job/supervisor.h"
 
 namespace unisono::testing {
 namespace {

@@ -1,5 +1,5 @@
-// How host 0 takes the launchers of other hosts in: launch/admission.h.
-#include "launch/admission.h"
+// How host 0 takes the launchers of other hosts in: launch/hosts/admission.h.
+#include "launch/hosts/admission.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// The words of the launchers of several hosts on how their ranks have ended: launch/elastic_hosts.h.
-#include "launch/elastic_hosts.h"
+// The words of the launchers of several hosts on how their ranks have ended: launch/hosts/elastic_hosts.h.
+#include "launch/hosts/elastic_hosts.h"
 
 #include <gtest/gtest.h>
 

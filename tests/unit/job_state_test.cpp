@@ -11,11 +11,11 @@
 
 #include "base/bytes.h"
 #include "base/socket.h"
-#include "launch/job_hosts.h"
-#include "launch/job_state.h"
-#include "launch/node_states.h"
-#include "launch/standstill.h"
-#include "launch/state_server.h"
+#include "launch/hosts/job_hosts.h"
+#include "launch/hosts/node_states.h"
+#include "launch/view/job_state.h"
+#include "launch/view/standstill.h"
+#include "launch/view/state_server.h"
 #include "recorder/ticks.h"
 #include "served_store.h"
 

@@ -1,5 +1,5 @@
 // How the launchers of several hosts tell each other that their ranks have ended.
-#include "launch/nodes_text.h"
+#include "launch/hosts/nodes_text.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/admission.h"
-#include "launch/job_hosts.h"
-#include "launch/nodes.h"
+#include "launch/hosts/admission.h"
+#include "launch/hosts/job_hosts.h"
+#include "launch/hosts/nodes.h"
 
 #include "unisono/error.h"
 

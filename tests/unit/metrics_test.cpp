@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "http_request.h"
-#include "launch/http_server.h"
-#include "launch/metrics.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
+#include "launch/view/http_server.h"
+#include "launch/view/metrics.h"
 #include "openmetrics.h"
 
 namespace unisono::testing {

@@ -1,5 +1,5 @@
 // The launchers of a job of several hosts during an attempt: what they make of a host that is lost, has left, or was taken for lost and goes on.
-#include "launch/nodes.h"
+#include "launch/hosts/nodes.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -111,7 +111,7 @@ TEST(NodesOfJob, HearThatTheyWereTakenForLost) {
 TEST(NodesOfJob, CountNoMembersOfAHostThatIsLost) {
   Job job(1);
   job.join();
-  const auto elastic = job.zero().make_elastic(0);
+  const auto elastic = job.zero().make_elastic(0, 0);
   job.lose_host_one();
   job.store().set("launchers/attempt/0/tally/1", encode_tally({.members = 1, .well = 1}));
   const Deadline deadline(patience);
@@ -130,8 +130,8 @@ TEST(NodesOfJob, GoOnWithoutAHostWhoseRanksHaveEnded) {
   EXPECT_FALSE(ends.empty());
   job.last_one_leaves();
   const Nodes& later = job.join();
-  EXPECT_TRUE(later.is_late());
-  EXPECT_EQ(later.first_rank(), 4);
+  EXPECT_TRUE(later.terms().is_late);
+  EXPECT_EQ(later.terms().first_rank, 4);
   EXPECT_EQ(job.said("ends/1"), ends);
   EXPECT_EQ(job.said("trouble"), std::nullopt);
   EXPECT_EQ(job.said("first-end"), std::nullopt);
@@ -161,7 +161,7 @@ TEST(NodesOfJob, TellRanksThatMeetOfALostHost) {
 
   Job other(1, 0ms);
   other.zero();
-  ASSERT_TRUE(other.join().is_late());
+  ASSERT_TRUE(other.join().terms().is_late);
   other.lose_host_one();
   EXPECT_EQ(other.said("first-end"), std::nullopt);
 }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "launch/rank_facts.h"
+#include "launch/view/rank_facts.h"
 #include "recorder/reader.h"
 #include "recorder/recorder.h"
 

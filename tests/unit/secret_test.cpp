@@ -14,7 +14,7 @@
 #include "base/environment.h"
 #include "base/private_file.h"
 #include "base/secret.h"
-#include "launch/environment_block.h"
+#include "launch/process/environment_block.h"
 #include "link_testing.h"
 #include "memory_search.h"
 #include "store/authentication.h"

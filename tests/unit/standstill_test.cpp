@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "status/report.h"
-#include "launch/standstill.h"
-#include "launch/system_wait.h"
+#include "launch/process/system_wait.h"
+#include "launch/view/standstill.h"
 #include "temporary_file.h"
 
 namespace unisono::tools {

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "launch/pseudo_terminal.h"
-#include "launch/sink.h"
+#include "launch/output/pseudo_terminal.h"
+#include "launch/output/sink.h"
 #include "status/report.h"
 #include "status/watch.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "launch/summary.h"
+#include "launch/job/summary.h"
 #include "made_trace.h"
 #include "recorder/recorder.h"
 #include "trace/page.h"

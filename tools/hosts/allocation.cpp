@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/host.h"
-#include "launch/program.h"
 #include "launch/job_options.h"
+#include "launch/process/program.h"
 #include "rendezvous/host_list.h"
 #include "rendezvous/slurm.h"
 #include "unisono/error.h"

@@ -12,9 +12,9 @@
 #include "hosts/host_input.h"
 #include "hosts/host_output.h"
 #include "hosts/remote_host.h"
-#include "launch/host.h"
-#include "launch/output.h"
-#include "launch/signals.h"
+#include "launch/output/output.h"
+#include "launch/process/host.h"
+#include "launch/process/signals.h"
 
 namespace unisono::tools {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hosts/host_list.h"
-#include "launch/supervisor.h"
+#include "launch/job/supervisor.h"
 
 namespace unisono::tools {
 

@@ -3,7 +3,7 @@
 
 #include "hosts/conducting.h"
 #include "hosts/start_words.h"
-#include "launch/rank_log.h"
+#include "launch/output/rank_log.h"
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
 

@@ -18,8 +18,8 @@
 #include "base/socket.h"
 #include "hosts/pipe.h"
 #include "hosts/start_words.h"
-#include "launch/pidfd.h"
-#include "launch/program.h"
+#include "launch/process/pidfd.h"
+#include "launch/process/program.h"
 
 namespace unisono::tools {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/secret.h"
-#include "launch/environment_block.h"
+#include "launch/process/environment_block.h"
 
 namespace unisono::tools {
 

@@ -7,8 +7,8 @@
 #include "base/file_descriptor.h"
 #include "hosts/frames.h"
 #include "hosts/host_list.h"
-#include "launch/poll_set.h"
-#include "launch/stdin_pump.h"
+#include "launch/process/poll_set.h"
+#include "launch/process/stdin_pump.h"
 
 namespace unisono::tools {
 

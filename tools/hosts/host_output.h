@@ -7,7 +7,7 @@
 
 #include "base/deadline.h"
 #include "hosts/host_states.h"
-#include "launch/output.h"
+#include "launch/output/output.h"
 
 namespace unisono::tools {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/rank_facts.h"
+#include "launch/view/rank_facts.h"
 
 namespace unisono::tools {
 namespace {

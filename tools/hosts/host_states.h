@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/status_line.h"
+#include "launch/view/status_line.h"
 
 namespace unisono::tools {
 

@@ -12,7 +12,7 @@
 #include "base/environment.h"
 #include "described.h"
 #include "hosts/conductor.h"
-#include "launch/host.h"
+#include "launch/process/host.h"
 #include "store/token.h"
 #include "unisono/error.h"
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "base/file_descriptor.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
 
 namespace unisono::tools {
 

@@ -20,9 +20,9 @@
 #include "base/version.h"
 #include "hosts/pipe.h"
 #include "hosts/start_words.h"
-#include "launch/environment_block.h"
-#include "launch/pidfd.h"
-#include "launch/program.h"
+#include "launch/process/environment_block.h"
+#include "launch/process/pidfd.h"
+#include "launch/process/program.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {

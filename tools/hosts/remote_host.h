@@ -11,7 +11,7 @@
 #include "base/file_descriptor.h"
 #include "hosts/frames.h"
 #include "hosts/host_list.h"
-#include "launch/poll_set.h"
+#include "launch/process/poll_set.h"
 
 namespace unisono::tools {
 

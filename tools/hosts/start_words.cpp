@@ -13,7 +13,7 @@
 #include "base/host.h"
 #include "base/interfaces.h"
 #include "base/socket.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {

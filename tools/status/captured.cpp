@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "base/socket.h"
 #include "hosts/pipe.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
 
 namespace unisono::tools {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/job_view.h"
-#include "launch/rank_facts.h"
+#include "launch/view/job_view.h"
+#include "launch/view/rank_facts.h"
 
 namespace unisono::tools {
 

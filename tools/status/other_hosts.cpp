@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "launch/state_server.h"
+#include "launch/view/state_server.h"
 
 namespace unisono::tools {
 namespace {

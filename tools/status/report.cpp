@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "launch/standstill.h"
+#include "launch/view/standstill.h"
 #include "text.h"
 
 namespace unisono::tools {

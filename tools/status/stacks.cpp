@@ -13,9 +13,9 @@
 
 #include "base/environment.h"
 #include "base/printable.h"
-#include "launch/program.h"
+#include "launch/process/program.h"
 #include "status/captured.h"
-#include "launch/standstill.h"
+#include "launch/view/standstill.h"
 
 namespace unisono::tools {
 namespace {

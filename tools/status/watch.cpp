@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "launch/sink.h"
+#include "launch/output/sink.h"
 #include "status/report.h"
 #include "text.h"
 

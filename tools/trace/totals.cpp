@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launch/summary.h"
+#include "launch/job/summary.h"
 #include "recorder/trace_file.h"
 #include "text.h"
 

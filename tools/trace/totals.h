@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/standstill.h"
+#include "launch/view/standstill.h"
 #include "trace/merge.h"
 
 namespace unisono::tools {

@@ -1,0 +1,221 @@
+#include "launch/hosts/host_meeting.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <numeric>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "launch/hosts/gather_texts.h"
+#include "rendezvous/join.h"
+#include "rendezvous/launcher_store.h"
+#include "rendezvous/own_address.h"
+#include "rendezvous/reach.h"
+#include "rendezvous/rendezvous.h"
+#include "store/serve.h"
+#include "store/token.h"
+#include "unisono/error.h"
+
+namespace unisono::launcher {
+
+using base::Deadline;
+
+namespace {
+
+constexpr std::uint16_t default_port = 29500;
+/// Node 0 gives up this much earlier, so that it can tell the others.
+constexpr auto courtesy = std::chrono::milliseconds(250);
+
+ErrorInfo error_info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
+
+base::Secret secret_of(const JobOptions& options) {
+  const auto said = options.token_file.empty() ? store::said_token(options.environment) : store::token_of_file(options.token_file);
+  return said.value_or(base::Secret());
+}
+
+/// Each launcher that is not told its number takes itself for host 0.
+[[noreturn]] void refuse_missing_number(const InvalidArgument& error) {
+  throw InvalidArgument(fmt::format("--node-rank is missing, so this launcher is host 0; {}", error.message()),
+                        error_info("the launcher of host 0 runs where --master-addr is, and the others get --node-rank 1, 2, …"));
+}
+
+/// Writes to standard error directly, because the console does not exist before the launchers have met.
+void say_waiting(const JobOptions& options, const std::string& text) {
+  if (options.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
+  const std::string line = "[unisono] waiting for " + text + "\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace
+
+HostMeeting::HostMeeting(const JobOptions& options)
+    : most_hosts_(options.nnodes),
+      least_hosts_(options.min_nnodes > 0 ? options.min_nnodes : options.nnodes),
+      silence_(options.silence),
+      secret_(secret_of(options)),
+      terms_{.node = options.node_rank, .is_open = options.min_nnodes > 0} {
+  const auto timeout = rendezvous::join_timeout(rendezvous::default_timeout, options.environment);
+  const Deadline deadline(terms_.node == 0 ? timeout : timeout + courtesy);
+  const rendezvous::Address address(options.master_addr, options.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.master_port),
+                                    deadline);
+  const std::string at = base::describe(address.name, address.port());
+  const std::string place = "the launchers' store at " + at;
+  rendezvous::check_reachable(address.name, address.resolved);
+  const auto say = [&](const std::string& text) { say_waiting(options, text); };
+  base::Secret token;
+  base::FileDescriptor listening;
+  if (terms_.node == 0) {
+    const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
+    token = store::token_for(addresses, secret_, {});
+    try {
+      listening = options.listening ? std::move(*options.listening) : store::listen_on(addresses);
+    } catch (const InvalidArgument& error) {
+      // Hosts without numbers are told apart by the address: it is that of host 0.
+      if (!terms_.is_open && !options.node_rank_is_said) refuse_missing_number(error);
+      if (!terms_.is_open || !options.any_node_rank) throw;
+      terms_.node = 1;
+    }
+  }
+  if (terms_.node == 0) {
+    base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
+    store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_});
+  } else {
+    const base::Reminder reminder(
+        options.waiting, [&] { return "host 0 at " + at; }, say);
+    token = store::token_for(address.resolved, secret_, {});
+    store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_},
+                                deadline);
+  }
+  store_address_ = store_->addresses()->store;
+  terms_.address = store_address_.host();
+  compare_numbers(options, deadline);
+  if (terms_.is_open) {
+    join_open(options, deadline, at);
+  } else {
+    join_fixed(options, deadline, place, at);
+  }
+  store_->set_timeout(silence_);
+}
+
+// Launchers that say --nnodes N and MIN:MAX meet in different ways. One limit of silence holds for all.
+void HostMeeting::compare_numbers(const JobOptions& options, const Deadline& deadline) {
+  const std::string numbers = terms_.is_open ? fmt::format("{}:{}", least_hosts_, most_hosts_) : std::to_string(most_hosts_);
+  const std::string own = fmt::format("--nnodes {} and unisono {}", numbers, store::describe_own_version());
+  constexpr const char* silence_key = "launchers/silence";
+  if (terms_.node == 0) {
+    store_->set(silence_key, std::to_string(silence_.count()));
+    return store_->set("launchers/numbers", own);
+  }
+  const std::string theirs = store_->get("launchers/numbers", deadline.left());
+  const bool is_open_there = theirs.find(':') < theirs.find(" and ");
+  if ((terms_.is_open || is_open_there) && theirs != own) {
+    throw InvalidArgument(fmt::format("host 0 at {} has {}, and this launcher {}", options.master_addr, theirs, own), error_info());
+  }
+  if (const auto silence = store_->try_get(silence_key)) silence_ = std::chrono::milliseconds(std::stoll(*silence));
+}
+
+// The port after the store's is tried first, because firewalls are likely to let it through as well.
+void HostMeeting::reserve_port() { port_ = PortReservation::near(store_address_, store_address_.port() + 1); }
+
+void HostMeeting::join_open(const JobOptions& options, const Deadline& deadline, const std::string& at) {
+  const HostOffer own{.ranks = options.ranks, .least = options.min_ranks, .where = rendezvous::where(rendezvous::own_record({}).member)};
+  const auto say = [&](const std::string& text) { say_waiting(options, text); };
+  Welcome welcome{.max_restarts = options.max_restarts};
+  if (terms_.node == 0) {
+    reserve_port();
+    welcome.master_port = port_->port();
+    welcome.least_ranks = least_hosts_ * (options.min_ranks > 0 ? options.min_ranks : options.ranks);
+    welcome.job_name = fmt::format("{:016x}", base::stable_hash(store_address_.host_for_others() + " " + own.where));
+    admission_ = std::make_unique<Admission>(
+        Admission::Parts{.store = store_, .least_hosts = least_hosts_, .most_hosts = most_hosts_, .own = own, .terms = welcome}, roster_);
+    const std::string only_here = store_address_.is_loopback() ? "; it is a loopback address, which no other machine reaches" : "";
+    const base::Reminder reminder(
+        options.waiting,
+        [&] {
+          return fmt::format("hosts at {}: {} of {} have come, and {} are enough{}", at, admission_->present(), most_hosts_, least_hosts_, only_here);
+        },
+        say);
+    admission_->gather(deadline, options.last_call);
+    welcome.world_size = admission_->world_size();
+  } else {
+    terms_.node = take_ticket(*store_);
+    const base::Reminder reminder(
+        options.waiting, [&] { return "host 0 at " + at + " to take this host in"; }, say);
+    welcome = ask_for_place(*store_, terms_.node, own, deadline);
+    roster_.set(decode_roster(store_->get(hosts_key, deadline.left())));
+  }
+  terms_.first_rank = welcome.first_rank;
+  terms_.world_size = welcome.world_size;
+  terms_.least_ranks = welcome.least_ranks;
+  terms_.max_restarts = welcome.max_restarts;
+  terms_.master_port = welcome.master_port;
+  terms_.is_late = welcome.is_late;
+  terms_.job_name = welcome.job_name;
+}
+
+void HostMeeting::join_fixed(const JobOptions& options, const Deadline& deadline, const std::string& place, const std::string& at) {
+  const auto say = [&](const std::string& text) { say_waiting(options, text); };
+  rendezvous::JoinRequest request{.self = rendezvous::own_record(terms_.node), .world_size = most_hosts_, .group_name = "launchers"};
+  request.most_generations = 1;
+  request.who = "node";
+  request.size = "number of hosts";
+  request.size_option = "--nnodes";
+  const auto who_is_missing = [&] {
+    const std::vector<int> missing = rendezvous::missing_ranks(*store_, request);
+    if (missing.empty()) return std::string();
+    return fmt::format("host{} {} of {} at {}", missing.size() == 1 ? "" : "s", rendezvous::list(missing), most_hosts_, at);
+  };
+  std::optional<base::Reminder> reminder(std::in_place, options.waiting, who_is_missing, say);
+  const auto joined = rendezvous::join(*store_, request, deadline);
+  reminder.reset();
+  if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), error_info("start the launchers of all hosts together"));
+  std::string all = store_address_.host_for_others();
+  for (const auto& member : joined->members) {
+    roster_.add({.number = member.rank, .where = rendezvous::where(member)});
+    all += " " + rendezvous::where(member);
+  }
+  terms_.job_name = fmt::format("{:016x}", base::stable_hash(all));
+  agree(options, deadline);
+}
+
+// Agrees on the number of ranks of each node, and on what node 0 alone decides: its text says that as well.
+void HostMeeting::agree(const JobOptions& options, const Deadline& deadline) {
+  std::string own = fmt::format("{} {}", options.ranks, options.min_ranks);
+  if (terms_.node == 0) {
+    reserve_port();
+    own += fmt::format(" {} {}", port_->port(), options.max_restarts);
+  }
+  std::vector<int> nodes(static_cast<std::size_t>(most_hosts_));
+  std::iota(nodes.begin(), nodes.end(), 0);
+  const auto all = *gather_texts(*store_, {"launchers/ranks", std::move(nodes)}, terms_.node, own, deadline, [] { return true; });
+  bool is_elastic = false;
+  std::vector<JobHost> hosts = roster_.all();
+  for (std::size_t node = 0; node < all.size(); ++node) {
+    std::istringstream text(all[node]);
+    JobHost& host = hosts[node];
+    int least = 0;
+    text >> host.ranks >> least;
+    if (node == 0) text >> terms_.master_port >> terms_.max_restarts;
+    if (text.fail()) throw ProtocolError("a launcher told its number of ranks in no way of ours");
+    is_elastic = is_elastic || least > 0;
+    terms_.least_ranks += least > 0 ? least : host.ranks;
+    host.first_rank = terms_.world_size;
+    terms_.world_size += host.ranks;
+  }
+  if (!is_elastic) terms_.least_ranks = 0;
+  terms_.first_rank = hosts[static_cast<std::size_t>(terms_.node)].first_rank;
+  roster_.set(std::move(hosts));
+  if (terms_.world_size > most_ranks)
+    throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, terms_.world_size));
+}
+
+void HostMeeting::tell_ranks(store::StoreServer& launchers, int attempt) const {
+  rendezvous::tell_of_silence(launchers, silence_);
+  rendezvous::tell_of_store(launchers, store_address_, secret_, "", fmt::format("attempt/{}", attempt));
+}
+
+}  // namespace unisono::launcher

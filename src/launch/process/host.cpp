@@ -1,0 +1,104 @@
+#include "launch/process/host.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <thread>
+
+#include "base/processors.h"
+#include "launch/process/program.h"
+#include "rendezvous/multicast_socket.h"
+
+namespace unisono::launcher {
+
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
+  // The kernel refuses a set that is smaller than its own, so the set grows until the call succeeds.
+  constexpr int first_size = 1024, last_size = 1 << 20;  // numbers of processors
+  for (int size = first_size; size <= last_size; size *= 4) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(static_cast<std::size_t>(size)), [](cpu_set_t* s) { CPU_FREE(s); });
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
+    if (::sched_getaffinity(0, bytes, set.get()) != 0) continue;
+    for (int cpu = 0; cpu < size; ++cpu) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
+    }
+    break;
+  }
+  if (cpus.empty()) {
+    for (unsigned cpu = 0; cpu < std::max(1u, std::thread::hardware_concurrency()); ++cpu) cpus.push_back(static_cast<int>(cpu));
+  }
+  return cpus;
+}
+
+int openmp_share(int ranks) { return std::max(1, base::allowed_processors() / ranks); }
+
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    throw StartFailed("cannot get random bytes: " + error_text(errno), 1);
+  }
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+PortReservation::PortReservation(std::uint16_t port) : PortReservation(base::resolve("127.0.0.1", port).front()) {}
+
+PortReservation::PortReservation(const base::SocketAddress& address)
+    : socket_(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(address.port()) {
+  const int yes = 1;
+  const bool done = socket_ && ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+                    ::bind(socket_.get(), address.data(), address.size()) == 0;
+  if (!done) throw StartFailed("cannot reserve " + describe(address) + ": " + error_text(errno), 1);
+  port_ = base::local_address(socket_.get()).port();
+}
+
+PortReservation PortReservation::near(const base::SocketAddress& address, int port) {
+  if (port > 0 && port <= highest_port) {
+    try {
+      return PortReservation(rendezvous::with_port(address, static_cast<std::uint16_t>(port)));
+    } catch (const StartFailed&) {  // NOLINT(bugprone-empty-catch): another process uses it
+    }
+  }
+  return PortReservation(rendezvous::with_port(address, 0));
+}
+
+void open_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // `fd` is the lowest free number, so open returns it. It stands for a standard stream and is therefore not CLOEXEC.
+    [[maybe_unused]] const int opened = ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
+  }
+}
+
+DescriptorLimit::DescriptorLimit(std::size_t needed) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) return;
+  if (limit.rlim_max < needed) {
+    throw StartFailed(
+        "this many ranks need " + std::to_string(needed) + " open descriptors, the limit is " + std::to_string(limit.rlim_max) + " (ulimit -n)", 1);
+  }
+  original_ = limit.rlim_cur;
+  limit.rlim_cur = needed;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+DescriptorLimit::~DescriptorLimit() {
+  rlimit limit{};
+  if (original_ == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = original_;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace unisono::launcher

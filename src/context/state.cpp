@@ -21,7 +21,7 @@
 #include "base/environment.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "group/shapes.h"
+#include "group/calls/shapes.h"
 #include "rendezvous/newcomer.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/secret.h"

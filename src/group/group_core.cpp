@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "group/device_streams.h"
+#include "group/devices/device_streams.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {

@@ -3,8 +3,8 @@
 #include <list>
 
 #include "coordination/notices.h"
-#include "group/channel_carrier.h"
-#include "group/message_matcher.h"
+#include "group/messages/channel_carrier.h"
+#include "group/messages/message_matcher.h"
 
 #include "link_testing.h"
 

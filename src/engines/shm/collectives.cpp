@@ -1,9 +1,8 @@
 #include "engines/shm/collectives.h"
 
-#include <array>
+#include <span>
 
 #include "engines/shm/all_to_all_v.h"
-#include "engines/shm/batch.h"
 #include "engines/shm/blocks.h"
 #include "engines/shm/direct.h"
 #include "engines/shm/engine.h"
@@ -42,13 +41,24 @@ auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
 
 bool begins_direct(Lockstep& engine, const CollectiveCall& call) { return engine.size() > 1 && engine.direct().begins(call); }
 
+/// A collective that may wait behind others for its turn. A small one may be carried out before, in the step of one in front of it.
+class QueuedTask : public Task {
+ public:
+  void take_along(std::span<Task* const> followers) final {
+    task().lead();
+    for (Task* const follower : followers) task().add_follower(static_cast<QueuedTask*>(follower)->task());
+  }
+
+ private:
+  virtual LockstepTask& task() = 0;
+};
+
 /// A call and the tasks that carry it out, directly if that is expected when its turn comes.
 template <class T>
 class Owning final : public QueuedTask {
  public:
-  Owning(Lockstep& engine, const CollectiveCall& call) : engine_(engine), call_(call), task_(engine, call_) {}
+  Owning(Lockstep& engine, const CollectiveCall& call) : engine_(engine), call_(call), task_(engine, call_), is_small_step_(task_.is_small_step()) {}
   bool advance() override {
-    if (is_over()) return true;
     if (!begun_) {
       begun_ = true;
       if (begins_direct(engine_, call_)) direct_ = make_direct(engine_, call_);
@@ -60,6 +70,7 @@ class Owning final : public QueuedTask {
     }
     return task_.advance();
   }
+  bool shares_step() const override { return is_small_step_ && !task_.has_begun(); }
   std::vector<int> waiting_for() const override { return direct_ ? direct_->waiting_for() : task_.waiting_for(); }
 
  private:
@@ -70,6 +81,7 @@ class Owning final : public QueuedTask {
   bool begun_ = false;
   std::unique_ptr<DirectTask> direct_;
   T task_;
+  const bool is_small_step_;
 };
 
 }  // namespace

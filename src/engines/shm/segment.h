@@ -198,6 +198,10 @@ class Segment {
   Line& line(int rank, std::uint32_t step) const {
     return reinterpret_cast<Line*>(memory_ + lines_)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
   }
+  /// Returns true where a rank has published that step.
+  bool has_arrived(int rank, std::uint32_t step) const {
+    return line(rank, step).step.load(std::memory_order_acquire) == step;  // litmus: step-arrived
+  }
   Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + members_)[rank]; }
   base::Notifier& notifier(int rank) const { return *notifiers_[static_cast<std::size_t>(rank)]; }
   std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }

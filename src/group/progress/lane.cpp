@@ -113,29 +113,16 @@ bool Lane::step_collectives(Remains& remains) {
   return any_done;
 }
 
-namespace {
-engines::shm::QueuedTask* sharing_task(Pending& pending) {
-  if (!pending.sharing) {
-    auto* const task = dynamic_cast<engines::shm::QueuedTask*>(pending.task.get());
-    pending.sharing = task != nullptr && task->shares_step() ? task : nullptr;
-  }
-  return *pending.sharing;
-}
-}  // namespace
-
 // Has small calls that wait behind the first one carried out in its step. An error that belongs to one of them comes before it: then each has a step
 // of its own.
 void Lane::share_step() {
-  if (collectives_.size() < 2) return;
-  engines::shm::QueuedTask* const first = sharing_task(collectives_.front());
-  if (first == nullptr || first->has_begun() || deferred.is_set()) return;
-  std::array<engines::shm::QueuedTask*, engines::shm::Batch::most_calls> followers{};
+  constexpr std::size_t most_followers = 64;
+  if (collectives_.size() < 2 || !collectives_.front().task->shares_step() || deferred.is_set()) return;
+  std::array<Task*, most_followers> followers{};
   std::size_t count = 0;
-  for (auto it = std::next(collectives_.begin()); it != collectives_.end() && count < followers.size(); ++it, ++count) {
-    followers[count] = sharing_task(*it);
-    if (followers[count] == nullptr) break;
-  }
-  if (count > 0) first->take_along(std::span(followers).first(count));
+  for (auto it = std::next(collectives_.begin()); it != collectives_.end() && count < most_followers && it->task->shares_step(); ++it)
+    followers[count++] = it->task.get();
+  if (count > 0) collectives_.front().task->take_along(std::span(followers).first(count));
 }
 
 // A message may be about to follow the one that has ended, to the same rank.

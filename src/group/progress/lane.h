@@ -14,7 +14,6 @@
 
 #include "base/deadline.h"
 #include "engines/message.h"
-#include "engines/shm/batch.h"
 #include "group/messages/pending_receive.h"
 #include "group/progress/deferred_error.h"
 #include "group/progress/work_state.h"
@@ -43,7 +42,6 @@ struct Pending {
   std::size_t buffered = 0;  // that a send takes that was detached from its caller
   bool warned = false;
   bool is_urgent = true;
-  std::optional<engines::shm::QueuedTask*> sharing = {};  // the task, where it may share a step; null: it may not; none: nobody has asked
 };
 
 /// The remains of operations that are over, to be let go of when the lock is released: a group may end with its last operation, and callbacks may

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "engines/shm/copy_trial.h"
+#include "engines/shm/private_memory.h"
 #include "engines/shm/ring_format.h"
 
 namespace unisono::engines::shm {

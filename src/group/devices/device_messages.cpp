@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "group/messages/recv_task.h"
 #include "schedule/device_call.h"
 #include "unisono/cuda.h"
 #include "unisono/error.h"
@@ -74,7 +75,7 @@ class DeviceMessages::Send final : public Side {
     return attribution_.guard([&] {
       if (state_ == State::announcing) {
         if (!host_task_->advance()) return false;
-        host_task_ = messages_.host_.recv(answer(call_.peer));
+        host_task_ = std::make_unique<RecvTask>(messages_.host_, answer(call_.peer));
         state_ = State::answered;
       }
       if (state_ == State::answered) {
@@ -103,7 +104,9 @@ class DeviceMessages::Send final : public Side {
 
 class DeviceMessages::Recv final : public Side {
  public:
-  Recv(DeviceMessages& messages, const engines::MessageCall& call) : Side(messages, call) { host_task_ = messages.host_.recv(announcement()); }
+  Recv(DeviceMessages& messages, const engines::MessageCall& call) : Side(messages, call) {
+    host_task_ = std::make_unique<RecvTask>(messages.host_, announcement());
+  }
 
   bool advance() override {
     return attribution_.guard([&] {

@@ -80,7 +80,6 @@ engines::MessageCarrier::Tried MessageMatcher::try_send(const MessageCall& call)
   const Route& route = routes_[static_cast<std::size_t>(call.peer)];
   return route.carrier->try_send(route.peer, header_of(call), call.data.data());
 }
-std::unique_ptr<Task> MessageMatcher::recv(const MessageCall& call) { return std::make_unique<RecvTask>(*this, call); }
 std::unique_ptr<Task> MessageMatcher::probe(const MessageCall& call) { return std::make_unique<ProbeTask>(*this, call); }
 
 std::vector<int> MessageMatcher::possible_sources(int peer) const {
@@ -100,25 +99,25 @@ std::optional<std::pair<int, MessageHeader>> MessageMatcher::unclaimed(int peer)
   return std::nullopt;
 }
 
-RecvTask* MessageMatcher::Receives::find(int tag) const {
-  RecvTask* receive = first;
+PostedReceive* MessageMatcher::Receives::find(int tag) const {
+  PostedReceive* receive = first;
   while (receive != nullptr && !receive->takes(tag)) receive = receive->next_;
   return receive;
 }
 
-void MessageMatcher::Receives::push_back(RecvTask& receive) noexcept {
+void MessageMatcher::Receives::push_back(PostedReceive& receive) noexcept {
   receive.next_ = nullptr;
   receive.previous_ = last;
   (last != nullptr ? last->next_ : first) = &receive;
   last = &receive;
 }
 
-void MessageMatcher::Receives::remove(RecvTask& receive) noexcept {
+void MessageMatcher::Receives::remove(PostedReceive& receive) noexcept {
   (receive.previous_ != nullptr ? receive.previous_->next_ : first) = receive.next_;
   (receive.next_ != nullptr ? receive.next_->previous_ : last) = receive.previous_;
 }
 
-void MessageMatcher::post(RecvTask& receive) {
+void MessageMatcher::post(PostedReceive& receive) {
   for (int source = receive.peer_ < 0 ? 0 : receive.peer_; source < static_cast<int>(routes_.size()); ++source) {
     if (!could_come_from(receive.peer_, source)) continue;
     auto& unexpected = unexpected_[static_cast<std::size_t>(source)];
@@ -130,14 +129,14 @@ void MessageMatcher::post(RecvTask& receive) {
     }
     if (receive.peer_ >= 0) break;
   }
-  receive.state_ = RecvTask::State::posted;
+  receive.is_posted_ = true;
   receive.number_ = ++numbers_;
   posted_for(receive.peer_).push_back(receive);
 }
 
-void MessageMatcher::unpost(RecvTask& receive) noexcept {
+void MessageMatcher::unpost(PostedReceive& receive) noexcept {
   posted_for(receive.peer_).remove(receive);
-  receive.state_ = RecvTask::State::none;
+  receive.is_posted_ = false;
 }
 
 bool MessageMatcher::is_wanted_from(int source) const {
@@ -147,7 +146,7 @@ bool MessageMatcher::is_wanted_from(int source) const {
 
 // The first receive from a source looks for all of them: whoever advances one advances those that were posted before it, too. Messages of other
 // sources need not be moved as often as one that somebody waits for.
-void MessageMatcher::look_for(const RecvTask& receive) {
+void MessageMatcher::look_for(const PostedReceive& receive) {
   constexpr unsigned looks_at_one = 16;
   if (receive.previous_ != nullptr) return;
   if (receive.peer_ < 0 || ++looks_ % looks_at_one == 0) return pump();
@@ -173,9 +172,9 @@ void MessageMatcher::pump_from(int source) {
 }
 
 void MessageMatcher::give(int source, const AnnouncedMessage& message) {
-  RecvTask* const from_source = posted_[static_cast<std::size_t>(source)].find(message.header.tag);
-  RecvTask* const from_any = source == rank_ ? nullptr : posted_for_any_.find(message.header.tag);
-  RecvTask* const receive = from_any == nullptr || (from_source != nullptr && from_source->number_ < from_any->number_) ? from_source : from_any;
+  PostedReceive* const from_source = posted_[static_cast<std::size_t>(source)].find(message.header.tag);
+  PostedReceive* const from_any = source == rank_ ? nullptr : posted_for_any_.find(message.header.tag);
+  PostedReceive* const receive = from_any == nullptr || (from_source != nullptr && from_source->number_ < from_any->number_) ? from_source : from_any;
   if (receive == nullptr) {
     auto& unexpected = unexpected_[static_cast<std::size_t>(source)];
     // The order holds for a message that a receive has given back, too.
@@ -186,7 +185,7 @@ void MessageMatcher::give(int source, const AnnouncedMessage& message) {
   give_to(*receive, source, message);
 }
 
-void MessageMatcher::give_to(RecvTask& receive, int source, const AnnouncedMessage& message) {
+void MessageMatcher::give_to(PostedReceive& receive, int source, const AnnouncedMessage& message) {
   if (receive.reports_) {
     receive.is_reported_ = true;
     given_.push_back(receive);
@@ -194,13 +193,13 @@ void MessageMatcher::give_to(RecvTask& receive, int source, const AnnouncedMessa
   receive.take(source, message);
 }
 
-void MessageMatcher::forget(RecvTask& receive) noexcept {
+void MessageMatcher::forget(PostedReceive& receive) noexcept {
   given_.remove(receive);
   receive.is_reported_ = false;
 }
 
-RecvTask* MessageMatcher::next_given() noexcept {
-  RecvTask* const receive = given_.first;
+PostedReceive* MessageMatcher::next_given() noexcept {
+  PostedReceive* const receive = given_.first;
   if (receive != nullptr) forget(*receive);
   return receive;
 }

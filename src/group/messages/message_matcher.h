@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <list>
 #include <memory>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "engines/message.h"
-#include "group/messages/recv_task.h"
+#include "group/messages/posted_receive.h"
 #include "unisono/task.h"
 
 namespace unisono::group {
@@ -43,44 +44,50 @@ class MessageMatcher {
     const Route& route = routes_[static_cast<std::size_t>(call.peer)];
     return route.carrier->leaves_to_receiver(route.peer, call.data.bytes());
   }
-  std::unique_ptr<Task> recv(const engines::MessageCall& call);
   /// Takes the messages that have come, and gives them to the receives that want them.
   void pump();
   /// Takes a receive out of those that report and have been given a message since they were posted; null: there is none.
-  RecvTask* next_given() noexcept;
+  PostedReceive* next_given() noexcept;
   /// Makes a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does not
   /// count.
   std::unique_ptr<Task> probe(const engines::MessageCall& call);
   /// Returns the first message that has come from that rank (-1: from any), and that no receive has taken.
   std::optional<std::pair<int, engines::MessageHeader>> unclaimed(int peer) const;
 
+  // For a receive.
+
+  int rank() const { return rank_; }
+  const Route& route_of(int source) const { return routes_[static_cast<std::size_t>(source)]; }
+  std::vector<int> possible_sources(int peer) const;
+  /// Gives the receive a message that has come, or posts it.
+  void post(PostedReceive& receive);
+  void unpost(PostedReceive& receive) noexcept;
+  /// Looks for a message for a receive, where no earlier one does so.
+  void look_for(const PostedReceive& receive);
+  /// Gives a message to the receive that wants it.
+  void give(int source, const engines::AnnouncedMessage& message);
+  /// Takes a receive out of those that have been given a message.
+  void forget(PostedReceive& receive) noexcept;
+
  private:
   /// Tells the carrier of a peer, before a send, whether messages of that peer are wanted.
   void note_receives(int peer);
-  friend class RecvTask;
   class SendTask;
   class ProbeTask;
   /// Receives in order. Each is in one list at most.
   struct Receives {
-    RecvTask *first = nullptr, *last = nullptr;
-    RecvTask* find(int tag) const;
-    void push_back(RecvTask& receive) noexcept;
-    void remove(RecvTask& receive) noexcept;
+    PostedReceive *first = nullptr, *last = nullptr;
+    PostedReceive* find(int tag) const;
+    void push_back(PostedReceive& receive) noexcept;
+    void remove(PostedReceive& receive) noexcept;
   };
 
   static bool could_come_from(int peer, int source, int rank) { return peer < 0 ? source != rank : peer == source; }
   bool could_come_from(int peer, int source) const { return could_come_from(peer, source, rank_); }
   Receives& posted_for(int peer) { return peer < 0 ? posted_for_any_ : posted_[static_cast<std::size_t>(peer)]; }
   bool is_wanted_from(int source) const;
-  std::vector<int> possible_sources(int peer) const;
-  void post(RecvTask& receive);
-  void unpost(RecvTask& receive) noexcept;
-  /// Looks for a message for a receive, where no earlier one does so.
-  void look_for(const RecvTask& receive);
   void pump_from(int source);
-  void give(int source, const engines::AnnouncedMessage& message);
-  void give_to(RecvTask& receive, int source, const engines::AnnouncedMessage& message);
-  void forget(RecvTask& receive) noexcept;
+  void give_to(PostedReceive& receive, int source, const engines::AnnouncedMessage& message);
 
   int rank_;
   std::vector<Route> routes_;

@@ -14,7 +14,7 @@ namespace unisono::group {
 
 /// A receive of contiguous host memory that is under way beside its caller: the state of its Work and its place among the receives of a lane in one
 /// piece of memory, which the thread that lets go of it keeps for its next one.
-class PendingReceive final : public detail::WorkState, public RecvTask {
+class PendingReceive final : public detail::WorkState {
  public:
   struct About {
     std::string_view operation;  // a string literal
@@ -32,12 +32,20 @@ class PendingReceive final : public detail::WorkState, public RecvTask {
     if (!deadline_) deadline_.emplace(about_.timeout);
     return *deadline_;
   }
+  /// The receive itself, as the matcher has it.
+  struct Receive final : RecvTask {
+    explicit Receive(PendingReceive& state) : pending(state) { report(); }
+    PendingReceive& pending;
+  };
+  static PendingReceive& of(PostedReceive& receive) { return static_cast<Receive&>(receive).pending; }
+
+  Receive task{*this};
   bool warned = false;
   bool is_moving = false;                               // its message has come in part
   PendingReceive *previous = nullptr, *next = nullptr;  // in the lane
 
  private:
-  PendingReceive() { report(); }
+  PendingReceive() = default;
   ~PendingReceive() override = default;
   friend class RecycledReceives;
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "group/messages/message_matcher.h"
 #include "unisono/error.h"
 
 namespace unisono::group {
@@ -18,10 +17,9 @@ std::string elements(std::uint64_t bytes, DType dtype) {
 
 void RecvTask::post(MessageMatcher& matcher, const engines::MessageCall& call) {
   matcher_ = &matcher;
-  is_reported_ = false;
+  want(call.peer, call.tag);
+  state_ = State::begun;
   dtype_ = call.data.dtype();
-  peer_ = call.peer;
-  tag_ = call.tag;
   kind_ = engines::kind_of(call);
   to_ = static_cast<std::byte*>(call.data.data());
   bytes_ = call.data.bytes();
@@ -34,24 +32,24 @@ void RecvTask::post(MessageMatcher& matcher, const engines::MessageCall& call) {
 }
 
 void RecvTask::withdraw() noexcept {
-  if (is_reported_) matcher_->forget(*this);
-  if (state_ == State::posted) {
+  if (is_reported()) matcher_->forget(*this);
+  if (is_posted()) {
     matcher_->unpost(*this);
   } else if (state_ == State::taken && !delivery_.is_done) {
-    const auto& [carrier, peer] = matcher_->routes_[static_cast<std::size_t>(source_)];
-    if (carrier->withdraw(peer, ticket_, delivery_)) matcher_->give(source_, {header_, ticket_});
+    const auto& [carrier, peer] = matcher_->route_of(source_);
+    if (carrier->withdraw(peer, message_.ticket, delivery_)) matcher_->give(source_, message_);
   }
-  state_ = State::none;
+  state_ = State::begun;
 }
 
 bool RecvTask::advance() {
   if (state_ == State::over) return true;
-  if (state_ == State::posted) {
+  if (is_posted()) {
     matcher_->look_for(*this);
-    if (state_ == State::posted) return false;
+    if (is_posted()) return false;
   }
   if (!delivery_.is_done) {
-    const auto& [carrier, peer] = matcher_->routes_[static_cast<std::size_t>(source_)];
+    const auto& [carrier, peer] = matcher_->route_of(source_);
     carrier->advance(peer, delivery_);
     if (!delivery_.is_done) return false;
   }
@@ -63,19 +61,19 @@ bool RecvTask::advance() {
 std::vector<int> RecvTask::waiting_for() const {
   if (state_ == State::over) return {};
   if (source_ >= 0) return {source_};
-  return matcher_->possible_sources(peer_);
+  return matcher_->possible_sources(peer());
 }
 
 bool RecvTask::cancel() {
-  if (state_ != State::posted) return false;
+  if (!is_posted()) return false;
   withdraw();
-  header_ = {};  // of an earlier use
+  message_ = {};  // of an earlier use
   return true;
 }
 
 std::string RecvTask::remark() const {
-  if (state_ != State::posted) return {};
-  const auto stray = matcher_->unclaimed(peer_);
+  if (!is_posted()) return {};
+  const auto stray = matcher_->unclaimed(peer());
   if (!stray) return {};
   const auto& [source, header] = *stray;
   return fmt::format("rank {} has sent it a message with tag {} ({}), which no receive has asked for", source, header.tag,
@@ -85,20 +83,20 @@ std::string RecvTask::remark() const {
 void RecvTask::take(int source, const engines::AnnouncedMessage& message) {
   state_ = State::taken;
   source_ = source;
-  header_ = message.header;
-  ticket_ = message.ticket;
+  message_ = message;
   delivery_.to = is_wrong() ? nullptr : to_;
-  const auto& [carrier, peer] = matcher_->routes_[static_cast<std::size_t>(source)];
+  const auto& [carrier, peer] = matcher_->route_of(source);
   carrier->deliver(peer, message.ticket, message.header, delivery_);
 }
 
 void RecvTask::throw_mismatch() const {
-  const bool is_other_call = header_.kind != kind_ && ((header_.kind | kind_) & engines::labelled_kind) != 0;
-  throw Mismatch(fmt::format("rank {} sent {}, but the receive is of {}{}", source_, elements(header_.bytes, engines::dtype_of_kind(header_.kind)),
-                             elements(bytes_, dtype_), is_other_call ? ", and by another kind of call" : ""),
+  const bool is_other_call = message_.header.kind != kind_ && ((message_.header.kind | kind_) & engines::labelled_kind) != 0;
+  throw Mismatch(fmt::format("rank {} sent {}, but the receive is of {}{}", source_,
+                             elements(message_.header.bytes, engines::dtype_of_kind(message_.header.kind)), elements(bytes_, dtype_),
+                             is_other_call ? ", and by another kind of call" : ""),
                  {.operation = label_.empty() ? "recv" : std::string(label_),
                   .sequence = sequence_,
-                  .rank = matcher_->rank_,
+                  .rank = matcher_->rank(),
                   .culprit = source_,
                   .hint = "the message is gone, the group stays usable"});
 }

@@ -21,7 +21,7 @@ std::shared_ptr<DeviceEvent> Lane::last_on_device() {
 void Lane::add(Kind kind, Pending pending, Remains& remains) {
   pending.collective = kind == Kind::collective;
   if (pending.collective && !collectives_.empty()) step_collectives(remains);
-  if (is_over_) {
+  if (state_.is_over) {
     finish(pending, pending.group->error_when_over(pending.operation, pending.sequence), remains);
     return end_rest(remains);
   }
@@ -35,10 +35,10 @@ void Lane::add(Kind kind, Pending pending, Remains& remains) {
     List& list = progressed == Progressed::to_device ? on_device_ : pending.collective ? collectives_ : messages_;
     if (!pending.is_urgent) ++leisurely_count_;
     list.push_back(std::move(pending));
-    wakes_waiter_ = wakes_waiter_ && list.back().task->wakes_waiter();
+    state_.wakes_waiter = state_.wakes_waiter && list.back().task->wakes_waiter();
   }
   set_counts();
-  if (is_over_) end_rest(remains);
+  if (state_.is_over) end_rest(remains);
 }
 
 // A question to the device costs more than an operation. So a row of calls asks once in a while, and for the middle one: an engine that carries out
@@ -48,13 +48,13 @@ void Lane::end_passed(Remains& remains) {
   if (on_device_.empty() || on_device_.size() % row != 0) return;
   std::size_t before = on_device_.size() / 2;
   if (!step_one(on_device_, std::next(on_device_.begin(), static_cast<std::ptrdiff_t>(before)), remains)) return;
-  while (before-- > 0 && !is_over_ && step_one(on_device_, on_device_.begin(), remains)) {
+  while (before-- > 0 && !state_.is_over && step_one(on_device_, on_device_.begin(), remains)) {
   }
 }
 
 void Lane::add_watched(Pending pending, Remains& remains) {
   end_passed(remains);
-  if (is_over_) {
+  if (state_.is_over) {
     finish(pending, pending.group->error_when_over(pending.operation, pending.sequence), remains);
     return end_rest(remains);
   }
@@ -70,13 +70,13 @@ void Lane::add_watched(Pending pending, Remains& remains) {
 
 // Whoever asks without the lock has to take it to learn more. So has a caller who would pass by a lane that is over.
 void Lane::set_counts() {
-  const auto messages = static_cast<int>(messages_.size()) + receive_count_;
+  const auto messages = static_cast<int>(messages_.size()) + receives_.count();
   const auto collectives = static_cast<int>(collectives_.size());
-  const int over = is_over_ ? 1 : 0;
+  const int over = state_.is_over ? 1 : 0;
   collective_count_.store(collectives + over, std::memory_order_release);
   message_count_.store(messages + over, std::memory_order_release);
   const int all = collectives + messages + static_cast<int>(on_device_.size());
-  urgent_count_.store(all - receive_count_ - leisurely_count_, std::memory_order_relaxed);
+  urgent_count_.store(all - receives_.count() - leisurely_count_, std::memory_order_relaxed);
   count_.store(all, std::memory_order_release);
 }
 
@@ -87,23 +87,23 @@ bool Lane::poll(Remains& remains, Look look) {
 }
 
 bool Lane::step(Remains& remains) {
-  wakes_waiter_ = true;
+  state_.wakes_waiter = true;
   bool any_done = step_collectives(remains);
-  if (first_receive_ != nullptr) any_done = step_receives(remains) || any_done;
+  if (!receives_.empty()) any_done = receives_.step(remains) || any_done;
   any_done = step_each(messages_, remains) || any_done;
   any_done = step_each(on_device_, remains) || any_done;
   set_counts();
-  if (is_over_ && count() > 0) end_rest(remains);
+  if (state_.is_over && count() > 0) end_rest(remains);
   return any_done;
 }
 
 bool Lane::step_collectives(Remains& remains) {
   bool any_done = false;
-  while (!collectives_.empty() && !is_over_) {
+  while (!collectives_.empty() && !state_.is_over) {
     share_step();
     const Progressed progressed = advance_in_turn(collectives_.front(), remains);
     if (progressed == Progressed::no) {
-      wakes_waiter_ = wakes_waiter_ && collectives_.front().task->wakes_waiter();
+      state_.wakes_waiter = state_.wakes_waiter && collectives_.front().task->wakes_waiter();
       break;
     }
     if (progressed == Progressed::to_device) on_device_.splice(on_device_.end(), collectives_, collectives_.begin());
@@ -128,14 +128,14 @@ void Lane::share_step() {
 // A message may be about to follow the one that has ended, to the same rank.
 bool Lane::step_each(List& list, Remains& remains) {
   bool any_done = false;
-  const bool was_over = is_over_;
-  for (auto it = list.begin(); it != list.end() && is_over_ == was_over;) any_done = step_one(list, it++, remains) || any_done;
+  const bool was_over = state_.is_over;
+  for (auto it = list.begin(); it != list.end() && state_.is_over == was_over;) any_done = step_one(list, it++, remains) || any_done;
   return any_done;
 }
 
 bool Lane::step_one(List& list, List::iterator it, Remains& remains) {
   switch (advance(*it, remains)) {
-    case Progressed::no: wakes_waiter_ = wakes_waiter_ && it->task->wakes_waiter(); return false;
+    case Progressed::no: state_.wakes_waiter = state_.wakes_waiter && it->task->wakes_waiter(); return false;
     case Progressed::to_device: on_device_.splice(on_device_.end(), list, it); return true;
     default:
       if (!it->is_urgent) --leisurely_count_;
@@ -169,10 +169,10 @@ Lane::Progressed Lane::advance(Pending& pending, Remains& remains) {
                               : pending.group->complete(std::current_exception(), pending.operation, pending.sequence),
            remains);
   } catch (const GroupFailure& over) {
-    is_over_ = true;
+    state_.is_over = true;
     finish(pending, pending.group->fail(over.failure(), pending.operation, pending.sequence), remains);
   } catch (...) {
-    is_over_ = true;
+    state_.is_over = true;
     pending.group->abort_after(std::current_exception());
     finish(pending, std::current_exception(), remains);
   }
@@ -204,27 +204,12 @@ void Lane::finish(Pending& pending, std::exception_ptr error, Remains& remains) 
   error = base::placed(std::move(error), pending.where);
   const Arrival arrival = error ? Arrival{} : pending.task->arrival();
   pending.task.reset();  // before the caller, who has its memory back with the end
-  settle(*pending.state, error, arrival, pending.collective, remains);
-  remains.keep(std::move(pending.group));
-}
-
-void Lane::settle(detail::WorkState& state, const std::exception_ptr& error, const Arrival& arrival, bool is_collective, Remains& remains) {
-  {
-    const std::lock_guard lock(state.mutex);
-    if (!error && !state.completion) state.arrival = arrival;
-    state.error = error;
-    state.settled = true;
-    std::move(state.then.begin(), state.then.end(), std::back_inserter(remains.callbacks));
-    state.then.clear();
-    state.went_well.store(!error, std::memory_order_release);
-    if (error && state.dropped) deferred.set(error, is_collective ? state.dropped_after : DeferredError::no_queued_call);
-    state.set_done();
-  }
-  if (state.completion) {
+  settle(*pending.state, error, arrival, pending.collective, deferred, remains);
+  if (const auto& completion = pending.state->completion) {
     const std::lock_guard lock(device_mutex_);
-    if (last_on_device_ == state.completion) last_on_device_.reset();
+    if (last_on_device_ == completion) last_on_device_.reset();
   }
-  remains.any_done = true;
+  remains.keep(std::move(pending.group));
 }
 
 // Looks for deadlines that have passed, peers that are gone and groups that are over.
@@ -241,7 +226,7 @@ void Lane::look(Remains& remains) {
 }
 
 GroupErrors& Lane::any_group() const {
-  if (first_receive_ != nullptr) return *receiver_;
+  if (!receives_.empty()) return receives_.group();
   for (const List* const list : {&collectives_, &messages_}) {
     if (!list->empty()) return *list->front().group;
   }
@@ -255,10 +240,7 @@ std::optional<Failure> Lane::look_at_all() {
       failure = WaitCheck{pending.operation, pending.sequence, pending.deadline, pending.record, pending.warned}.look(*pending.group, *pending.task);
   };
   if (!collectives_.empty()) check(collectives_.front());
-  for (PendingReceive* receive = first_receive_; receive != nullptr && !failure; receive = receive->next) {
-    const auto& about = receive->about();
-    failure = WaitCheck{about.operation, receive->sequence(), receive->deadline(), about.record, receive->warned}.look(*receiver_, *receive);
-  }
+  if (!failure) failure = receives_.look();
   for (auto& pending : messages_) check(pending);
   for (auto& pending : on_device_) check(pending);
   return failure;
@@ -273,18 +255,12 @@ void Lane::end_rest(Remains& remains) {
 }
 
 namespace {
-Ended ended(GroupErrors& receiver, PendingReceive& receive) {
-  return {receiver, receive.about().operation, receive.sequence(), receive, receive.about().where};
-}
 Ended ended(const Pending& pending) { return {*pending.group, pending.operation, pending.sequence, *pending.task, pending.where}; }
 }  // namespace
 
 void Lane::end(const ErrorOf& error_of, Remains& remains) {
-  is_over_ = is_over_ || count() > 0;
-  while (first_receive_ != nullptr) {
-    PendingReceive& receive = *first_receive_;
-    finish(receive, error_of(ended(*receiver_, receive)), remains);
-  }
+  state_.is_over = state_.is_over || count() > 0;
+  receives_.end(error_of, remains);
   for (List* list : {&collectives_, &messages_, &on_device_}) {
     for (Pending& pending : *list) finish(pending, error_of(ended(pending)), remains);
   }
@@ -292,10 +268,24 @@ void Lane::end(const ErrorOf& error_of, Remains& remains) {
 }
 
 void Lane::visit(const std::function<void(const Ended&)>& look) {
-  for (PendingReceive* receive = first_receive_; receive != nullptr; receive = receive->next) look(ended(*receiver_, *receive));
+  receives_.visit(look);
   for (const List* list : {&collectives_, &messages_, &on_device_}) {
     for (const Pending& pending : *list) look(ended(pending));
   }
+}
+
+bool Lane::cancel(const detail::WorkState& state, Remains& remains) {
+  if (const auto is_cancelled = receives_.cancel(state, remains)) {
+    set_counts();
+    return *is_cancelled;
+  }
+  const auto found = std::ranges::find_if(messages_, [&](const Pending& pending) { return &*pending.state == &state; });
+  if (found == messages_.end() || !found->task->cancel()) return false;
+  finish(*found, nullptr, remains);
+  if (!found->is_urgent) --leisurely_count_;
+  messages_.erase(found);
+  set_counts();
+  return true;
 }
 
 // A group lives while it has receives, so there is none left where it ends.

@@ -2,77 +2,28 @@
 
 #include <atomic>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <source_location>
-#include <string>
-#include <vector>
 
 #include "base/deadline.h"
 #include "engines/message.h"
-#include "group/messages/pending_receive.h"
 #include "group/progress/deferred_error.h"
-#include "group/progress/work_state.h"
-#include "recorder/recorder.h"
+#include "group/progress/lane_receives.h"
+#include "group/progress/pending.h"
 #include "unisono/engine.h"
 
 namespace unisono::group {
 
 using engines::MessageCall;
 
-class GroupErrors;
-class MessageMatcher;
-
-/// An asynchronous operation on its way.
-struct Pending {
-  StatePtr state;
-  std::unique_ptr<Task> task;
-  std::shared_ptr<GroupErrors> group;  // stays alive until the operation is over
-  std::string operation;
-  std::uint64_t sequence = 0;
-  std::source_location where = {};  // of the call, for its error
-  recorder::Recorder::Call record = {};
-  base::Deadline deadline;
-  bool collective = false;
-  bool begun = false;        // a collective that is first in its queue: the peers may have seen something of it
-  std::size_t buffered = 0;  // that a send takes that was detached from its caller
-  bool warned = false;
-  bool is_urgent = true;
-};
-
-/// The remains of operations that are over, to be let go of when the lock is released: a group may end with its last operation, and callbacks may
-/// call anything.
-struct Remains {
-  std::shared_ptr<GroupErrors> group;  // the first one; most often it is the only one
-  std::vector<std::shared_ptr<GroupErrors>> groups;
-  std::vector<std::function<void()>> callbacks;
-  bool any_done = false;  // a thread may wait for one of the operations
-
-  void keep(std::shared_ptr<GroupErrors> last) {
-    if (!group || group == last) group = std::move(last);
-    else groups.push_back(std::move(last));
-  }
-};
-
-/// An operation under way, or one that is ended before it is over.
-struct Ended {
-  GroupErrors& group;
-  std::string_view operation;
-  std::uint64_t sequence;
-  const Task& task;
-  std::source_location where = {};  // of the call
-};
-
 /// The asynchronous operations of one group: collectives in the order of the calls, messages side by side, and beside both the operations that a
 /// device has yet to finish. The functions of the second part are called under the lock of the group's Progress.
 class Lane {
  public:
   enum class Kind { collective, message };
-  using ErrorOf = std::function<std::exception_ptr(const Ended&)>;
   /// Whether the clock is looked at, for deadlines and peers that are gone.
   enum class Look { no, yes };
 
@@ -95,15 +46,19 @@ class Lane {
   // Under the lock.
 
   /// `contenders`: how many threads wait for the lock. A thread that copies messages for a lane lets them come between two of these.
-  void serve(const std::atomic<int>& contenders) { contenders_ = &contenders; }
+  void serve(const std::atomic<int>& contenders) { state_.contenders = &contenders; }
   /// Returns true once an operation has ended with its group. It may have ended half done. The peers that wait for the rest of it would take the
   /// first data of a later operation for that. So no operation begins any more, even if its caller has found the group sound a moment ago.
-  bool is_over() const { return is_over_; }
+  bool is_over() const { return state_.is_over; }
   /// Adds an operation and advances it as far as it goes at once: often that is all. Where the lane is over it ends the operation, which needs no
   /// task then.
   void add(Kind kind, Pending pending, Remains& remains);
   /// Adds a receive, whose holder the lane becomes, and looks for its message if no earlier one does so.
-  void post(PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call, Remains& remains);
+  void post(PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call, Remains& remains) {
+    receives_.post(receive, group, messages, call, remains);
+    set_counts();
+    if (state_.is_over) end_rest(remains);
+  }
   /// Adds an operation that is enqueued and that nobody waits for: its state has the completion, its task watches the device. Now and then
   /// it ends those before it that the device has finished meanwhile.
   void add_watched(Pending pending, Remains& remains);
@@ -118,7 +73,7 @@ class Lane {
   /// Forgets everything.
   void clear();
   /// Whether the notifier is notified of all that is pending.
-  bool wakes_waiter() const { return wakes_waiter_; }
+  bool wakes_waiter() const { return state_.wakes_waiter; }
 
  private:
   using List = std::list<Pending>;
@@ -135,17 +90,6 @@ class Lane {
   void end_passed(Remains& remains);
   void leave_to_device(Pending& pending, Remains& remains);
   void finish(Pending& pending, std::exception_ptr error, Remains& remains);
-  bool is_wanted() const { return contenders_ != nullptr && contenders_->load(std::memory_order_relaxed) > 0; }
-  bool step_receives(Remains& remains);
-  /// Advances the receives that have been given a message; where another thread wants the lock, some of them.
-  enum class LargeCopies { now, later };
-  bool advance_given(Remains& remains, LargeCopies large);
-  /// Has step_receives advance a receive whose message has come in part.
-  void keep_moving(PendingReceive& receive);
-  bool advance(PendingReceive& receive, Remains& remains);
-  void finish(PendingReceive& receive, std::exception_ptr error, Remains& remains);
-  /// Settles a state with callbacks, or with an error.
-  void settle(detail::WorkState& state, const std::exception_ptr& error, const Arrival& arrival, bool is_collective, Remains& remains);
   GroupErrors& any_group() const;
   std::optional<Failure> look_at_all();
   void look(Remains& remains);
@@ -154,22 +98,16 @@ class Lane {
   void end_rest(Remains& remains);
   void set_counts();
 
-  const std::atomic<int>* contenders_ = nullptr;
+  LaneState state_;
   List collectives_;
   List messages_;
   List on_device_;
-  PendingReceive *first_receive_ = nullptr, *last_receive_ = nullptr;
-  int receive_count_ = 0, moving_count_ = 0;
-  GroupErrors* receiver_ = nullptr;  // of the receives
-  MessageMatcher* messages_of_receiver_ = nullptr;
-  std::shared_ptr<GroupErrors> kept_receiver_;  // while there are any and no call of the group lasts
+  LaneReceives receives_{state_, deferred};
   std::atomic<int> collective_count_{0};
   std::atomic<int> message_count_{0};
   std::atomic<int> count_{0};
   std::atomic<int> urgent_count_{0};
   int leisurely_count_ = 0;
-  bool wakes_waiter_ = true;
-  bool is_over_ = false;
   base::Clock::time_point next_look_{};
   std::mutex device_mutex_;  // a blocking call on a device asks without the lock
   std::shared_ptr<DeviceEvent> last_on_device_;

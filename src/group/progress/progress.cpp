@@ -252,12 +252,12 @@ void Progress::visit(Lane& lane, const std::function<void(const Ended&)>& look) 
   lane.visit(look);
 }
 
-void Progress::end(Lane& lane, const Lane::ErrorOf& error_of) {
+void Progress::end(Lane& lane, const ErrorOf& error_of) {
   Locked locked(*this);
   locked.change(lane, [&](Lane& ended, Remains& remains) { ended.end(error_of, remains); });
 }
 
-void Progress::end_all(Locked& locked, const Lane::ErrorOf& error_of) {
+void Progress::end_all(Locked& locked, const ErrorOf& error_of) {
   for (const auto& lane : lanes_) locked.change(*lane, [&](Lane& ended, Remains& remains) { ended.end(error_of, remains); });
 }
 

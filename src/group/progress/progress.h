@@ -73,7 +73,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Calls the function for everything that is pending in the lane.
   void visit(Lane& lane, const std::function<void(const Ended&)>& look);
   /// Ends what is pending in the lane, each operation with its error.
-  void end(Lane& lane, const Lane::ErrorOf& error_of);
+  void end(Lane& lane, const ErrorOf& error_of);
   /// Ends the thread. What is pending stays as it is.
   void stop() { thread_.stop(); }
 
@@ -89,7 +89,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   template <class Done>
   bool drive(Done&& done, const base::Deadline* deadline);
   bool poll(Locked& locked, Lane::Look look = Lane::Look::yes);
-  void end_all(Locked& locked, const Lane::ErrorOf& error_of);
+  void end_all(Locked& locked, const ErrorOf& error_of);
   void wake_thread();
   bool has_waiters() const { return waiters_.load() > 0; }
   bool needs_thread() const { return count_.load() > 0 && !has_waiters(); }

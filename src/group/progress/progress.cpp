@@ -5,29 +5,18 @@
 
 #include "group/devices/device_watch.h"
 #include "group/group_errors.h"
-#include "group/progress/backoff.h"
 #include "group/progress/wait_check.h"
 #include "base/interruption.h"
 #include "recorder/recorder.h"
 
 namespace unisono::group {
 
-Progress::Locked::~Locked() {
-  if (!lock_.owns_lock()) return;
-  if (remains_.any_done && progress_.notifier_ != nullptr) progress_.notifier_->notify();
-  lock_.unlock();
-  for (const auto& callback : remains_.callbacks) call_back(callback);
-}
-
 /// A caller that waits, and advances what is pending meanwhile.
 class Progress::Waiting {
  public:
-  explicit Waiting(Progress& progress) : progress_(progress) {
-    progress_.waiters_.fetch_add(1);
-    progress_.note_activity();
-  }
+  explicit Waiting(Progress& progress) : progress_(progress) { progress_.lanes_.begin_waiting(); }
   ~Waiting() {
-    if (progress_.waiters_.fetch_sub(1) == 1 && progress_.count_.load() > 0) progress_.wake_thread();
+    if (progress_.lanes_.end_waiting()) progress_.wake_thread();
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
@@ -39,58 +28,36 @@ class Progress::Waiting {
 // The lock is taken in between, so that the thread has seen that nobody waits, or sleeps already: the notice is not lost. A thread that dozes sees it
 // soon.
 void Progress::wake_thread() {
-  if (!thread_.sleeps() && !needs_thread_at_once()) return;
-  { const std::lock_guard lock(mutex_); }
+  if (!thread_.sleeps() && !lanes_.needs_thread_at_once()) return;
+  { const std::lock_guard lock(lanes_.mutex()); }
   thread_.wake();
 }
 
 void Progress::need_thread() {
-  if (needs_thread_at_once()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    needed_at_.store(activity_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  }
+  if (lanes_.needs_thread_at_once()) return;
+  lanes_.need_thread();
   thread_.wake();
-}
-
-void Progress::configure(base::Notifier* notifier, bool crowded, base::Neighbours* neighbours) {
-  const std::lock_guard lock(mutex_);
-  notifier_ = notifier;
-  crowded_ = crowded;
-  neighbours_ = neighbours;
-}
-
-void Progress::add(const std::shared_ptr<Lane>& lane) {
-  const std::lock_guard lock(mutex_);
-  lane->serve(contenders_);
-  lanes_.push_back(lane);
-}
-
-void Progress::remove(const std::shared_ptr<Lane>& lane) {
-  Locked locked(*this);
-  std::erase(lanes_, lane);
-  locked.change(*lane, [](Lane& removed, Remains&) { removed.clear(); });
 }
 
 void Progress::get_ready() {
   if (thread_.is_running()) return;
-  const Locked locked(*this);
+  const Lanes::Locked locked(lanes_);
   thread_.start();
 }
 
 StatePtr Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread) {
   auto state = put(lane, kind, std::move(pending), make, thread);
-  if (count_.load() > 0 && (thread == Thread::at_once || thread_.sleeps())) thread_.wake();
+  if (lanes_.count() > 0 && (thread == Thread::at_once || thread_.sleeps())) thread_.wake();
   return state;
 }
 
 void Progress::post(Lane& lane, PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call) {
   {
-    Locked locked(*this);
+    Lanes::Locked locked(lanes_);
     locked.change(lane, [&](Lane& to, Remains& remains) { to.post(receive, group, messages, call, remains); });
-    note_activity();
+    lanes_.note_activity();
   }
-  if (count_.load() > 0 && thread_.sleeps()) thread_.wake();
+  if (lanes_.count() > 0 && thread_.sleeps()) thread_.wake();
 }
 
 StatePtr Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, const Describe& describe, const MakeTask& make,
@@ -98,7 +65,7 @@ StatePtr Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, c
   std::optional<Waiting> waiting;
   StatePtr state;
   {
-    Locked locked(*this);
+    Lanes::Locked locked(lanes_);
     auto task = lane->is_over() ? nullptr : make();
     const bool is_soon = task != nullptr && is_done_soon(*lane, memory, *task);
     if (auto completion = is_soon ? task->completion() : nullptr) {
@@ -121,11 +88,11 @@ StatePtr Progress::carry_out(const std::shared_ptr<Lane>& lane, Memory memory, c
 // Holds the lock meanwhile, and stops where another thread wants it. No failure is looked for, so it is short.
 bool Progress::is_done_soon(const Lane& lane, Memory memory, Task& task) const {
   // What is pending is advanced as well, and comes first. The work of a device is not: it needs nobody.
-  const bool is_first = memory == Memory::device ? !lane.has_collectives() && !lane.has_messages() : count_.load() == 0;
+  const bool is_first = memory == Memory::device ? !lane.has_collectives() && !lane.has_messages() : lanes_.count() == 0;
   if (!is_first || lane.deferred.is_set()) return false;
-  Backoff backoff(notifier_, crowded_, false, neighbours_);
+  Backoff backoff = lanes_.backoff();
   while (!task.advance()) {
-    if (contenders_.load(std::memory_order_relaxed) > 0 || !backoff.spin()) return false;
+    if (lanes_.is_wanted() || !backoff.spin()) return false;
   }
   return true;
 }
@@ -134,20 +101,20 @@ StatePtr Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pendi
   auto state = state_in(lane);
   pending.state = state;
   pending.is_urgent = thread == Thread::at_once;
-  Locked locked(*this);
+  Lanes::Locked locked(lanes_);
   if (!lane->is_over()) pending.task = make();
   locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
-  if (thread == Thread::later) note_activity();
+  if (thread == Thread::later) lanes_.note_activity();
   return state;
 }
 
 StatePtr Progress::watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
-  Locked locked(*this);
+  Lanes::Locked locked(lanes_);
   return watch_in(locked, lane, std::move(pending), std::move(completion));
 }
 
 // The caller has what it wants. The thread is not woken for the rest of each call of a row: callers come and go, and see to what came before.
-StatePtr Progress::watch_in(Locked& locked, const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
+StatePtr Progress::watch_in(Lanes::Locked& locked, const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {
   auto state = state_in(lane);
   state->completion = std::move(completion);
   state->set_done();
@@ -155,8 +122,8 @@ StatePtr Progress::watch_in(Locked& locked, const std::shared_ptr<Lane>& lane, P
   pending.state = state;
   pending.is_urgent = false;
   locked.change(*lane, [&](Lane& to, Remains& remains) { to.add_watched(std::move(pending), remains); });
-  note_activity();
-  if (count_.load() > 0 && thread_.sleeps()) thread_.wake();
+  lanes_.note_activity();
+  if (lanes_.count() > 0 && thread_.sleeps()) thread_.wake();
   return state;
 }
 
@@ -172,29 +139,29 @@ template <class Done>
 bool Progress::drive(Done&& done, const base::Deadline* deadline) {
   if (done()) return true;
   const Waiting waiting(*this);
-  Backoff backoff(notifier_, crowded_, false, neighbours_);
+  Backoff backoff = lanes_.backoff();
   base::InterruptionLook look_for_interruption;
   constexpr unsigned polls_of_a_look = 64;  // where something goes on all the time; a caller that has spun in vain looks each time
   unsigned polls = 0;
   for (;;) {
     const auto step = [&] {
       if (done()) return true;
-      std::optional<Locked> locked(std::in_place, *this, std::try_to_lock);
-      if (!locked->owns() && thread_.is_polling()) locked.emplace(*this);  // it may copy large messages, and gives them up between two
-      return locked->owns() && poll(*locked, backoff.is_spinning() && ++polls % polls_of_a_look != 0 ? Lane::Look::no : Lane::Look::yes);
+      std::optional<Lanes::Locked> locked(std::in_place, lanes_, std::try_to_lock);
+      if (!locked->owns() && thread_.is_polling()) locked.emplace(lanes_);  // it may copy large messages, and gives them up between two
+      return locked->owns() && lanes_.poll(*locked, backoff.is_spinning() && ++polls % polls_of_a_look != 0 ? Lane::Look::no : Lane::Look::yes);
     };
     if (step()) backoff.reset();
     if (done()) return true;
     if (deadline != nullptr && !backoff.is_spinning() && deadline->passed()) return done();
     if (!backoff.is_spinning()) look_for_interruption();
-    std::chrono::nanoseconds longest = longest_sleep();
+    std::chrono::nanoseconds longest = lanes_.longest_sleep();
     if (deadline != nullptr && backoff.is_sleeping()) longest = std::min<std::chrono::nanoseconds>(longest, deadline->left());
     backoff.pause(step, longest);
   }
 }
 
 void Progress::advance(Lane& lane) {
-  Locked locked(*this);
+  Lanes::Locked locked(lanes_);
   locked.change(lane, [](Lane& pending, Remains& remains) { pending.poll(remains); });
 }
 
@@ -224,41 +191,21 @@ bool Progress::drain(Lane& lane, const base::Deadline& deadline) {
   return drive([&] { return lane.count() == 0; }, &deadline);
 }
 
-std::chrono::nanoseconds Progress::longest_sleep() const {
-  return all_wake_.load(std::memory_order_relaxed) ? std::chrono::nanoseconds(look_period) : std::chrono::nanoseconds(unnotified_period);
-}
-
-// Goes once over everything that is pending; true if anything is done.
-bool Progress::poll(Locked& locked, Lane::Look look) {
-  bool any_done = false;
-  bool all_wake = true;
-  for (const auto& lane : lanes_) {
-    locked.change(*lane, [&](Lane& to, Remains& remains) { any_done = to.poll(remains, look) || any_done; });
-    all_wake = all_wake && lane->wakes_waiter();
-  }
-  all_wake_.store(all_wake, std::memory_order_relaxed);
-  return any_done;
-}
-
 bool Progress::cancel(detail::WorkState& state) {
   bool is_cancelled = false;
-  Locked locked(*this);
+  Lanes::Locked locked(lanes_);
   locked.change(*state.lane, [&](Lane& lane, Remains& remains) { is_cancelled = lane.cancel(state, remains); });
   return is_cancelled;
 }
 
 void Progress::visit(Lane& lane, const std::function<void(const Ended&)>& look) {
-  const Locked locked(*this);
+  const Lanes::Locked locked(lanes_);
   lane.visit(look);
 }
 
 void Progress::end(Lane& lane, const ErrorOf& error_of) {
-  Locked locked(*this);
+  Lanes::Locked locked(lanes_);
   locked.change(lane, [&](Lane& ended, Remains& remains) { ended.end(error_of, remains); });
-}
-
-void Progress::end_all(Locked& locked, const ErrorOf& error_of) {
-  for (const auto& lane : lanes_) locked.change(*lane, [&](Lane& ended, Remains& remains) { ended.end(error_of, remains); });
 }
 
 }  // namespace unisono::group

@@ -1,17 +1,11 @@
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
 #include "base/deadline.h"
-#include "base/neighbours.h"
-#include "base/notifier.h"
-#include "group/progress/lane.h"
+#include "group/progress/lanes.h"
 #include "group/progress/progress_thread.h"
 #include "unisono/engine.h"
 
@@ -21,15 +15,15 @@ namespace unisono::group {
 /// advances all that is pending meanwhile; the thread does so only when nobody waits.
 class Progress : public std::enable_shared_from_this<Progress> {
  public:
-  explicit Progress(std::string rank_text) : thread_(*this, std::move(rank_text)) {}
+  explicit Progress(std::string rank_text) : thread_(lanes_, std::move(rank_text)) {}
   ~Progress() { stop(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// `notifier`: of this rank. `crowded`: ranks outnumber processors. `neighbours`: see Backoff.
-  void configure(base::Notifier* notifier, bool crowded, base::Neighbours* neighbours);
-  void add(const std::shared_ptr<Lane>& lane);
-  void remove(const std::shared_ptr<Lane>& lane);
+  /// See Lanes.
+  void configure(base::Notifier* notifier, bool crowded, base::Neighbours* neighbours) { lanes_.configure(notifier, crowded, neighbours); }
+  void add(const std::shared_ptr<Lane>& lane) { lanes_.add(lane); }
+  void remove(const std::shared_ptr<Lane>& lane) { lanes_.remove(lane); }
 
   /// Starts the thread where it does not run yet: what is submitted afterwards is advanced whether or not anybody waits. Error where there is no
   /// thread to be had.
@@ -78,86 +72,23 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void stop() { thread_.stop(); }
 
  private:
-  friend class ProgressThread;
-  class Locked;
   class Waiting;
 
   bool is_done_soon(const Lane& lane, Memory memory, Task& task) const;
   StatePtr put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread);
-  StatePtr watch_in(Locked& locked, const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
+  StatePtr watch_in(Lanes::Locked& locked, const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
   StatePtr state_in(const std::shared_ptr<Lane>& lane);
   template <class Done>
   bool drive(Done&& done, const base::Deadline* deadline);
-  bool poll(Locked& locked, Lane::Look look = Lane::Look::yes);
-  void end_all(Locked& locked, const ErrorOf& error_of);
   void wake_thread();
-  bool has_waiters() const { return waiters_.load() > 0; }
-  bool needs_thread() const { return count_.load() > 0 && !has_waiters(); }
-  /// The thread is to take charge at once.
-  bool needs_thread_at_once() const {
-    return urgent_.load(std::memory_order_relaxed) > 0 || needed_at_.load(std::memory_order_relaxed) == activity_.load(std::memory_order_relaxed);
-  }
-  /// A caller has posted something, or waits. Inexact: two threads may count as one.
-  void note_activity() { activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
-  std::chrono::nanoseconds longest_sleep() const;
 
-  std::mutex mutex_;  // of the lanes and their tasks
-  std::vector<std::shared_ptr<Lane>> lanes_;
-  std::atomic<int> count_{0};  // of what is pending in all lanes
-  std::atomic<int> waiters_{0};
-  std::atomic<int> urgent_{0};                               // of them
-  std::atomic<std::uint64_t> activity_{0};                   // of callers
-  std::atomic<std::uint64_t> needed_at_{~std::uint64_t{0}};  // the activity after which somebody counts on the thread
-  std::atomic<int> contenders_{0};                           // threads that wait for the lock
-  std::atomic<bool> all_wake_{true};                         // the notifier is notified of all that was pending at the last poll
-  base::Notifier* notifier_ = nullptr;
-  bool crowded_ = true;
-  base::Neighbours* neighbours_ = nullptr;
+  Lanes lanes_;
   ProgressThread thread_;
-};
-
-/// Holds the lock. When it is released, waiters are notified of what is done, and the remains are let go of.
-class Progress::Locked {
- public:
-  explicit Locked(Progress& progress) : progress_(progress), lock_(progress.mutex_, std::try_to_lock) {
-    if (lock_.owns_lock()) return;
-    progress.contenders_.fetch_add(1);
-    lock_.lock();
-    progress.contenders_.fetch_sub(1);
-  }
-  Locked(Progress& progress, std::try_to_lock_t) : progress_(progress), lock_(progress.mutex_, std::try_to_lock) {}
-  ~Locked();
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-  bool owns() const { return lock_.owns_lock(); }
-  std::unique_lock<std::mutex>& lock() { return lock_; }
-  /// Changes a lane, and the number of what is pending with it.
-  template <class F>
-  void change(Lane& lane, F&& f) {
-    struct Counting {
-      std::atomic<int>&total, &urgent;  // which change under the lock only
-      const Lane& lane;
-      int before = lane.count(), urgent_before = lane.urgent_count();
-      static void add(std::atomic<int>& to, int change) {
-        if (change != 0) to.store(to.load(std::memory_order_relaxed) + change, std::memory_order_release);
-      }
-      ~Counting() {
-        add(total, lane.count() - before);
-        add(urgent, lane.urgent_count() - urgent_before);
-      }
-    } const counting{progress_.count_, progress_.urgent_, lane};
-    f(lane, remains_);
-  }
-
- private:
-  Progress& progress_;
-  std::unique_lock<std::mutex> lock_;
-  Remains remains_;
 };
 
 template <class F>
 auto Progress::exclusively(F&& f) {
-  const Locked locked(*this);
+  const Lanes::Locked locked(lanes_);
   return f();
 }
 

@@ -4,8 +4,6 @@
 
 #include "base/log.h"
 #include "group/group_errors.h"
-#include "group/progress/backoff.h"
-#include "group/progress/progress.h"
 
 namespace unisono::group {
 
@@ -16,7 +14,7 @@ class ProgressThread::Polling {
   ~Polling() { thread_.is_polling_.store(false, std::memory_order_relaxed); }
   Polling(const Polling&) = delete;
   Polling& operator=(const Polling&) = delete;
-  bool poll(Progress::Locked& locked) { return thread_.progress_.poll(locked); }
+  bool poll(Lanes::Locked& locked) { return thread_.lanes_.poll(locked); }
 
  private:
   ProgressThread& thread_;
@@ -29,7 +27,7 @@ void ProgressThread::start() {
 
 void ProgressThread::loop() {
   base::set_log_rank(rank_text_);
-  Backoff backoff = Backoff::modest(progress_.notifier_);
+  Backoff backoff = Backoff::modest(lanes_.notifier());
   while (!stop_.load()) {
     try {
       turn(backoff);
@@ -42,18 +40,18 @@ void ProgressThread::loop() {
 void ProgressThread::await_turn(std::unique_lock<std::mutex>& lock) {
   for (;;) {
     if (stop_.load()) return;
-    const std::uint64_t activity = progress_.activity_.load(std::memory_order_relaxed);
+    const std::uint64_t activity = lanes_.activity();
     is_in_charge_ = is_in_charge_ && activity == seen_activity_;
-    if (progress_.needs_thread() && (is_in_charge_ || progress_.needs_thread_at_once())) return;
-    work_.wait_for(lock, doze, [&] { return stop_.load() || (progress_.needs_thread_at_once() && progress_.needs_thread()); });
-    if (progress_.activity_.load(std::memory_order_relaxed) != activity) continue;
-    if (progress_.needs_thread()) {  // and nobody has come for a while
+    if (lanes_.needs_thread() && (is_in_charge_ || lanes_.needs_thread_at_once())) return;
+    work_.wait_for(lock, doze, [&] { return stop_.load() || (lanes_.needs_thread_at_once() && lanes_.needs_thread()); });
+    if (lanes_.activity() != activity) continue;
+    if (lanes_.needs_thread()) {  // and nobody has come for a while
       is_in_charge_ = true;
       seen_activity_ = activity;
       return;
     }
     sleeps_.store(true);  // before it looks once more: a caller that stops waiting looks at this after that
-    work_.wait(lock, [&] { return stop_.load() || progress_.needs_thread(); });
+    work_.wait(lock, [&] { return stop_.load() || lanes_.needs_thread(); });
     sleeps_.store(false);
   }
 }
@@ -62,32 +60,32 @@ void ProgressThread::await_turn(std::unique_lock<std::mutex>& lock) {
 // all that this thread finds to copy.
 void ProgressThread::let_callers_in() const {
   constexpr int most = 100;  // they may wait for another caller
-  for (int i = 0; i < most && progress_.contenders_.load(std::memory_order_relaxed) > 0; ++i) ::sched_yield();
+  for (int i = 0; i < most && lanes_.is_wanted(); ++i) ::sched_yield();
 }
 
 void ProgressThread::turn(Backoff& backoff) {
   let_callers_in();
   {
-    Progress::Locked locked(progress_);
+    Lanes::Locked locked(lanes_);
     await_turn(locked.lock());
     if (stop_.load()) return;
     if (Polling(*this).poll(locked)) backoff.reset();
-    if (progress_.count_.load() == 0) return;
+    if (lanes_.count() == 0) return;
   }
   backoff.pause(
       [&] {
         let_callers_in();
-        Progress::Locked locked(progress_, std::try_to_lock);
-        return stop_.load() || progress_.has_waiters() || (locked.owns() && Polling(*this).poll(locked));
+        Lanes::Locked locked(lanes_, std::try_to_lock);
+        return stop_.load() || lanes_.has_waiters() || (locked.owns() && Polling(*this).poll(locked));
       },
-      progress_.longest_sleep());
+      lanes_.longest_sleep());
 }
 
 // An error that must not happen in the thread (no memory) ends what is pending, on all ranks.
 void ProgressThread::give_up(const std::exception_ptr& error) noexcept {
   try {
-    Progress::Locked locked(progress_);
-    progress_.end_all(locked, [&](const Ended& ended) {
+    Lanes::Locked locked(lanes_);
+    lanes_.end(locked, [&](const Ended& ended) {
       ended.group.abort_after(error);
       return error;
     });
@@ -98,12 +96,12 @@ void ProgressThread::give_up(const std::exception_ptr& error) noexcept {
 
 void ProgressThread::stop() {
   {
-    const std::lock_guard lock(progress_.mutex_);
+    const std::lock_guard lock(lanes_.mutex());
     stop_.store(true);
   }
   work_.notify_all();
   if (!thread_.joinable()) return;  // nobody to wake; a second stop may come when the notifier's memory is gone
-  if (progress_.notifier_ != nullptr) progress_.notifier_->notify();
+  if (lanes_.notifier() != nullptr) lanes_.notifier()->notify();
   thread_.join();
 }
 

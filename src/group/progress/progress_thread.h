@@ -9,11 +9,9 @@
 #include <string>
 
 #include "base/thread.h"
+#include "group/progress/lanes.h"
 
 namespace unisono::group {
-
-class Backoff;
-class Progress;
 
 /// The one thread that advances what is pending while nobody waits for any of it.
 ///
@@ -22,7 +20,7 @@ class Progress;
 /// while. It takes charge at once of everything else, and where somebody counts on it.
 class ProgressThread {
  public:
-  ProgressThread(Progress& progress, std::string rank_text) : progress_(progress), rank_text_(std::move(rank_text)) {}
+  ProgressThread(Lanes& lanes, std::string rank_text) : lanes_(lanes), rank_text_(std::move(rank_text)) {}
 
   /// Starts the thread where it does not run yet; Error where there is none to be had. The caller holds the lock.
   void start();
@@ -47,7 +45,7 @@ class ProgressThread {
   class Polling;
   void give_up(const std::exception_ptr& error) noexcept;
 
-  Progress& progress_;
+  Lanes& lanes_;
   std::string rank_text_;
   std::condition_variable work_;
   std::atomic<bool> stop_{false};

@@ -237,7 +237,7 @@ std::unique_ptr<Task> device_task(DeviceGroup& group, const CollectiveCall& call
   const bool is_dense =
       request.lists ? are_contiguous(request.lists->ins) && are_contiguous(request.lists->outs) : call.in.is_contiguous() && call.out.is_contiguous();
   const std::string why = why_through_host(group, call, request);
-  if (why.empty() && is_dense && !request.edges) return group.core().executor().start_on_device(call);
+  if (why.empty() && is_dense && !request.edges) return std::make_unique<schedule::DeviceCallTask>(group.core().executor(), call);
   const Tensors ins = request.lists ? request.lists->ins : Tensors{call.in}, outs = request.lists ? request.lists->outs : Tensors{call.out};
   if (!why.empty()) {
     const Device place = is_on_device(call.in) ? call.in.device() : call.out.device();
@@ -263,7 +263,7 @@ std::unique_ptr<Task> device_task(DeviceGroup& group, const CollectiveCall& call
     packed.device->after = streams.end();
     const CurrentStream current(
         streams.of(is_on_device(packed.in) ? packed.in : packed.out).handle());  // so that it comes after nothing else of this thread's
-    return group.core().executor().start_on_device(packed);
+    return std::make_unique<schedule::DeviceCallTask>(group.core().executor(), packed);
   };
   return std::make_unique<OnDevice>(group, ins, outs, std::move(last), request.edges, start);
 }

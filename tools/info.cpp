@@ -236,8 +236,8 @@ Json schedule_facts_of_job() {
     facts["network"] = "none: shared memory carries out all calls, without schedules, and nothing is measured";
     return facts;
   }
-  facts["network"] = executor.describe_network();
-  add_choices(executor.describe_choices(), facts);
+  facts["network"] = executor.choice().describe_network();
+  add_choices(executor.choice().describe_choices(), facts);
   return facts;
 }
 

@@ -198,7 +198,7 @@ UNISONO_API void combine(DType dtype, ReduceOp op, void* into, const void* with,
 
 /// The version of the interface between library and plug-ins. It is raised whenever anything in
 /// this header, or in a header that it includes, changes in a way that a plug-in can notice.
-inline constexpr std::uint32_t plugin_abi = 6;
+inline constexpr std::uint32_t plugin_abi = 7;
 
 /// A job that another launcher has started and whose ranks that launcher's library has already
 /// joined: enough to meet by.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,13 @@ class UNISONO_API Task {
   /// Returns what errors and warnings say beside the ranks that are waited for, such as that a
   /// message with another tag has come; most often nothing.
   virtual std::string remark() const { return {}; }
+  /// Tells whether the task is a collective that has not begun and that the engine may carry out
+  /// together with others of its kind.
+  virtual bool shares_step() const { return false; }
+  /// Tells a task that shares steps, before it begins, which others of its engine wait behind it, in
+  /// their order. All of them share steps. Those that the engine carries out with it are done the
+  /// next time that they are advanced.
+  virtual void take_along(std::span<Task* const> followers) { static_cast<void>(followers); }
 };
 
 /// Waits for a task on behalf of a blocking call: it spins, yields, sleeps, and looks for failures

@@ -7,9 +7,6 @@
 
 #include "engines/device_copy.h"
 #include "engines/plugins.h"
-#include "engines/shm/private_memory.h"
-#include "engines/shm/result_writer.h"
-#include "engines/shm/step_size.h"
 #include "engines/registry.h"
 #include "context/engines.h"
 #include "context/formation.h"
@@ -21,7 +18,7 @@
 #include "base/environment.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "group/shapes.h"
+#include "group/calls/shapes.h"
 #include "rendezvous/newcomer.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/secret.h"
@@ -146,9 +143,7 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   schedule::check_override(schedule::schedule_override());
   static_cast<void>(schedule::parse_network(schedule::network_override()));
   static_cast<void>(transport::most_eager_connections(environment));
-  static_cast<void>(engines::shm::single_copy_range(environment, {}));
-  static_cast<void>(engines::shm::asked_step_kib(environment));
-  static_cast<void>(engines::shm::streams_from(environment));
+  engines::check_variables(environment);
   rendezvous::JobRequest request;
   request.init_method = options.init_method;
   request.rank = options.rank;

@@ -14,7 +14,7 @@
 #include "base/deadline.h"
 #include "context/left_keys.h"
 #include "group/group.h"
-#include "group/progress.h"
+#include "group/progress/progress.h"
 #include "recorder/recorder.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/context.h"

@@ -10,8 +10,8 @@
 
 namespace unisono::coordination {
 
-/// The chains of waits that ranks of other hosts have sent to this one, as bytes (group/message_circle.h). All groups of a process share an object.
-/// Any thread may call.
+/// The chains of waits that ranks of other hosts have sent to this one, as bytes (group/messages/message_circle.h). All groups of a process share an
+/// object. Any thread may call.
 class WaitChains {
  public:
   /// Keeps a chain that has come. If there are more than 64, the oldest are dropped.

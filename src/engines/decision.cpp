@@ -67,4 +67,14 @@ std::string describe(const Decision& decision, bool own_is_blamed) {
   return std::string("the ranks called different things") + (own_is_blamed ? ", this rank another than most: " : ": ") + decision.calls;
 }
 
+Disagreement disagreement_on(const CollectiveCall& call, int own_name, const Decision& decision, std::vector<Ballot> ballots) {
+  ErrorInfo info;
+  info.operation = name_of(call);
+  info.sequence = call.sequence;
+  info.rank = own_name;
+  info.culprit = decision.culprit();
+  info.hint = mismatch_hint;
+  return {describe(decision, decision.blames(own_name)), std::move(info), decision.ranks, std::move(ballots)};
+}
+
 }  // namespace unisono::engines

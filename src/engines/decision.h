@@ -59,6 +59,8 @@ class Disagreement final : public Mismatch {
   int ranks_;
   std::vector<Ballot> ballots_;
 };
+/// Makes the error of a rank, by its name in errors, whose call was compared with those of the others.
+Disagreement disagreement_on(const CollectiveCall& call, int own_name, const Decision& decision, std::vector<Ballot> ballots);
 inline constexpr const char* mismatch_hint = "every rank must make the same calls in the same order; nothing was moved, the group stays usable";
 
 }  // namespace unisono::engines

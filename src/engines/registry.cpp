@@ -10,6 +10,9 @@
 
 #include "engines/plugins.h"
 #include "engines/serial/serial.h"
+#include "engines/shm/private_memory.h"
+#include "engines/shm/result_writer.h"
+#include "engines/shm/step_size.h"
 #include "engines/tcp/tcp.h"
 #include "base/essential_calls.h"
 #include "base/likeness.h"
@@ -240,6 +243,12 @@ void check_names(std::string_view request) {
     const bool known = std::ranges::find(names, engine.name) != names.end();
     if (!known || (engine.name == "auto" && !engine.device.empty())) unknown(engine.name);
   }
+}
+
+void check_variables(const base::Environment& environment) {
+  static_cast<void>(shm::single_copy_range(environment, {}));
+  static_cast<void>(shm::asked_step_kib(environment));
+  static_cast<void>(shm::streams_from(environment));
 }
 
 }  // namespace engines

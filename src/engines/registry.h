@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/environment.h"
 #include "transport/tcp/link.h"
 #include "unisono/engine.h"
 
@@ -59,6 +60,8 @@ std::vector<std::string> known_names();
 /// Checks a request as far as possible without loading anything, so that a launcher can report errors for its ranks. Throws InvalidArgument where it
 /// is malformed or has an unknown name.
 void check_names(std::string_view request);
+/// Throws InvalidArgument for a variable of an engine that has a wrong value.
+void check_variables(const base::Environment& environment);
 inline std::string host_backend(std::string_view request, Look look = Look::from_outside) { return parse_request(request, look).host; }
 
 }  // namespace unisono::engines

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "group/collective_calls.h"
+#include "group/calls/collective_calls.h"
 #include "group/fork_guard.h"
-#include "group/message_calls.h"
+#include "group/messages/message_calls.h"
 #include "group/seals.h"
 #include "unisono/process_group.h"
 

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "group/device_streams.h"
+#include "group/devices/device_streams.h"
+#include "group/messages/recv_task.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {
@@ -58,7 +59,7 @@ std::unique_ptr<Task> GroupCore::start_send(const engines::MessageCall& call) {
   return device_messages_ && is_on_device(call.data) ? device_messages_->send(call) : messages_->send(call);
 }
 std::unique_ptr<Task> GroupCore::start_recv(const engines::MessageCall& call) {
-  return device_messages_ && is_on_device(call.data) ? device_messages_->recv(call) : messages_->recv(call);
+  return device_messages_ && is_on_device(call.data) ? device_messages_->recv(call) : std::make_unique<RecvTask>(*messages_, call);
 }
 
 void GroupCore::leave(coordination::Leaving how, std::chrono::milliseconds at_most) {

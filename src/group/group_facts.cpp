@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/environment.h"
-#include "group/shapes.h"
+#include "group/calls/shapes.h"
 
 namespace unisono::group {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "group/calls/values.h"
 #include "group/group_parts.h"
-#include "group/values.h"
 #include "unisono/error.h"
 #include "unisono/tensor.h"
 

@@ -17,7 +17,7 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
-#include "group/composed.h"
+#include "group/calls/composed.h"
 #include "group/group.h"
 #include "kernels/pack.h"
 #include "objects/lines.h"

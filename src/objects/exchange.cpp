@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "group/composed.h"
+#include "group/calls/composed.h"
 #include "group/group.h"
 #include "objects/lines.h"
 #include "unisono/collectives_v.h"

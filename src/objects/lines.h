@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "group/composed.h"
+#include "group/calls/composed.h"
 
 namespace unisono::objects {
 

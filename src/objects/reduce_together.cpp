@@ -13,9 +13,9 @@
 
 #include "engines/device_copy.h"
 #include "base/hash.h"
-#include "group/check.h"
-#include "group/composed.h"
-#include "group/device_streams.h"
+#include "group/calls/check.h"
+#include "group/calls/composed.h"
+#include "group/devices/device_streams.h"
 #include "group/group.h"
 #include "kernels/pack.h"
 #include "kernels/reduce.h"

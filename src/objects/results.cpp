@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "group/composed.h"
+#include "group/calls/composed.h"
 #include "objects/lines.h"
 #include "objects/part_files.h"
 #include "store/authentication.h"

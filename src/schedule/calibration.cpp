@@ -6,6 +6,7 @@
 #include <span>
 
 #include "coordination/coordination.h"
+#include "schedule/scheduled_task.h"
 
 namespace unisono::schedule {
 namespace {
@@ -93,8 +94,8 @@ LevelParameters settled(const LevelParameters& measured, double crowding) {
   return level;
 }
 
-Calibration::Calibration(Executor& executor) : executor_(executor) {
-  const coordination::GroupTopology& topology = executor.coordination().topology();
+Calibration::Calibration(LevelEngines& engines, const ScheduleChoice& choice) : engines_(engines) {
+  const coordination::GroupTopology& topology = engines.coordination().topology();
   call_.in = TensorView(nullptr, DType::uint8, 0);
   call_.out = call_.in;
   const int other = topology.host() ^ 1;
@@ -102,7 +103,7 @@ Calibration::Calibration(Executor& executor) : executor_(executor) {
     peer_ = topology.leaders[static_cast<std::size_t>(other)];
     begins_ = topology.host() < other;
   }
-  if (executor.may_know_network()) begin_agreement(Phase::asking, executor.network_of_earlier_group());
+  if (choice.may_know_network()) begin_agreement(Phase::asking, choice.network_of_earlier_group());
   else begin_probe();
 }
 
@@ -110,16 +111,16 @@ void Calibration::begin_probe() {
   phase_ = Phase::measuring;
   if (peer_ < 0 || us_.size() == number_of_probes) {
     std::optional<NetworkParameters> own;
-    if (const coordination::Coordination& coordination = executor_.coordination(); coordination.rank() == 0) {
+    if (const coordination::Coordination& coordination = engines_.coordination(); coordination.rank() == 0) {
       own.emplace();
       own->network = settled(parameters_from(us_), coordination.crowding());
       own->crowding = coordination.crowding();
     }
     return begin_agreement(Phase::agreeing, own);
   }
-  executor_.scratch_.reset();
+  engines_.scratch().reset();
   started_ = base::Clock::now();
-  current_ = std::make_unique<ScheduledTask>(executor_, call_, schedule_of(probe_at(us_.size()), peer_, begins_));
+  current_ = std::make_unique<ScheduledTask>(engines_, call_, schedule_of(probe_at(us_.size()), peer_, begins_));
 }
 
 void Calibration::begin_agreement(Phase phase, const std::optional<NetworkParameters>& of_rank_0) {
@@ -131,7 +132,7 @@ void Calibration::begin_agreement(Phase phase, const std::optional<NetworkParame
   agreed_.in = TensorView(figures_.data(), DType::float64, figures_.size());
   agreed_.out = agreed_.in;
   carried_ = {.each = sizeof figures_, .only = 0};
-  coordination::Coordination& coordination = executor_.coordination();
+  coordination::Coordination& coordination = engines_.coordination();
   if (coordination.rank() == 0) {
     if (of_rank_0) figures_ = {of_rank_0->network.latency_us, of_rank_0->network.gap_us, of_rank_0->network.ns_per_byte, of_rank_0->crowding};
     carried_.own = std::as_bytes(std::span(figures_));

@@ -9,7 +9,8 @@
 #include "base/deadline.h"
 #include "coordination/exchange.h"
 #include "schedule/cost_model.h"
-#include "schedule/scheduled_task.h"
+#include "schedule/level_engines.h"
+#include "schedule/schedule_choice.h"
 #include "unisono/call.h"
 #include "unisono/task.h"
 
@@ -21,8 +22,8 @@ namespace unisono::schedule {
 /// have measured, the ranks ask rank 0 first, whose answer goes to all of them: no rank may go by what it alone knows.
 class Calibration final : public Task {
  public:
-  /// `executor` must live as long as the task. Collective: every rank of the group makes one.
-  explicit Calibration(Executor& executor);
+  /// `engines` must live as long as the task. Collective: every rank of the group makes one.
+  Calibration(LevelEngines& engines, const ScheduleChoice& choice);
 
   bool advance() override;
   std::vector<int> waiting_for() const override { return current_->waiting_for(); }
@@ -41,7 +42,7 @@ class Calibration final : public Task {
   void begin_agreement(Phase phase, const std::optional<NetworkParameters>& of_rank_0);
   void take_figures();
 
-  Executor& executor_;
+  LevelEngines& engines_;
   CollectiveCall call_;              ///< whose memory the probes use: only scratch
   int peer_ = -1;                    ///< the rank that this one exchanges probes with; -1: none
   bool begins_ = false;              ///< this rank sends first

@@ -9,11 +9,12 @@
 
 namespace unisono::schedule {
 
-CarriedSum::CarriedSum(Executor& executor, const CollectiveCall& call)
-    : executor_(executor),
+CarriedSum::CarriedSum(LevelEngines& engines, const ScheduleChoice& choice, const CollectiveCall& call)
+    : engines_(engines),
+      choice_(choice),
       call_(call),
-      carried_(contributions_to(call, executor.coordination().size(), executor.coordination().rank(), coordination::Carried::Pattern::blocks)),
-      current_(executor.coordination().start_agreement(call, &carried_)) {}
+      carried_(contributions_to(call, engines.coordination().size(), engines.coordination().rank(), coordination::Carried::Pattern::blocks)),
+      current_(engines.coordination().start_agreement(call, &carried_)) {}
 
 std::size_t CarriedSum::begin_of(int rank) const { return std::min(static_cast<std::size_t>(rank) * carried_.each, carried_.own.size()); }
 
@@ -31,7 +32,7 @@ bool CarriedSum::advance() {
 }
 
 void CarriedSum::combine_share() {
-  const coordination::GroupTopology& topology = executor_.coordination().topology();
+  const coordination::GroupTopology& topology = engines_.coordination().topology();
   const std::size_t begin = begin_of(topology.rank), bytes = begin_of(topology.rank + 1) - begin;
   const std::size_t count = bytes / size_of(call_.in.dtype());
   std::byte* const out = static_cast<std::byte*>(call_.out.data()) + begin;
@@ -49,7 +50,7 @@ void CarriedSum::combine_share() {
 }
 
 void CarriedSum::begin_gather() {
-  const int rank = executor_.coordination().rank(), size = executor_.coordination().size();
+  const int rank = engines_.coordination().rank(), size = engines_.coordination().size();
   const std::size_t element = size_of(call_.in.dtype());
   std::vector<std::size_t> counts;
   for (int r = 0; r < size; ++r) counts.push_back((begin_of(r + 1) - begin_of(r)) / element);
@@ -60,8 +61,8 @@ void CarriedSum::begin_gather() {
   gather_.counts = Counts(counts);
   gather_.count = call_.count;
   gather_.sequence = call_.sequence;
-  executor_.scratch_.reset();
-  current_ = std::make_unique<ScheduledTask>(executor_, gather_, executor_.schedule_of(gather_));
+  engines_.scratch().reset();
+  current_ = std::make_unique<ScheduledTask>(engines_, gather_, choice_.schedule_of(gather_));
 }
 
 }  // namespace unisono::schedule

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "coordination/coordination.h"
-#include "schedule/executor.h"
+#include "schedule/level_engines.h"
+#include "schedule/schedule_choice.h"
 #include "unisono/call.h"
 #include "unisono/task.h"
 
@@ -15,7 +16,7 @@ namespace unisono::schedule {
 /// others, combines them from left to right, and sends the result to all by a schedule.
 class CarriedSum final : public Task {
  public:
-  CarriedSum(Executor& executor, const CollectiveCall& call);
+  CarriedSum(LevelEngines& engines, const ScheduleChoice& choice, const CollectiveCall& call);
 
   bool advance() override;
   std::vector<int> waiting_for() const override { return current_->waiting_for(); }
@@ -27,7 +28,8 @@ class CarriedSum final : public Task {
   void begin_gather();
   std::size_t begin_of(int rank) const;  ///< bytes
 
-  Executor& executor_;
+  LevelEngines& engines_;
+  const ScheduleChoice& choice_;
   const CollectiveCall& call_;
   coordination::Carried carried_;
   std::vector<std::byte> own_;  ///< a copy of this rank's version, where the result of a callable takes its place

@@ -4,17 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "coordination/counts.h"
-#include "schedule/algorithm.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
 #include "schedule/carried_sum.h"
-#include "schedule/device_call.h"
 #include "schedule/early_call.h"
 #include "schedule/ending_before_memory.h"
-#include "schedule/network_override.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
@@ -42,78 +37,22 @@ using coordination::CountsComparison;
 
 Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks networks)
     : coordination_(coordination),
-      engines_(std::move(engines)),
-      host_(coordination.host_engine()),
-      compares_itself_(engines_.group->compares_calls()),
-      networks_(std::move(networks)),
-      network_(parse_network(network_override())) {
-  if (network_) {
-    origin_of_network_ = "given by UNISONO_NETWORK";
-  } else {
-    origin_of_network_ = "assumed";
-    if (!is_composed()) network_.emplace();
-  }
-  if (engines_.group->blocks()) {
+      engines_(coordination, std::move(engines)),
+      compares_itself_(engines_.group().compares_calls()),
+      choice_(engines_, std::move(networks)) {
+  if (engines_.group().blocks()) {
     watchdog_ = std::make_unique<coordination::Watchdog>(
         [this](std::chrono::milliseconds patience) { return coordination_.look_for_failures({}, false, patience); },
         [this](const Failure& failure) { coordination_.poison(failure); });
   }
 }
 
-Executor::~Executor() {
-  blocking_calls_.reset();
-  watchdog_.reset();
-}
-
-// An engine with collectives of its own leaves little to choose.
-bool Executor::is_composed() const {
-  const Problem sum{.operation = Operation::all_reduce, .dtype = DType::float32, .size = coordination_.size(), .count = 1};
-  return engines_.group->has_channels() && !engines_.group->blocks() && !Abilities(engines_.group.get()).offers(sum);
-}
-
-const std::shared_ptr<Engine>& Executor::engine_of(Level level) const {
-  switch (level) {
-    case Level::host: return host_;
-    case Level::rail: return engines_.rail;
-    default: return engines_.group;
-  }
-}
-
-// An engine's own error text is used where no peer is found that caused the failure.
-coordination::FailureAttribution Executor::attribution_of_engine() const { return {coordination_, {.engine = engines_.group->name()}}; }
-
-Problem Executor::problem_of(const CollectiveCall& call) const {
-  Problem problem;
-  problem.operation = call.operation;
-  problem.dtype = call.in.dtype();
-  problem.op = call.op;
-  problem.is_custom = call.custom != nullptr;
-  problem.is_deterministic = call.deterministic;
-  problem.is_in_place = call.in.data() == call.out.data();
-  problem.rank = coordination_.rank();
-  problem.size = coordination_.size();
-  problem.root = call.root;
-  problem.count = call.count;
-  problem.counts = call.counts;
-  problem.recv_counts = call.recv_counts;
-  problem.in = {Slice::Memory::input, 0, static_cast<std::size_t>(call.in.numel())};
-  problem.out = {Slice::Memory::output, 0, static_cast<std::size_t>(call.out.numel())};
-  return problem;
-}
-
-Schedule Executor::schedule_of(const CollectiveCall& call) const {
-  Schedule schedule;
-  if (call.operation == Operation::barrier) return schedule;  // the agreement was one
-  const detail::FixedFloatingPoint fixed;                     // all ranks choose the same algorithm
-  Builder builder(schedule);
-  schedule.algorithm = build(problem_of(call), setting(), builder);
-  return schedule;
-}
+Executor::~Executor() = default;
 
 void Executor::run(const CollectiveCall& call, Waiter& waiter) {
-  if (compares_itself_) return engines_.group->carry_out(call, waiter);
+  if (compares_itself_) return engines_.group().carry_out(call, waiter);
   Coordination::CallUnderWay under_way(coordination_);
-  Engine& engine = *engines_.group;
+  Engine& engine = engines_.group();
   // An engine that has both kinds of call may need all ranks to use the same kind.
   bool may_block = engine.blocks() && !engine.starts();
   if (coordination_.is_one_host()) [[likely]] {
@@ -131,13 +70,13 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
         if (!task.advance()) waiter.wait(task);
       });
     };
-    const auto pattern = pattern_of(call);
-    if (!pattern && is_early(call)) {
+    const auto pattern = choice_.pattern_of(call);
+    if (!pattern && choice_.is_early(call)) {
       EarlyCall task(coordination_, call);
       return finish(task);
     } else if (pattern) {
       if (is_by_shares(call, *pattern)) {
-        CarriedSum task(*this, call);
+        CarriedSum task(engines_, choice_, call);
         return finish(task);
       }
       CarriedCall task(coordination_, call, *pattern);
@@ -151,15 +90,15 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
       finish(*task);
     }
     under_way.is_agreed();
-    if (needs_calibration()) {
-      Calibration task(*this);
+    if (choice_.needs_calibration()) {
+      Calibration task(engines_, choice_);
       finish(task);
-      set_network(task);
+      choice_.set_network(task.result(), task.was_known());
     }
   }
   if (has_counts(call.operation) && !counts_travel(call, coordination_.topology())) compare_counts(call, waiter);
-  scratch_.reset();
-  ScheduledTask steps(*this, call, schedule_of(call));
+  engines_.scratch().reset();
+  ScheduledTask steps(engines_, call, choice_.schedule_of(call));
   ending_before_memory(coordination_, [&] { run_steps(steps, may_block, waiter); });
 }
 
@@ -175,29 +114,10 @@ void Executor::run_steps(ScheduledTask& steps, bool may_block, Waiter& waiter) {
   }
 }
 
-Setting Executor::setting() const {
-  return {.engine = Abilities(engines_.group.get()),
-          .rail = Abilities(engines_.rail.get()),
-          .topology = &coordination_.topology(),
-          .network = network_.value_or(NetworkParameters())};
-}
-
-std::optional<coordination::Carried::Pattern> Executor::pattern_of(const CollectiveCall& call) {
-  const detail::FixedFloatingPoint fixed;
-  const auto pattern = pattern_with_agreement(call, problem_of(call), setting());
-  const bool is_direct = pattern && *pattern != coordination::Carried::Pattern::to_all;
-  return is_direct && needs_calibration() ? std::nullopt : pattern;  // which way is the faster one has to be measured
-}
-
-bool Executor::is_early(const CollectiveCall& call) const {
-  const detail::FixedFloatingPoint fixed;
-  return network_ && leaves_early(call, problem_of(call), setting(), coordination_.connects_all());
-}
-
 void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {
   CountsComparison comparison(call, coordination_.rank(), coordination_.size());
   const CollectiveCall gather = comparison.gather();
-  scratch_.reset();
+  engines_.scratch().reset();
   const auto task = start_counts(gather);
   if (!task->advance()) waiter.wait(*task);
   comparison.judge();
@@ -205,40 +125,16 @@ void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {
 
 std::unique_ptr<Task> Executor::start_counts(const CollectiveCall& gather) {
   if (coordination_.is_one_host()) return coordination_.host_engine()->start(gather);
-  return std::make_unique<ScheduledTask>(*this, gather, schedule_of(gather));
+  return std::make_unique<ScheduledTask>(engines_, gather, choice_.schedule_of(gather));
 }
 
 void Executor::run_blocking(Engine& engine, const CollectiveCall& call, Waiter& waiter) {
-  auto attribution = attribution_of_engine();
+  auto attribution = engines_.attribution();
   const bool went_well = attribution.attempt([&] {
     const coordination::Watchdog::Guard guard(*watchdog_, call, waiter.timeout());
     engine.run(call);
   });
   if (!went_well && !attribution.advance()) waiter.wait(attribution);
-}
-
-// All ranks have agreed on the call by now, and the others are in it: they are told where this rank cannot begin it.
-BlockingCalls& Executor::blocking_calls() {
-  if (blocking_calls_) return *blocking_calls_;
-  const auto give_up = [this](const std::string& why) {
-    coordination_.poison({.kind = Failure::Kind::peer_failed,
-                          .cause = PeerFailed::Cause::aborted,
-                          .culprit = coordination_.rank(),
-                          .missing = {},
-                          .message = fmt::format("rank {} has given up a call that was under way{}", coordination_.rank(), why)});
-  };
-  try {
-    blocking_calls_ = std::make_unique<BlockingCalls>(coordination_.notifier(), [give_up] { give_up(""); });
-  } catch (const Error& error) {
-    give_up(": " + error.message());
-    throw;
-  }
-  return *blocking_calls_;
-}
-
-std::unique_ptr<Task> Executor::start_on(const std::shared_ptr<Engine>& engine, const CollectiveCall& call) {
-  if (engine->starts()) return engine->start(call);
-  return blocking_calls().run(engine, call);
 }
 
 /// An asynchronous call: the agreement, the comparison of counts, the steps.
@@ -260,18 +156,21 @@ class Executor::CallTask final : public Task {
 
   /// Begins the next phase; returns false at the end. The first phase begins when the call's turn among the group's calls has come.
   bool begin_next() {
-    if (calibration_ != nullptr) executor_.set_network(*std::exchange(calibration_, nullptr));
+    if (calibration_ != nullptr) {
+      executor_.choice_.set_network(calibration_->result(), calibration_->was_known());
+      calibration_ = nullptr;
+    }
     current_.reset();
     switch (phase_) {
       case Phase::waiting:
         phase_ = Phase::agreement;
         under_way_.emplace(executor_.coordination_);
-        if (const auto pattern = executor_.pattern_of(call_); !pattern && executor_.is_early(call_)) {
+        if (const auto pattern = executor_.choice_.pattern_of(call_); !pattern && executor_.choice_.is_early(call_)) {
           phase_ = Phase::steps;
           current_ = std::make_unique<EarlyCall>(executor_.coordination_, call_);
         } else if (pattern) {
           phase_ = Phase::steps;
-          if (is_by_shares(call_, *pattern)) current_ = std::make_unique<CarriedSum>(executor_, call_);
+          if (is_by_shares(call_, *pattern)) current_ = std::make_unique<CarriedSum>(executor_.engines_, executor_.choice_, call_);
           else current_ = std::make_unique<CarriedCall>(executor_.coordination_, call_, *pattern);
         } else if (has_counts(call_.operation) && counts_travel(call_, executor_.coordination_.topology())) {
           current_ = std::make_unique<CountsAgreement>(executor_.coordination_, call_);
@@ -281,9 +180,9 @@ class Executor::CallTask final : public Task {
         return true;
       case Phase::agreement:
         under_way_->is_agreed();
-        if (executor_.needs_calibration()) {
+        if (executor_.choice_.needs_calibration()) {
           phase_ = Phase::calibration;
-          auto calibration = std::make_unique<Calibration>(executor_);
+          auto calibration = std::make_unique<Calibration>(executor_.engines_, executor_.choice_);
           calibration_ = calibration.get();
           current_ = std::move(calibration);
           return true;
@@ -299,7 +198,7 @@ class Executor::CallTask final : public Task {
     return false;
   }
   bool begin_counts() {
-    executor_.scratch_.reset();
+    executor_.engines_.scratch().reset();
     if (!has_counts(call_.operation) || counts_travel(call_, executor_.coordination_.topology())) return begin_steps();
     phase_ = Phase::counts;
     counts_.emplace(call_, executor_.coordination_.rank(), executor_.coordination_.size());
@@ -309,7 +208,7 @@ class Executor::CallTask final : public Task {
   }
   bool begin_steps() {
     phase_ = Phase::steps;
-    current_ = std::make_unique<ScheduledTask>(executor_, call_, executor_.schedule_of(call_));
+    current_ = std::make_unique<ScheduledTask>(executor_.engines_, call_, executor_.choice_.schedule_of(call_));
     return true;
   }
 
@@ -323,25 +222,23 @@ class Executor::CallTask final : public Task {
 };
 
 std::unique_ptr<Task> Executor::start(const CollectiveCall& call) {
-  if (compares_itself_) return engines_.group->start(call);
+  if (compares_itself_) return engines_.group().start(call);
   return std::make_unique<CallTask>(*this, call);
 }
 
-std::unique_ptr<Task> Executor::start_on_device(const CollectiveCall& call) { return std::make_unique<DeviceCallTask>(*this, call); }
-
 void Executor::abort(const Failure& failure) noexcept {
   if (is_over_.exchange(true)) return;
-  for (const auto& engine : {engines_.group, engines_.rail, engines_.device}) {
+  for (const auto& engine : {engines_.all().group, engines_.all().rail, engines_.all().device}) {
     if (engine) engine->abort(failure);
   }
 }
 
 void Executor::leave_device() {
-  if (engines_.device && !coordination_.failure() && !is_over_.load()) engines_.device->leave();
+  if (device_engine() && !coordination_.failure() && !is_over_.load()) device_engine()->leave();
 }
 
 void Executor::leave() {
-  for (const auto& engine : {engines_.group, engines_.rail}) {
+  for (const auto& engine : {engines_.all().group, engines_.all().rail}) {
     if (engine && !coordination_.failure()) engine->leave();
   }
   if (const auto failure = coordination_.failure()) abort(*failure);

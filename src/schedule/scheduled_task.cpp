@@ -10,9 +10,9 @@ namespace unisono::schedule {
 
 using base::collective_channel;
 
-ScheduledTask::ScheduledTask(Executor& executor, const CollectiveCall& call, Schedule schedule)
-    : executor_(executor), call_(call), schedule_(std::move(schedule)), attribution_(executor.attribution_of_engine()) {
-  if (schedule_.scratch > 0) scratch_ = executor_.scratch_.take(schedule_.scratch * size_of(call_.in.dtype()));
+ScheduledTask::ScheduledTask(LevelEngines& engines, const CollectiveCall& call, Schedule schedule)
+    : engines_(engines), call_(call), schedule_(std::move(schedule)), attribution_(engines.attribution()) {
+  if (schedule_.scratch > 0) scratch_ = engines_.scratch().take(schedule_.scratch * size_of(call_.in.dtype()));
 }
 
 bool ScheduledTask::advance() {
@@ -26,7 +26,7 @@ bool ScheduledTask::advance() {
 bool ScheduledTask::advance_wave() {
   if (attribution_.is_holding()) return attribution_.advance();
   if (active_.empty()) return true;
-  executor_.coordination_.poll();
+  engines_.coordination().poll();
   return attribution_.guard([&] {
     std::erase_if(active_, [](const Active& active) { return active.task->advance(); });
     return active_.empty();
@@ -37,14 +37,14 @@ void ScheduledTask::begin_wave() {
   const std::uint32_t wave = schedule_.steps[next_].wave;
   for (; !is_at_end() && schedule_.steps[next_].wave == wave && !attribution_.is_holding(); ++next_) {
     const Step& step = schedule_.steps[next_];
-    const std::shared_ptr<Engine>& engine = executor_.engine_of(step.level);
+    const std::shared_ptr<Engine>& engine = engines_.at(step.level);
     const auto add = [&](std::unique_ptr<Task> task) { active_.push_back({step.level, step.peer, std::move(task)}); };
     if (step.is_local()) {
       carry_out_here(step);
       continue;
     }
     try {
-      if (step.kind == Step::Kind::engine) add(executor_.start_on(engine, engine_call(step)));
+      if (step.kind == Step::Kind::engine) add(engines_.start(engine, engine_call(step)));
       else if (step.kind == Step::Kind::send) add(engine->start_send(tensor(step.in).data(), tensor(step.in).bytes(), step.peer, collective_channel));
       else add(engine->start_recv(tensor(step.out).data(), tensor(step.out).bytes(), step.peer, collective_channel));
     } catch (...) {
@@ -56,7 +56,7 @@ void ScheduledTask::begin_wave() {
 Engine* ScheduledTask::next_that_blocks() const {
   const Step& step = schedule_.steps[next_];
   if (step.kind != Step::Kind::engine || step.level == Level::host) return nullptr;
-  Engine* const engine = executor_.engine_of(step.level).get();
+  Engine* const engine = engines_.at(step.level).get();
   return engine->blocks() ? engine : nullptr;
 }
 
@@ -100,7 +100,9 @@ void ScheduledTask::carry_out_here(const Step& step) const {
       kernels::reduce(address(step.out), &input, 1, step.out.count, call_.in.dtype(), ReduceOp::avg, step.divisor);
       return;
     }
-    default: return;
+    case Step::Kind::send:
+    case Step::Kind::receive:
+    case Step::Kind::engine: return;
   }
 }
 
@@ -139,7 +141,7 @@ void ScheduledTask::combine(const Step& step) const {
 
 std::vector<int> ScheduledTask::names_of(const Active& active) const {
   std::vector<int> ranks = active.peer >= 0 ? std::vector<int>{active.peer} : active.task->waiting_for();
-  const coordination::GroupTopology& topology = executor_.coordination_.topology();
+  const coordination::GroupTopology& topology = engines_.coordination().topology();
   if (active.level == Level::group) return ranks;
   const std::vector<int>& names = active.level == Level::host ? topology.members : topology.rail;
   for (int& r : ranks) r = names[static_cast<std::size_t>(r)];

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "schedule/executor.h"
+#include "schedule/level_engines.h"
 
 namespace unisono::schedule {
 
@@ -13,7 +13,7 @@ namespace unisono::schedule {
 class ScheduledTask final : public Task {
  public:
   /// `call` must live as long as the task; the slices refer to its memory.
-  ScheduledTask(Executor& executor, const CollectiveCall& call, Schedule schedule);
+  ScheduledTask(LevelEngines& engines, const CollectiveCall& call, Schedule schedule);
 
   bool advance() override;
   std::vector<int> waiting_for() const override;
@@ -44,7 +44,7 @@ class ScheduledTask final : public Task {
   void carry_out_here(const Step& step) const;
   std::vector<int> names_of(const Active& active) const;
 
-  Executor& executor_;
+  LevelEngines& engines_;
   const CollectiveCall& call_;
   Schedule schedule_;
   std::byte* scratch_ = nullptr;

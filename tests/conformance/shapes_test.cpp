@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/environment.h"
-#include "group/shapes.h"
+#include "group/calls/shapes.h"
 #include "unisono/detail/switches.h"
 #include "world.h"
 

@@ -9,7 +9,7 @@
 #include "coordination/notices.h"
 #include "coordination/whereabouts.h"
 #include "engines/decision.h"
-#include "group/channel_carrier.h"
+#include "group/messages/channel_carrier.h"
 #include "input.h"
 #include "transport/tcp/spread.h"
 #include "unisono/error.h"

@@ -1,9 +1,9 @@
 """What is mutated, and which programs look for it."""
 
 TARGETS = [
-    "src/group/check*.cpp",
-    "src/group/check_parts.h",
-    "src/group/view_overlap.h",
+    "src/group/calls/check*.cpp",
+    "src/group/calls/check_parts.h",
+    "src/group/calls/view_overlap.h",
     "src/context/*.cpp",
     "src/context/*.h",
     "src/engines/decision.*",

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fake_ranks.h"
-#include "group/progress.h"
+#include "group/progress/progress.h"
 #include "unisono/cuda.h"
 #include "unisono/device_runtime.h"
 #include "unisono/unisono.h"

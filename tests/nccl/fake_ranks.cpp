@@ -6,7 +6,7 @@
 #include "engines/nccl/engine.h"
 #include "engines/shm/segment.h"
 #include "group/group.h"
-#include "group/progress.h"
+#include "group/progress/progress.h"
 #include "recorder/recorder.h"
 #include "unisono/cuda.h"
 

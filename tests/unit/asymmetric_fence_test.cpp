@@ -7,7 +7,7 @@
 
 #include "base/asymmetric_fence.h"
 #include "base/notifier.h"
-#include "group/backoff.h"
+#include "group/progress/backoff.h"
 #include "refused_call.h"
 
 namespace unisono {

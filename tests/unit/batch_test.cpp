@@ -22,7 +22,6 @@
 using namespace unisono;
 using namespace std::chrono_literals;
 using engines::shm::Batch;
-using engines::shm::QueuedTask;
 using engines::shm::Segment;
 using engines::shm::ShmEngine;
 
@@ -49,12 +48,12 @@ struct Member {
   void post(std::vector<float>& x, Operation operation = Operation::all_reduce) { post(x, x, operation); }
   /// Has so many calls follow call `first`, as far as the others have them too, and begins it.
   bool begin(std::size_t first, std::size_t followers) {
-    std::vector<QueuedTask*> calls;
-    for (std::size_t i = first; i <= first + followers; ++i) calls.push_back(dynamic_cast<QueuedTask*>(queue[i].get()));
-    calls.front()->take_along(std::span(calls).subspan(1));
+    std::vector<Task*> calls;
+    for (std::size_t i = first + 1; i <= first + followers; ++i) calls.push_back(queue[i].get());
+    queue[first]->take_along(calls);
     return queue[first]->advance();
   }
-  bool is_over(std::size_t i) const { return dynamic_cast<QueuedTask&>(*queue[i]).has_begun(); }
+  bool is_over(std::size_t i) const { return !queue[i]->shares_step(); }
 
   ShmEngine engine;
   int number;

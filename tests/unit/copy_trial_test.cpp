@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "engines/shm/collectives.h"
+#include "engines/shm/engine.h"
 #include "engines/shm/copy_trial.h"
 #include "two_engines.h"
 #include "unisono/error.h"

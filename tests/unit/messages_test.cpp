@@ -3,8 +3,9 @@
 #include <list>
 
 #include "coordination/notices.h"
-#include "group/channel_carrier.h"
-#include "group/message_matcher.h"
+#include "group/messages/channel_carrier.h"
+#include "group/messages/message_matcher.h"
+#include "group/messages/recv_task.h"
 
 #include "link_testing.h"
 
@@ -77,7 +78,7 @@ class Messages : public ::testing::Test {
   /// Returns the content of the message with that tag, while the sender goes on with its sends as well.
   std::vector<unsigned char> receive(std::size_t size, int tag) {
     std::vector<unsigned char> data(size);
-    const auto task = messages_[0]->recv(call(data, 1, tag));
+    const auto task = std::make_unique<group::RecvTask>(*messages_[0], call(data, 1, tag));
     EXPECT_TRUE(eventually([&] {
       std::erase_if(sends_, [](const auto& send) { return send->advance(); });
       return task->advance();

@@ -6,7 +6,7 @@
 
 #include "base/neighbours.h"
 #include "base/notifier.h"
-#include "group/backoff.h"
+#include "group/progress/backoff.h"
 
 namespace unisono {
 namespace {

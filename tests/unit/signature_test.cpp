@@ -10,8 +10,8 @@
 
 #include "engines/message.h"
 #include "engines/shm/segment.h"
-#include "group/channel_carrier.h"
-#include "group/message_matcher.h"
+#include "group/messages/channel_carrier.h"
+#include "group/messages/message_matcher.h"
 #include "base/hash.h"
 #include "unisono/detail/object_type.h"
 #include "unisono/with_place.h"

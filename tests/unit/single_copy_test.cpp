@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "engines/shm/collectives.h"
+#include "engines/shm/engine.h"
 #include "engines/shm/direct_access.h"
 #include "engines/shm/pieces.h"
 #include "refused_call.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "engines/shm/collectives.h"
+#include "engines/shm/engine.h"
 #include "engines/shm/direct_access.h"
 
 // Two ranks of one segment in one thread, for the tests of private buffers that other ranks read where they lie.

@@ -30,12 +30,8 @@ struct Sample {
 };
 
 bool waits_for_all(const recorder::TracedCall& call) {
-  switch (static_cast<Operation>(call.operation)) {
-    case Operation::barrier:
-    case Operation::all_reduce:
-    case Operation::all_gather: return true;
-    default: return false;
-  }
+  const auto operation = static_cast<Operation>(call.operation);
+  return operation == Operation::barrier || operation == Operation::all_reduce || operation == Operation::all_gather;
 }
 
 using Samples = std::map<MeetingPlace, Sample>;

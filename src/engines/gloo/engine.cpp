@@ -118,8 +118,16 @@ bool GlooEngine::offers(const CollectiveCall& call) const {
     case Operation::all_to_all_v: return true;
     case Operation::all_reduce:
     case Operation::reduce: return can_combine(call, size_);
-    default: return false;
+    case Operation::reduce_scatter:
+    case Operation::scan:
+    case Operation::exscan:
+    case Operation::gather_v:
+    case Operation::scatter_v:
+    case Operation::reduce_scatter_v:
+    case Operation::send:
+    case Operation::recv: return false;
   }
+  return false;
 }
 
 void GlooEngine::run(const CollectiveCall& call) {
@@ -186,8 +194,16 @@ void GlooEngine::carry_out(const CollectiveCall& call) {
       return gloo::alltoall(options);
     }
     case Operation::all_to_all_v: return all_to_all_v_on(context, call);
-    default: return Engine::run(call);  // not offered: throws
+    case Operation::reduce_scatter:
+    case Operation::scan:
+    case Operation::exscan:
+    case Operation::gather_v:
+    case Operation::scatter_v:
+    case Operation::reduce_scatter_v:
+    case Operation::send:
+    case Operation::recv: break;
   }
+  Engine::run(call);  // not offered: throws
 }
 
 }  // namespace unisono::engines

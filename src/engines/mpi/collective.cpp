@@ -4,7 +4,10 @@
 #include <cstring>
 #include <limits>
 
+#include <fmt/format.h>
+
 #include "engines/mpi/operations.h"
+#include "unisono/error.h"
 
 namespace unisono::engines::mpi {
 namespace {
@@ -52,8 +55,9 @@ void Collective::issue(const auto& how) {
     case Operation::all_to_all:
     case Operation::all_to_all_v: return exchange(how);
     case Operation::send:
-    case Operation::recv: return;
+    case Operation::recv: break;
   }
+  throw Unsupported(fmt::format("engine mpi has no {}", name_of(call_)));
 }
 
 template void Collective::issue(const Blocking&);
@@ -175,15 +179,15 @@ void Collective::move_blocks(const auto& how) {
   const bool in_place = has_all && place == (scatters ? out() : in());
   const void* const input = scatters ? (has_all ? in() : nullptr) : in_place ? MPI_IN_PLACE : static_cast<const void*>(in());
   void* const output = !scatters ? (has_all ? out() : nullptr) : in_place ? MPI_IN_PLACE : static_cast<void*>(out());
-  switch (call_.operation) {
-    case Operation::all_gather: return how(MPI_Allgather, MPI_Iallgather, "MPI_Allgather", input, own, type, output, own, type, comm);
-    case Operation::all_gather_v:
-      return how(MPI_Allgatherv, MPI_Iallgatherv, "MPI_Allgatherv", input, own, type, output, counts, offsets, type, comm);
-    case Operation::gather: return how(MPI_Gather, MPI_Igather, "MPI_Gather", input, own, type, output, own, type, call_.root, comm);
-    case Operation::gather_v: return how(MPI_Gatherv, MPI_Igatherv, "MPI_Gatherv", input, own, type, output, counts, offsets, type, call_.root, comm);
-    case Operation::scatter: return how(MPI_Scatter, MPI_Iscatter, "MPI_Scatter", input, own, type, output, own, type, call_.root, comm);
-    default: return how(MPI_Scatterv, MPI_Iscatterv, "MPI_Scatterv", input, counts, offsets, type, output, own, type, call_.root, comm);
-  }
+  if (call_.operation == Operation::all_gather) return how(MPI_Allgather, MPI_Iallgather, "MPI_Allgather", input, own, type, output, own, type, comm);
+  if (call_.operation == Operation::all_gather_v)
+    return how(MPI_Allgatherv, MPI_Iallgatherv, "MPI_Allgatherv", input, own, type, output, counts, offsets, type, comm);
+  if (call_.operation == Operation::gather) return how(MPI_Gather, MPI_Igather, "MPI_Gather", input, own, type, output, own, type, call_.root, comm);
+  if (call_.operation == Operation::gather_v)
+    return how(MPI_Gatherv, MPI_Igatherv, "MPI_Gatherv", input, own, type, output, counts, offsets, type, call_.root, comm);
+  if (call_.operation == Operation::scatter)
+    return how(MPI_Scatter, MPI_Iscatter, "MPI_Scatter", input, own, type, output, own, type, call_.root, comm);
+  how(MPI_Scatterv, MPI_Iscatterv, "MPI_Scatterv", input, counts, offsets, type, output, own, type, call_.root, comm);
 }
 // ---- exchanges between all ranks ----------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "engines/mpi/engine.h"
+#include "engines/mpi/communicator.h"
+#include "unisono/task.h"
 
 namespace unisono::engines::mpi {
 
 /// Requests of MPI as a task. Threads that may call MPI begin and advance it.
-class RequestTask : public Task {
+class RequestTask : public Task, public Postponed {
  public:
   explicit RequestTask(std::shared_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
   ~RequestTask() override = default;
@@ -20,8 +21,7 @@ class RequestTask : public Task {
   bool advance() override;
   bool wakes_waiter() const override { return false; }
 
-  /// Begins the requests: called once by a thread that may call MPI, in the order of the group's calls.
-  void begin();
+  void begin() final;
 
  protected:
   Communicator& communicator() const { return *communicator_; }

@@ -57,34 +57,42 @@ Launched Part::enqueue() {
   }
   const auto numbers = [&](const TensorView& data) { return static_cast<std::size_t>(data.numel()) * reduction->per_element; };
   const Reduction r = reduction.value_or(Reduction{});
-  switch (call_.operation) {
-    case Operation::all_reduce:
-      note("ncclAllReduce", nccl_.all_reduce(in_.data(), out_.data(), numbers(in_), r.type, r.op, member_.comm, member_.stream));
-      break;
-    case Operation::reduce: {
-      void* const result = is_root() ? out_.data() : nullptr;
-      note("ncclReduce", nccl_.reduce(in_.data(), result, numbers(in_), r.type, r.op, call_.root, member_.comm, member_.stream));
-      break;
+  const bool is_known = [&] {
+    switch (call_.operation) {
+      case Operation::all_reduce:
+        note("ncclAllReduce", nccl_.all_reduce(in_.data(), out_.data(), numbers(in_), r.type, r.op, member_.comm, member_.stream));
+        return true;
+      case Operation::reduce: {
+        void* const result = is_root() ? out_.data() : nullptr;
+        note("ncclReduce", nccl_.reduce(in_.data(), result, numbers(in_), r.type, r.op, call_.root, member_.comm, member_.stream));
+        return true;
+      }
+      case Operation::reduce_scatter:
+        note("ncclReduceScatter", nccl_.reduce_scatter(in_.data(), out_.data(), numbers(out_), r.type, r.op, member_.comm, member_.stream));
+        return true;
+      case Operation::reduce_scatter_v: reduce_and_scatter_blocks(r); return true;
+      case Operation::broadcast:
+        note("ncclBroadcast", nccl_.broadcast(in_.data(), out_.data(), in_.bytes(), DataType::uint8, call_.root, member_.comm, member_.stream));
+        return true;
+      case Operation::all_gather:
+        note("ncclAllGather", nccl_.all_gather(in_.data(), out_.data(), in_.bytes(), DataType::uint8, member_.comm, member_.stream));
+        return true;
+      case Operation::all_gather_v: gather_all_blocks(); return true;
+      case Operation::gather:
+      case Operation::gather_v: gather(); return true;
+      case Operation::scatter:
+      case Operation::scatter_v: scatter(); return true;
+      case Operation::all_to_all:
+      case Operation::all_to_all_v: exchange(); return true;
+      case Operation::barrier:
+      case Operation::scan:
+      case Operation::exscan:
+      case Operation::send:
+      case Operation::recv: break;
     }
-    case Operation::reduce_scatter:
-      note("ncclReduceScatter", nccl_.reduce_scatter(in_.data(), out_.data(), numbers(out_), r.type, r.op, member_.comm, member_.stream));
-      break;
-    case Operation::reduce_scatter_v: reduce_and_scatter_blocks(r); break;
-    case Operation::broadcast:
-      note("ncclBroadcast", nccl_.broadcast(in_.data(), out_.data(), in_.bytes(), DataType::uint8, call_.root, member_.comm, member_.stream));
-      break;
-    case Operation::all_gather:
-      note("ncclAllGather", nccl_.all_gather(in_.data(), out_.data(), in_.bytes(), DataType::uint8, member_.comm, member_.stream));
-      break;
-    case Operation::all_gather_v: gather_all_blocks(); break;
-    case Operation::gather:
-    case Operation::gather_v: gather(); break;
-    case Operation::scatter:
-    case Operation::scatter_v: scatter(); break;
-    case Operation::all_to_all:
-    case Operation::all_to_all_v: exchange(); break;
-    default: note("enqueue", Result::invalid_usage);
-  }
+    return false;
+  }();
+  if (!is_known) note("enqueue", Result::invalid_usage);
   // NCCL releases an operation as soon as the functions that use it have returned.
   if (call_.factor) note("ncclRedOpDestroy", nccl_.red_op_destroy(r.op, member_.comm));
   return done_;
@@ -215,14 +223,9 @@ std::optional<Reduction> reduction_of(DType dtype, ReduceOp op) noexcept {
 
 bool is_one_function(const CollectiveCall& call) noexcept {
   if (call.factor) return false;  // whose operation is made before and destroyed after it
-  switch (call.operation) {
-    case Operation::all_reduce:
-    case Operation::reduce:
-    case Operation::reduce_scatter:
-    case Operation::broadcast:
-    case Operation::all_gather: return true;
-    default: return false;
-  }
+  const Operation operation = call.operation;
+  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
+         operation == Operation::broadcast || operation == Operation::all_gather;
 }
 
 bool offers(const CollectiveCall& call) noexcept {
@@ -242,8 +245,13 @@ bool offers(const CollectiveCall& call) noexcept {
     case Operation::gather_v:
     case Operation::scatter_v:
     case Operation::all_to_all_v: return !several;
-    default: return false;
+    case Operation::barrier:
+    case Operation::scan:
+    case Operation::exscan:
+    case Operation::send:
+    case Operation::recv: return false;
   }
+  return false;
 }
 
 }  // namespace unisono::engines::nccl

@@ -24,92 +24,78 @@ bool Batch::pays(const base::Environment& environment, bool is_crowded) {
   return asked == "on" || (asked != "off" && is_crowded);
 }
 
-void QueuedTask::take_along(std::span<QueuedTask* const> followers) { task().lead(followers); }
-
-bool QueuedTask::is_over() {
-  if (!is_over_) return false;
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-  return true;
-}
-
-// The elements of a leader whose data does not travel in its line come first.
-std::size_t Batch::first_place(const LockstepTask& leader) { return leader.inline_ ? 0 : aligned(leader.step_bytes_); }
-
-std::size_t Batch::next_place(const LockstepTask& task, std::size_t place) { return place + aligned(sizeof(Signature) + task.step_bytes_); }
+std::size_t Batch::next_place(const BatchedCall& call, std::size_t place) { return place + aligned(sizeof(Signature) + call.step_bytes()); }
 
 // The ranks that have come already show how many calls they have.
-std::size_t Batch::most_for(const LockstepTask& leader) const {
+std::size_t Batch::most_at(std::uint32_t step) const {
   std::size_t most = calls_.size();
   bool all_are_here = true;
-  const std::uint32_t step = leader.first_;
-  for (int r = 0; r < leader.size(); ++r) {
-    if (r == leader.rank()) continue;
-    if (leader.arrived(r, step)) most = std::min<std::size_t>(most, leader.segment().line(r, step).followers);
+  for (int r = 0; r < segment_.ranks(); ++r) {
+    if (r == rank_) continue;
+    if (segment_.has_arrived(r, step)) most = std::min<std::size_t>(most, segment_.line(r, step).followers);
     else all_are_here = false;
   }
   return all_are_here ? most : std::min(most, limit_);
 }
 
-bool Batch::reads_results(const LockstepTask& leader, std::size_t i) const {
-  const TensorView& in = calls_[i]->task().call_.in;
-  if (overlap(in, leader.call_.out)) return true;
+bool Batch::reads_results(const CollectiveCall& leader, std::size_t i) const {
+  const TensorView& in = calls_[i]->call().in;
+  if (overlap(in, leader.out)) return true;
   return std::any_of(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(i),
-                     [&](QueuedTask* before) { return overlap(in, before->task().call_.out); });
+                     [&](BatchedCall* before) { return overlap(in, before->call().out); });
 }
 
-std::uint8_t Batch::board(LockstepTask& leader) {
-  const std::size_t most = most_for(leader);
-  const std::size_t end = std::min(most_bytes, leader.engine_.step_bytes());
-  std::byte* const slot = leader.segment().inbox(leader.rank(), leader.first_);
-  std::size_t place = first_place(leader);
+std::uint8_t Batch::board(const CollectiveCall& leader, std::uint32_t step, std::size_t taken) {
+  const std::size_t most = most_at(step);
+  const std::size_t end = std::min(most_bytes, step_bytes_);
+  std::byte* const slot = segment_.inbox(rank_, step);
+  std::size_t place = aligned(taken);
   std::size_t i = 0;
   for (; i < most; ++i) {
-    LockstepTask& task = calls_[i]->task();
-    const std::size_t next = next_place(task, place);
+    BatchedCall& call = *calls_[i];
+    const std::size_t next = next_place(call, place);
     if (next > end || reads_results(leader, i)) break;
-    std::memcpy(slot + place, &task.signature_, sizeof task.signature_);
-    task.produce_at(leader.first_, place + sizeof task.signature_);
+    std::memcpy(slot + place, &call.signature(), sizeof(Signature));
+    call.produce_at(step, place + sizeof(Signature));
     place = next;
   }
   calls_.resize(i);
   return static_cast<std::uint8_t>(i);
 }
 
-void Batch::carry_out(LockstepTask& leader) {
+void Batch::carry_out(std::uint32_t step, std::size_t taken) {
   std::size_t count = calls_.size();
-  for (int r = 0; r < leader.size(); ++r) {
-    if (r != leader.rank()) count = std::min<std::size_t>(count, leader.segment().line(r, leader.first_).followers);
+  for (int r = 0; r < segment_.ranks(); ++r) {
+    if (r != rank_) count = std::min<std::size_t>(count, segment_.line(r, step).followers);
   }
   adapt(count);
-  std::size_t place = first_place(leader);
+  std::size_t place = aligned(taken);
   for (std::size_t i = 0; i < count; ++i) {
-    QueuedTask& call = *calls_[i];
-    const std::size_t here = std::exchange(place, next_place(call.task(), place));
-    call.is_over_ = true;
+    BatchedCall& call = *calls_[i];
     try {
-      carry_out(call.task(), here);
+      carry_out(call, step, std::exchange(place, next_place(call, place)));
     } catch (...) {
-      call.error_ = std::current_exception();
+      call.fail(std::current_exception());
       return;
     }
   }
 }
 
-void Batch::carry_out(LockstepTask& task, std::size_t place) {
+void Batch::carry_out(BatchedCall& call, std::uint32_t step, std::size_t place) const {
   const auto signature_of_rank = [&](int r) {
     Signature signature;
-    std::memcpy(&signature, task.segment().inbox(r, task.first_) + place, sizeof signature);
+    std::memcpy(&signature, segment_.inbox(r, step) + place, sizeof signature);
     return signature;
   };
-  for (int r = 0; r < task.size(); ++r) {
-    if (r == task.rank() || signature_of_rank(r) == task.signature_) [[likely]]
+  for (int r = 0; r < segment_.ranks(); ++r) {
+    if (r == rank_ || signature_of_rank(r) == call.signature()) [[likely]]
       continue;
     std::vector<Ballot> ballots;
-    for (int each = 0; each < task.size(); ++each) ballots.push_back(ballot_of(task.segment().name_of(each), signature_of_rank(each), {}));
+    for (int each = 0; each < segment_.ranks(); ++each) ballots.push_back(ballot_of(segment_.name_of(each), signature_of_rank(each), {}));
     const Decision decision = decide(ballots);
-    throw task.disagreement(decision, std::move(ballots));
+    throw disagreement_on(call.call(), segment_.name_of(rank_), decision, std::move(ballots));
   }
-  task.consume(0);
+  call.consume_there();
 }
 
 // Twice as many after a step that has carried all of them; else as many as the others had.

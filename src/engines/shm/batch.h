@@ -3,35 +3,40 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <span>
 #include <vector>
 
 #include "base/environment.h"
-#include "engines/shm/lockstep.h"
-#include "unisono/task.h"
+#include "engines/decision.h"
+#include "engines/shm/segment.h"
+#include "unisono/call.h"
 
 namespace unisono::engines::shm {
 
-/// A collective that may wait behind others for its turn. A small one may be carried out before, in the step of one in front of it: see Batch.
-class QueuedTask : public Task {
+/// A call as a batch sees it: one small step, which can be carried out in the step of another call.
+class BatchedCall {
  public:
-  /// Returns true where the call is one small step, which others can share.
-  bool shares_step() const { return task().shares_step(); }
-  bool has_begun() const { return is_over_ || task().has_begun(); }
-  /// Has calls follow this one in its step, where it has not begun. `followers`: those behind it, in their order, all of which share steps.
-  void take_along(std::span<QueuedTask* const> followers);
+  BatchedCall(const BatchedCall&) = delete;
+  BatchedCall& operator=(const BatchedCall&) = delete;
+
+  const CollectiveCall& call() const { return call_; }
+  const Signature& signature() const { return signature_; }
+  /// Returns the most bytes that the call puts into a slot in one step.
+  std::size_t step_bytes() const { return step_bytes_; }
+  /// Puts the elements into this place of the slot, in a step that another call publishes.
+  virtual void produce_at(std::uint32_t step, std::size_t place) = 0;
+  /// Ends the call, which all ranks have put into that step: with the elements that lie there, or with an error.
+  virtual void consume_there() = 0;
+  virtual void fail(std::exception_ptr error) = 0;
 
  protected:
-  /// Returns true where the call was carried out in the step of another one; throws what it ended with.
-  bool is_over();
+  /// `call` must live as long as this object.
+  BatchedCall(const CollectiveCall& call, std::size_t step_bytes) : call_(call), signature_(signature_of(call)), step_bytes_(step_bytes) {}
+  ~BatchedCall() = default;
 
  private:
-  friend class Batch;
-  virtual LockstepTask& task() = 0;
-  const LockstepTask& task() const { return const_cast<QueuedTask*>(this)->task(); }
-
-  bool is_over_ = false;
-  std::exception_ptr error_;
+  const CollectiveCall& call_;
+  Signature signature_;
+  std::size_t step_bytes_;
 };
 
 /// The small calls that share the step of the one in front of them. A rank whose queue has several puts the signatures and the elements of those
@@ -49,23 +54,33 @@ class Batch {
   /// every step. A rank with a processor of its own has made the exchange of a step by the time that it has posted the next call.
   static bool pays(const base::Environment& environment, bool is_crowded);
 
-  Batch() { calls_.reserve(most_calls); }
+  /// `step_bytes`: what a step fills of a slot.
+  Batch(const Segment& segment, int rank, std::size_t step_bytes) : segment_(segment), rank_(rank), step_bytes_(step_bytes) {
+    calls_.reserve(most_calls);
+  }
 
-  void set(std::span<QueuedTask* const> calls) { calls_.assign(calls.begin(), calls.end()); }
-  /// Puts the calls into the slot of the step that `leader` is about to publish. Returns how many there are.
-  std::uint8_t board(LockstepTask& leader);
+  void clear() { calls_.clear(); }
+  /// Adds a call behind the others. It stays where it is until its leader is done. Calls beyond the most are left out.
+  void add(BatchedCall& call) {
+    if (calls_.size() < most_calls) calls_.push_back(&call);
+  }
+  /// Puts the calls into the slot of a step that `leader` is about to publish, whose elements take the first `taken` bytes. Returns how many there
+  /// are.
+  std::uint8_t board(const CollectiveCall& leader, std::uint32_t step, std::size_t taken);
   /// Carries out those that all ranks have put there. The ranks have arrived, and the leader is done.
-  void carry_out(LockstepTask& leader);
+  void carry_out(std::uint32_t step, std::size_t taken);
 
  private:
-  static std::size_t first_place(const LockstepTask& leader);
-  static std::size_t next_place(const LockstepTask& task, std::size_t place);
-  std::size_t most_for(const LockstepTask& leader) const;
-  bool reads_results(const LockstepTask& leader, std::size_t i) const;
-  static void carry_out(LockstepTask& task, std::size_t place);
+  static std::size_t next_place(const BatchedCall& call, std::size_t place);
+  std::size_t most_at(std::uint32_t step) const;
+  bool reads_results(const CollectiveCall& leader, std::size_t i) const;
+  void carry_out(BatchedCall& call, std::uint32_t step, std::size_t place) const;
   void adapt(std::size_t carried);
 
-  std::vector<QueuedTask*> calls_;
+  const Segment& segment_;
+  int rank_;
+  std::size_t step_bytes_;
+  std::vector<BatchedCall*> calls_;
   std::size_t limit_ = 1;  // of calls put into a slot where it is not known how many the others have: those left over were put there in vain
 };
 

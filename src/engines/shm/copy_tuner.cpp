@@ -21,8 +21,14 @@ std::optional<std::size_t> kind_of(Operation operation) {
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_v: return 6;
     case Operation::all_to_all: return 7;
-    default: return std::nullopt;
+    case Operation::barrier:
+    case Operation::scan:
+    case Operation::exscan:
+    case Operation::all_to_all_v:
+    case Operation::send:
+    case Operation::recv: return std::nullopt;
   }
+  return std::nullopt;
 }
 
 CopyTuner::Method other_than(CopyTuner::Method method) {

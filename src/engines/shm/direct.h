@@ -155,7 +155,13 @@ class DirectRead final : public DirectTask {
       case Operation::all_gather:
       case Operation::all_gather_v: copy_blocks(0); break;
       case Operation::all_to_all: copy_blocks(block(rank())); break;
-      default: break;
+      case Operation::all_reduce:
+      case Operation::barrier:
+      case Operation::scan:
+      case Operation::exscan:
+      case Operation::all_to_all_v:
+      case Operation::send:
+      case Operation::recv: break;
     }
   }
   /// Copies from every rank the block that begins at `from`.

@@ -3,25 +3,19 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "base/shared_pool.h"
+#include "engines/shm/call_times.h"
 #include "engines/shm/copy_trial.h"
 #include "engines/shm/copy_tuner.h"
 #include "engines/shm/private_memory.h"
+#include "engines/shm/reached_pools.h"
 #include "engines/shm/segment.h"
 #include "engines/shm/staging.h"
 #include "unisono/call.h"
 
 namespace unisono::engines::shm {
-
-/// A buffer of a rank as another one reaches it.
-struct Source {
-  const std::byte* mapped = nullptr;  // null: it is read by the system
-  std::uint64_t address = 0;          // in its process
-};
 
 /// Decides whether the ranks reach each other's buffers of a call where they lie, so that nothing is staged. Every rank announces where its own are
 /// beside the first step of each large call, and what it reaches, and all draw the same conclusions:
@@ -37,14 +31,14 @@ class DirectAccess {
  public:
   /// `is_crowded`: there are more ranks than processors.
   DirectAccess(Segment& segment, int rank, bool is_crowded)
-      : segment_(segment), rank_(rank), is_crowded_(is_crowded), private_(segment, rank), pools_(static_cast<std::size_t>(segment.ranks())) {}
+      : segment_(segment), rank_(rank), is_crowded_(is_crowded), private_(segment, rank), pools_(segment, rank), times_(is_crowded) {}
 
   /// Returns true where calls of this kind and size are announced: on all ranks alike, but for all_to_all_v.
   bool suits(const CollectiveCall& call) const;
   /// Returns true where the next large call is expected to have all of its buffers in pools.
-  bool expected() const { return expected_; }
+  bool expected() const { return pools_.expected(); }
   /// Returns true where a call begins with an announcement alone.
-  bool begins(const CollectiveCall& call) const { return call.operation != Operation::all_to_all_v && suits(call) && (expected_ || reads(call)); }
+  bool begins(const CollectiveCall& call) const { return call.operation != Operation::all_to_all_v && suits(call) && (expected() || reads(call)); }
   /// Returns true where the others read what this rank gives them in an all_to_all_v where it lies.
   bool leaves_in_buffer(const CollectiveCall& call) const;
   /// Called when a rank begins an announced call, before it moves anything.
@@ -55,12 +49,12 @@ class DirectAccess {
   /// Called when an announced call has ended; `method`: how its data was exchanged, nullopt where that tells nothing about private buffers.
   void end(const CollectiveCall& call, std::optional<CopyTuner::Method> method);
   /// Returns true where the buffers of a call all lie in pools that all ranks have mapped.
-  bool in_pools(std::uint32_t step) const { return all_in_reached_pools(step); }
+  bool in_pools(std::uint32_t step) const { return pools_.reach_all(step); }
   /// Called in a call that began with an announcement alone; returns true where it is direct.
-  bool agreed(std::uint32_t step, const CollectiveCall& call) const { return all_in_reached_pools(step) || (reads(call) && all_read(step)); }
+  bool agreed(std::uint32_t step, const CollectiveCall& call) const { return in_pools(step) || (reads(call) && all_read(step)); }
 
-  Source in(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().in); }
-  Source out(int rank, std::uint32_t step) const { return source(rank, step, segment_.line(rank, step).announcement().out); }
+  Source in(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().in); }
+  Source out(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().out); }
   const PrivateMemory& private_memory() const { return private_; }
   /// Returns memory for pieces of the others' inputs, which lasts until the next call with a larger size.
   std::byte* scratch(std::size_t bytes);
@@ -73,21 +67,12 @@ class DirectAccess {
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
 
   bool reads(const CollectiveCall& call) const;
-  bool reads_by_rule(const CollectiveCall& call) const { return single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
+  CopyTuner::Method method_by_rule(const CollectiveCall& call) const {
+    return single_copy_pays(call, segment_.ranks(), is_crowded_, *range_) ? CopyTuner::Method::read : CopyTuner::Method::staged;
+  }
   /// Returns the cell of a tuner for a call; nullopt where the rule decides.
   std::optional<CopyTuner::Cell> cell_of(const CollectiveCall& call) const;
-  /// An all_to_all_v has a tuner of its own, since each rank decides for itself there, by its own times.
-  CopyTuner& tuner_of(const CollectiveCall& call) { return call.operation == Operation::all_to_all_v ? own_tuner_ : tuner_; }
-  const CopyTuner& tuner_of(const CollectiveCall& call) const { return call.operation == Operation::all_to_all_v ? own_tuner_ : tuner_; }
-  /// Tells the tuner how long the last timed call took, from when the last rank began it until the last one had ended
-  /// it. Where ranks share processors it is from when the first one began, since a rank may have done its part before another one gets a processor.
-  void take_time(std::uint32_t step);
-  template <class Test>
-  bool all(std::uint32_t step, Test&& test) const;
-  bool all_in_reached_pools(std::uint32_t step) const;
   bool all_read(std::uint32_t step) const;
-  Source source(int rank, std::uint32_t step, std::uint64_t address) const;
-  bool map_all();
   bool can_try() const { return segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
   /// Returns true where something depends on the next trial.
   bool repeats_trial() const { return tried_to_read_ && can_try() && (!asked_staging_ || (range_ && range_->up_to != 0)); }
@@ -101,19 +86,13 @@ class DirectAccess {
   int rank_;
   bool is_crowded_;
   PrivateMemory private_;
-  std::vector<const std::byte*> pools_;  // of the ranks, where they are mapped here; all or none
-  std::vector<std::shared_ptr<const base::MappedPool>> mapped_;
-  bool expected_ = false;
-  bool all_map_ = false;  // as all have reported
-  bool tried_to_map_ = false, maps_all_ = false;
+  ReachedPools pools_;
+  CallTimes times_;
   bool tried_to_read_ = false, reads_all_ = false;
   bool streams_ = false;  // of rank 0: what the last trial has found
   std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
-  CopyTuner tuner_{is_crowded_ ? CopyTuner::clear_gain_of_sharing : CopyTuner::clear_gain}, own_tuner_ = tuner_;
-  bool is_timed_ = false, made_trial_ = false;           // this call; between its ranks, in its step
-  bool is_undisturbed_ = false;                          // the last timed one, by a trial
-  CopyTuner::Ticks begins_ = 0, began_ = 0, ended_ = 0;  // this call, and the last timed one
+  bool made_trial_ = false;                           // between the ranks of this call, in its step
   std::vector<std::byte> scratch_;
   std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(100);  // a trial takes 0.2 to 0.5 ms
   std::chrono::steady_clock::time_point last_trial_{};

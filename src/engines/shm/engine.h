@@ -10,6 +10,9 @@
 
 namespace unisono::engines::shm {
 
+/// Makes a task for any collective. The task keeps its own copy of the call.
+std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& call);
+
 /// The engine of the ranks of one host, on a segment of memory that all of them reach. The ranks compare their calls in the first step of each.
 class ShmEngine final : public Engine {
  public:

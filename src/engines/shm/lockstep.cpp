@@ -6,7 +6,6 @@
 
 #include "base/deadline.h"
 #include "base/switches.h"
-#include "engines/shm/batch.h"
 
 namespace unisono::engines::shm {
 
@@ -16,20 +15,16 @@ Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
       step_bytes_(shm::step_bytes(segment_->slot_bytes(), segment_->member(0).step_kib, is_crowded)),
       coalesces_(Batch::pays(base::Environment::process(), is_crowded)),
       direct_(*segment_, rank, is_crowded),
-      batch_(std::make_unique<Batch>()) {}
-
-Lockstep::~Lockstep() = default;
+      batch_(*segment_, rank, step_bytes_) {}
 
 bool Lockstep::compares() const { return base::compares_calls.load(std::memory_order_relaxed); }
 
 LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more)
-    : engine_(engine),
-      call_(call),
-      signature_(signature_of(call)),
+    : BatchedCall(call, step_bytes),
+      engine_(engine),
       result_(call, engine.rank(), engine.size(), engine.streams_from()),
       steps_(steps),
       element_(size_of(call.in.dtype())),
-      step_bytes_(step_bytes),
       inline_(steps == 1 && step_bytes <= line_payload),
       announces_(!inline_ && engine.size() > 1 && engine.direct_.suits(call)),
       compares_more_(compares_more) {}
@@ -37,13 +32,13 @@ LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::si
 bool LockstepTask::disagrees(int) const { return false; }
 Decision LockstepTask::decide_between(const std::vector<int>&) const { return {}; }
 
-bool LockstepTask::shares_step() const {
-  return engine_.coalesces() && steps_ == 1 && size() > 1 && !announces_ && !compares_more_ && !call_.custom && call_.label.empty() &&
-         !has_counts(call_.operation);
+bool LockstepTask::is_small_step() const {
+  return engine_.coalesces() && steps_ == 1 && size() > 1 && !announces_ && !compares_more_ && !call().custom && call().label.empty() &&
+         !has_counts(call().operation);
 }
 
-void LockstepTask::lead(std::span<QueuedTask* const> followers) {
-  engine_.batch_->set(followers);
+void LockstepTask::lead() {
+  engine_.batch_.clear();
   leads_ = true;
 }
 
@@ -54,12 +49,22 @@ void LockstepTask::produce_at(std::uint32_t step, std::size_t place) {
   produce(0);
 }
 
+void LockstepTask::consume_there() {
+  phase_ = Phase::done;
+  consume(0);
+}
+
+void LockstepTask::fail(std::exception_ptr error) {
+  phase_ = Phase::done;
+  error_ = std::move(error);
+}
+
 bool LockstepTask::advance() {
   for (;;) {
     switch (phase_) {
       case Phase::start:  // not in the constructor: each of several queued calls begins where the one before it ended
         compares_ = engine_.compares();
-        callables_differ_ = is_to_be_tried(signature_) && size() > 1;
+        callables_differ_ = is_to_be_tried(signature()) && size() > 1;
         phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
         break;
       case Phase::settle:
@@ -72,7 +77,7 @@ bool LockstepTask::advance() {
         if (k_ == 0) {
           first_ = engine_.step_ + 1;
           place_ = 0;
-          if (announces_) engine_.direct_.begin(call_);
+          if (announces_) engine_.direct_.begin(call());
         } else if (!may_go_on()) {
           return false;
         }
@@ -90,16 +95,18 @@ bool LockstepTask::advance() {
         if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
         consume(k_);
         if (leads_) [[unlikely]]
-          engine_.batch_->carry_out(*this);
+          engine_.batch_.carry_out(first_, inline_ ? 0 : step_bytes());
         if (++k_ == steps_) {
           phase_ = Phase::done;
-          if (announces_) engine_.direct_.end(call_, method());
+          if (announces_) engine_.direct_.end(call(), method());
           return true;
         }
         phase_ = Phase::produce;
         break;
       }
-      case Phase::done: return true;
+      case Phase::done:
+        if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+        return true;
     }
   }
 }
@@ -110,11 +117,11 @@ void LockstepTask::publish(std::size_t k) {
   Line& line = segment().line(me, step);
   if (k == 0) {
     leads_ = leads_ && compares_;
-    line.followers = leads_ ? engine_.batch_->board(*this) : std::uint8_t{0};
-    line.signature = signature_;
-    if (!call_.label.empty()) line.set_label(call_);
+    line.followers = leads_ ? engine_.batch_.board(call(), first_, inline_ ? 0 : step_bytes()) : std::uint8_t{0};
+    line.signature = signature();
+    if (!call().label.empty()) line.set_label(call());
     line.announces = false;
-    if (announces_) line.announce(engine_.direct_.announce(call_));
+    if (announces_) line.announce(engine_.direct_.announce(call()));
   }
   line.step.store(step, std::memory_order_seq_cst);  // litmus: step-publish. Before looking for waiters
   for (int r = 0, n = size(); r < n; ++r) {
@@ -130,11 +137,11 @@ bool LockstepTask::everybody_at(std::uint32_t step) {
   const int n = size();
   for (; next_ < n; ++next_) {
     if (next_ == engine_.rank_) continue;
-    if (!arrived(next_, step)) {
+    if (!segment().has_arrived(next_, step)) {
       // A late rank must not hide that two others disagree already.
       if (first && ++polls_ % polls_between_comparisons == 0) {
         for (int r = next_ + 1; r < n; ++r) {
-          if (r != engine_.rank_ && arrived(r, step)) compare(r, step);
+          if (r != engine_.rank_ && segment().has_arrived(r, step)) compare(r, step);
         }
       }
       return false;
@@ -146,8 +153,8 @@ bool LockstepTask::everybody_at(std::uint32_t step) {
 
 void LockstepTask::compare(int rank, std::uint32_t step) {
   const Signature& theirs = segment().line(rank, step).signature;
-  if (theirs != signature_) [[unlikely]] {
-    if (!fit(theirs, signature_)) return leave(step);
+  if (theirs != signature()) [[unlikely]] {
+    if (!fit(theirs, signature())) return leave(step);
     callables_differ_ = true;
   }
   if (compares_more_ && disagrees(rank)) leave(step);
@@ -160,7 +167,7 @@ void LockstepTask::wait_for_ballots(std::uint32_t step) const {
   base::Notifier& notifier = segment().notifier(engine_.rank_);
   const auto all_are_here = [&] {
     for (int r = 0; r < size(); ++r) {
-      if (r != engine_.rank_ && !arrived(r, step)) return false;
+      if (r != engine_.rank_ && !segment().has_arrived(r, step)) return false;
     }
     return true;
   };
@@ -179,7 +186,7 @@ void LockstepTask::leave(std::uint32_t step) {
   std::vector<int> here;
   std::vector<Ballot> ballots;
   for (int r = 0; r < size(); ++r) {
-    if (r != engine_.rank_ && !arrived(r, step)) {
+    if (r != engine_.rank_ && !segment().has_arrived(r, step)) {
       engine_.ragged_ = true;
       continue;
     }
@@ -189,25 +196,14 @@ void LockstepTask::leave(std::uint32_t step) {
   }
   const bool same_signature = std::ranges::all_of(ballots, [&](const Ballot& ballot) { return ballot.key == ballots.front().key; });
   const Decision decision = same_signature ? decide_between(here) : decide(ballots);
-  throw disagreement(decision, std::move(ballots));
-}
-
-Disagreement LockstepTask::disagreement(const Decision& decision, std::vector<Ballot> ballots) const {
-  const int own_name = segment().name_of(engine_.rank_);
-  ErrorInfo info;
-  info.operation = name_of(call_);
-  info.sequence = call_.sequence;
-  info.rank = own_name;
-  info.culprit = decision.culprit();
-  info.hint = mismatch_hint;
-  return {describe(decision, decision.blames(own_name)), std::move(info), decision.ranks, std::move(ballots)};
+  throw disagreement_on(call(), segment().name_of(engine_.rank_), decision, std::move(ballots));
 }
 
 std::vector<int> LockstepTask::waiting_for() const {
   std::vector<int> ranks;
   if (phase_ != Phase::wait && phase_ != Phase::settle) return ranks;
   for (int r = 0; r < size(); ++r) {
-    if (r != engine_.rank_ && !arrived(r, engine_.step_)) ranks.push_back(r);
+    if (r != engine_.rank_ && !segment().has_arrived(r, engine_.step_)) ranks.push_back(r);
   }
   return ranks;
 }

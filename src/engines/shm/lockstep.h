@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "engines/decision.h"
+#include "engines/shm/batch.h"
 #include "engines/shm/direct_access.h"
 #include "engines/shm/result_writer.h"
 #include "engines/shm/segment.h"
@@ -16,9 +16,6 @@
 #include "unisono/task.h"
 
 namespace unisono::engines::shm {
-
-class Batch;
-class QueuedTask;
 
 /// Cooperative collectives: every collective of a group is a sequence of steps, and in every step each rank
 ///   1. produces: puts the data for the others into its own inbox,
@@ -31,7 +28,6 @@ class QueuedTask;
 class Lockstep {
  public:
   Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded);
-  ~Lockstep();
 
   Segment& segment() const { return *segment_; }
   int rank() const { return rank_; }
@@ -54,21 +50,22 @@ class Lockstep {
   std::size_t streams_from_ = shm::streams_from(base::Environment::process());
   bool coalesces_;
   DirectAccess direct_;
-  std::unique_ptr<Batch> batch_;
+  Batch batch_;
   std::uint32_t step_ = 0;  // the last step that was published
   bool ragged_ = false;     // that step was left (by a mismatch) before all ranks had published it
 };
 
 /// A collective on a Lockstep. Derived classes define the number of steps, and produce and consume each of them.
-class LockstepTask : public Task {
+class LockstepTask : public Task, public BatchedCall {
  public:
   bool advance() final;
   std::vector<int> waiting_for() const final;
   /// Returns true where other calls may share the step of this one, or it that of another: it is one small step, and its signature says all.
-  bool shares_step() const;
+  bool is_small_step() const;
   bool has_begun() const { return phase_ != Phase::start && phase_ != Phase::settle; }
-  /// Sets the calls that follow in the step of this one.
-  void lead(std::span<QueuedTask* const> followers);
+  /// Has calls follow in the step of this one, in the order in which they are added.
+  void lead();
+  void add_follower(LockstepTask& follower) { engine_.batch_.add(follower); }
 
  protected:
   /// `call` must live as long as the task. `step_bytes`: the most that a rank produces in one step. `compares_more`: see disagrees.
@@ -91,14 +88,13 @@ class LockstepTask : public Task {
   Segment& segment() const { return *engine_.segment_; }
   int rank() const { return engine_.rank_; }
   int size() const { return engine_.size(); }
-  const CollectiveCall& call() const { return call_; }
   std::size_t element() const { return element_; }
   const ResultWriter& result() const { return result_; }
   /// Returns the engine's number of step k.
   std::uint32_t step_number(std::size_t k) const { return first_ + static_cast<std::uint32_t>(k); }
   /// Sets the number of steps, for a task that learns it in its first step; it is equal on every rank.
   void set_steps(std::size_t steps) { steps_ = steps; }
-  bool has_arrived(int rank) const { return arrived(rank, engine_.step_); }
+  bool has_arrived(int rank) const { return segment().has_arrived(rank, engine_.step_); }
   /// Returns the memory of a rank's data in step k: its line if the data is small, its slot otherwise.
   std::byte* inbox(int rank, std::size_t k) const {
     const std::uint32_t step = step_number(k);
@@ -106,27 +102,20 @@ class LockstepTask : public Task {
   }
 
  private:
-  friend class Batch;
-  /// Produces the only step into this place of the slot, in a step that another call publishes.
-  void produce_at(std::uint32_t step, std::size_t place);
+  void produce_at(std::uint32_t step, std::size_t place) final;
+  void consume_there() final;
+  void fail(std::exception_ptr error) final;
   bool everybody_at(std::uint32_t step);
-  bool arrived(int rank, std::uint32_t step) const {
-    return segment().line(rank, step).step.load(std::memory_order_acquire) == step;  // litmus: step-arrived
-  }
   void compare(int rank, std::uint32_t step);
   [[noreturn]] void leave(std::uint32_t step);
   void wait_for_ballots(std::uint32_t step) const;
-  Disagreement disagreement(const Decision& decision, std::vector<Ballot> ballots) const;
   void publish(std::size_t k);
 
   enum class Phase { start, settle, produce, wait, done };
   Lockstep& engine_;
-  const CollectiveCall& call_;
-  Signature signature_;
   ResultWriter result_;
   std::size_t steps_;
   std::size_t element_;
-  std::size_t step_bytes_;
   std::size_t place_ = 0;  // of the data in the slot, where another call publishes the step: not 0 then
   std::size_t k_ = 0;
   std::uint32_t first_ = 0;
@@ -139,6 +128,7 @@ class LockstepTask : public Task {
   bool callables_differ_ = false;  // and nothing else, as far as the ranks that have come show
   bool leads_ = false;
   Phase phase_ = Phase::start;
+  std::exception_ptr error_;  // with which it ended in the step of another call
 };
 
 }  // namespace unisono::engines::shm

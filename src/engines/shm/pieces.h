@@ -52,6 +52,22 @@ inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
   kernels::copy(to, from, bytes);
 }
 
+/// The inputs of one element range, in rank order.
+class InputList {
+ public:
+  explicit InputList(int n) : count_(n) {
+    if (n > fixed) more_.resize(static_cast<std::size_t>(n));
+  }
+  const void*& operator[](int i) { return data()[i]; }
+  const void** data() { return count_ > fixed ? more_.data() : few_; }
+
+ private:
+  static constexpr int fixed = 16;
+  int count_;
+  const void* few_[fixed];
+  std::vector<const void*> more_;
+};
+
 /// Computes out[i] = inputs[0][i] op inputs[1][i] op …, by the call's operation, in the order of the inputs. `out` may be one of the inputs.
 inline void combine(void* out, const void* const* inputs, int fan_in, std::size_t count, const CollectiveCall& call, int divisor) {
   if (count == 0) return;

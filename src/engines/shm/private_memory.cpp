@@ -150,8 +150,15 @@ bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, co
     case Operation::all_to_all_v:
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_v: return !is_crowded && bytes.all < std::size_t{range.up_to} << 10;
-    default: return false;  // all_reduce and reduce combine out of the slots while these are filled
+    case Operation::all_reduce:
+    case Operation::reduce:
+    case Operation::barrier:
+    case Operation::scan:
+    case Operation::exscan:
+    case Operation::send:
+    case Operation::recv: return false;  // all_reduce and reduce combine out of the slots while these are filled
   }
+  return false;
 }
 
 }  // namespace unisono::engines::shm

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "engines/shm/moves.h"
 
 // The collectives that combine. The order within an element is always rank 0, 1, …, P-1, whichever rank computes it, so that every rank gets the same
@@ -20,22 +18,6 @@ inline bool prefers_one_shot(int ranks, std::size_t bytes, DType dtype) {
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
   return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes);
 }
-
-/// The inputs of one element range, in rank order.
-class InputList {
- public:
-  explicit InputList(int n) : count_(n) {
-    if (n > fixed) more_.resize(static_cast<std::size_t>(n));
-  }
-  const void*& operator[](int i) { return data()[i]; }
-  const void** data() { return count_ > fixed ? more_.data() : few_; }
-
- private:
-  static constexpr int fixed = 16;
-  int count_;
-  const void* few_[fixed];
-  std::vector<const void*> more_;
-};
 
 class OneShot : public MoveTask {
  protected:

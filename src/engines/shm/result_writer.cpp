@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/caches.h"
-#include "engines/shm/reductions.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::shm {

@@ -198,6 +198,18 @@ class Segment {
   Line& line(int rank, std::uint32_t step) const {
     return reinterpret_cast<Line*>(memory_ + lines_)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
   }
+  /// Returns true where a rank has published that step.
+  bool has_arrived(int rank, std::uint32_t step) const {
+    return line(rank, step).step.load(std::memory_order_acquire) == step;  // litmus: step-arrived
+  }
+  /// Returns true where a test holds for what each rank has announced in that step.
+  template <class Test>
+  bool all_announce(std::uint32_t step, Test&& test) const {
+    for (int r = 0; r < ranks(); ++r) {
+      if (!test(line(r, step).announcement())) return false;
+    }
+    return true;
+  }
   Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + members_)[rank]; }
   base::Notifier& notifier(int rank) const { return *notifiers_[static_cast<std::size_t>(rank)]; }
   std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }

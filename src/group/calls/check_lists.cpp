@@ -1,0 +1,94 @@
+// Checks of calls on lists of tensors.
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "group/calls/check.h"
+#include "group/calls/check_parts.h"
+#include "group/calls/view_overlap.h"
+
+namespace unisono::group {
+
+void check_list(const GroupFacts& group, std::string_view name, std::span<const TensorView> tensors, std::span<const TensorView> others,
+                bool written) {
+  for (std::size_t j = 0; j < tensors.size(); ++j) {
+    const TensorView& tensor = tensors[j];
+    const TensorView& first = tensors.front();
+    const std::string which = "tensor " + std::to_string(j);
+    check_device(group, name, tensor, true);
+    if (is_on_device(tensor) != is_on_device(first))
+      wrong(group, name, which + " lies on " + to_string(tensor.device()) + ", tensor 0 on " + to_string(first.device()));
+    if (tensor.dtype() != first.dtype()) {
+      wrong(group, name, which + " is " + std::string(to_string(tensor.dtype())) + ", tensor 0 " + std::string(to_string(first.dtype())));
+    }
+    if (tensor.numel() != first.numel()) wrong(group, name, which + " has " + elements(tensor.numel()) + ", tensor 0 " + elements(first.numel()));
+    if (written && repeats(tensor)) wrong(group, name, which + " has a stride of 0: several of its elements are one");
+    const auto in_the_way = [&](const TensorView& other) { return overlap(tensor, other); };
+    if (std::ranges::any_of(tensors.first(j), in_the_way)) wrong(group, name, which + " overlaps one before it");
+    if (std::ranges::any_of(others, in_the_way)) wrong(group, name, "input and output overlap");
+  }
+}
+
+void check_rank_list(const GroupFacts& group, std::string_view name, std::span<const TensorView> list, const TensorView& single, bool written) {
+  if (list.size() != static_cast<std::size_t>(group.size())) {
+    wrong(group, name, "the list has " + std::to_string(list.size()) + " buffers in a group of " + std::to_string(group.size()),
+          "there is one for every rank");
+  }
+  const TensorView& own = list[static_cast<std::size_t>(group.rank())];
+  check_list(group, name, list, same_view(own, single) ? std::span<const TensorView>() : std::span(&single, 1), written);
+  check_dtypes(group, name, written ? single : list.front(), written ? list.front() : single);
+  if (list.front().numel() != single.numel()) {
+    wrong(group, name, "the buffers of the list have " + elements(list.front().numel()) + ", the single one has " + std::to_string(single.numel()),
+          "each holds the block of one rank");
+  }
+}
+
+void check_block_lists(const GroupFacts& group, std::string_view name, std::span<const TensorView> wholes, std::span<const TensorView> parts) {
+  if (wholes.size() != parts.size()) {
+    wrong(group, name, "one list has " + std::to_string(wholes.size()) + " tensors, the other " + std::to_string(parts.size()));
+  }
+  if (wholes.empty()) return;
+  const TensorView& whole = wholes.front();
+  const TensorView& part = parts.front();
+  check_dtypes(group, name, part, whole);
+  const auto blocks = static_cast<std::int64_t>(parts.size()) * group.size();
+  if (whole.numel() == blocks * part.numel()) return;
+  wrong(group, name, "a tensor of " + elements(whole.numel()) + " for " + std::to_string(blocks) + " blocks of " + std::to_string(part.numel()),
+        "it holds a block for every tensor of every rank");
+}
+
+void check_one_place(const GroupFacts& group, std::string_view name, std::span<const TensorView> list, std::span<const TensorView> other) {
+  for (std::size_t j = 0; j < list.size(); ++j) {
+    if (list[j].device() == other[j].device()) continue;
+    wrong(group, name, "input " + std::to_string(j) + " lies on " + to_string(list[j].device()) + ", its output on " + to_string(other[j].device()));
+  }
+}
+
+void check_sent(const GroupFacts& group, std::string_view name, std::span<const TensorView> tensors) {
+  if (group.refused_values() == RefusedValues::none) [[likely]]
+    return;
+  for (const TensorView& tensor : tensors) check_values(group, name, tensor);
+}
+
+void check_place(const GroupFacts& group, std::string_view name, const TensorView& tensor) { check_device(group, name, tensor); }
+
+std::vector<TensorView> locate_list(const GroupFacts& group, std::span<const TensorView> tensors) {
+  std::vector<TensorView> all(tensors.begin(), tensors.end());
+  for (TensorView& tensor : all) locate(group, tensor);
+  return all;
+}
+
+void check_values(const GroupFacts& group, std::string_view name, const TensorView& sent) {
+  TensorView located = sent;
+  locate(group, located);
+  if (is_on_device(located)) return;
+  const Refused refused = look_for(group.refused_values(), sent);
+  if (refused.count == 0) return;
+  wrong(group, name,
+        fmt::format("element {} of the {} that this rank gives is {}{}", refused.first, sent.numel(), refused.is_nan ? "NaN" : "infinite",
+                    refused.count == 1 ? "" : fmt::format(", the first of {} such numbers", refused.count)),
+        "UNISONO_CHECK has them looked at before anything is sent: they were so before this call");
+}
+
+}  // namespace unisono::group

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "group/calls/entry.h"
+#include "group/group_errors.h"
+#include "group/progress/progress.h"
+#include "recorder/recorder.h"
+#include "unisono/process_group.h"
+
+namespace unisono::group {
+
+/// What every call of a group goes through, whatever it is: it enters alone, takes its number, is recorded, and waits in the group's lane.
+class GroupCalls {
+ public:
+  /// All have to outlive it.
+  GroupCalls(const GroupParts& parts, GroupFacts& facts, GroupErrors& errors);
+  ~GroupCalls();
+  GroupCalls(const GroupCalls&) = delete;
+  GroupCalls& operator=(const GroupCalls&) = delete;
+
+  const GroupFacts& facts() const { return facts_; }
+  GroupErrors& errors() const { return errors_; }
+  GroupCore& core() const { return *parts_.core; }
+  Progress& progress() const { return *parts_.progress; }
+  const std::shared_ptr<Progress>& shared_progress() const { return parts_.progress; }
+  const std::shared_ptr<Lane>& lane() const { return lane_; }
+  recorder::Recorder& recorder() const { return *parts_.recorder; }
+  std::chrono::milliseconds timeout_of(const CallOptions& options) const { return base::clamped(options.timeout.value_or(parts_.timeout)); }
+
+  /// Lets the calling thread in, alone. Throws if another one is inside, if the group is closed, and in a child of fork.
+  Entry enter(std::string_view operation) { return {errors_, busy_, operation}; }
+  /// Begins a call that is known to be well-formed: throws the error that is left over from before, takes a number.
+  std::uint64_t begin(std::string_view operation);
+  void throw_deferred();
+  /// Prepares for an operation that goes on without its caller. If that cannot be, the group is over, so that the others do not wait.
+  void get_ready(std::string_view operation, std::uint64_t sequence);
+
+  recorder::CallFacts facts_of(const CollectiveCall& call, const CallOptions& options) const;
+  recorder::CallFacts facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const;
+  Pending pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, const recorder::Recorder::Call& record,
+                  std::size_t buffered = 0);
+  /// Has the device watched that has yet to finish a task that is done. Null: no device has anything to finish.
+  StatePtr watch(const Task& task, Pending pending);
+  /// Waits for a blocking call. Everything that is put on the caller's current stream afterwards comes after it.
+  void finish(detail::WorkState& state);
+
+ private:
+  const GroupParts& parts_;
+  GroupFacts& facts_;
+  GroupErrors& errors_;
+  const std::uint16_t number_;  // in the record
+  const std::shared_ptr<Lane> lane_;
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace unisono::group

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engines/device_copy.h"
+#include "group/devices/device_group.h"
+#include "group/devices/device_streams.h"
+#include "schedule/device_call.h"
+#include "unisono/task.h"
+
+namespace unisono::group {
+
+using Tensors = std::vector<TensorView>;
+
+/// What all ways of a call on memory of devices have in common: the memory, and the events that it waits for.
+class DeviceTask : public Task {
+ public:
+  DeviceTask(DeviceGroup& group, Tensors ins, Tensors outs, LastOnDevice last)
+      : group_(group),
+        ins_(std::move(ins)),
+        outs_(std::move(outs)),
+        last_(std::move(last)),
+        attribution_(schedule::attribution_of_device(group.core().coordination())) {
+    views_ = ins_;
+    views_.insert(views_.end(), outs_.begin(), outs_.end());
+    const Device::Type type = std::ranges::find_if(views_, [](const TensorView& view) { return is_on_device(view); })->device().type;
+    runtime_ = &engines::require_runtime(type);
+    static_cast<void>(attribution_.attempt([&] { after_ = events_now(*runtime_, views_); }));
+  }
+  std::vector<int> waiting_for() const override { return task_ ? task_->waiting_for() : std::vector<int>{}; }
+  bool any_will_do() const override { return task_ && task_->any_will_do(); }
+  Arrival arrival() const override { return task_ ? task_->arrival() : Arrival{}; }
+  bool cancel() override { return ins_.empty() && (!task_ || task_->cancel()); }  // a collective has input as well
+  std::string remark() const override { return task_ ? task_->remark() : std::string(); }
+
+ protected:
+  /// Returns the events that the first step waits for. Not before the call's turn.
+  const Events& after() {
+    if (auto last = last_ ? std::exchange(last_, nullptr)() : nullptr) after_.push_back(std::move(last));
+    return after_;
+  }
+
+  DeviceGroup& group_;
+  Tensors ins_, outs_, views_;
+  DeviceRuntime* runtime_ = nullptr;
+  LastOnDevice last_;
+  Events after_;
+  coordination::FailureAttribution attribution_;
+  std::unique_ptr<Task> task_;
+};
+
+}  // namespace unisono::group

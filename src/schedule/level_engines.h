@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+
+#include "coordination/coordination.h"
+#include "coordination/failure_attribution.h"
+#include "schedule/blocking_calls.h"
+#include "schedule/schedule.h"
+#include "schedule/scratch.h"
+#include "unisono/call.h"
+#include "unisono/engine.h"
+#include "unisono/task.h"
+
+namespace unisono::schedule {
+
+/// The engines of a group.
+struct Engines {
+  std::shared_ptr<Engine> group;   ///< of all ranks of the group
+  std::shared_ptr<Engine> rail;    ///< of this rank's rail; null where there is none, or the group has one level
+  std::shared_ptr<Engine> device;  ///< of all ranks, for memory of devices; null where there is none
+};
+
+/// The engines that carry out the steps of a group's calls, by level, and what these steps share. One thread at a time may use it.
+class LevelEngines {
+ public:
+  LevelEngines(coordination::Coordination& coordination, Engines engines);
+  LevelEngines(const LevelEngines&) = delete;
+  LevelEngines& operator=(const LevelEngines&) = delete;
+
+  coordination::Coordination& coordination() const { return coordination_; }
+  /// Shared with calls in which a thread of ours may still be.
+  const Engines& all() const { return engines_; }
+  Engine& group() const { return *engines_.group; }
+  const std::shared_ptr<Engine>& at(Level level) const;
+  /// Starts a call on an engine, which may be one that can only block.
+  std::unique_ptr<Task> start(const std::shared_ptr<Engine>& engine, const CollectiveCall& call);
+  /// Returns the attribution of a failure of the group's engine.
+  coordination::FailureAttribution attribution() const;
+  Scratch& scratch() { return scratch_; }
+
+ private:
+  BlockingCalls& blocking_calls();
+
+  coordination::Coordination& coordination_;
+  Engines engines_;
+  std::shared_ptr<Engine> host_;                   // of the ranks of this host; null where this rank is alone there
+  std::unique_ptr<BlockingCalls> blocking_calls_;  // for asynchronous calls of an engine that can only block
+  Scratch scratch_;
+};
+
+}  // namespace unisono::schedule

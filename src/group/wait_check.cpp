@@ -35,7 +35,7 @@ std::string doings(const coordination::Coordination& coordination, const std::ve
   std::size_t told = 0;
   for (const int r : ranks) {
     if (told == most) break;
-    const auto process = coordination.process_of(r);
+    const auto process = coordination.detector().process_of(r);
     const std::string where = process ? recorder::whereabouts_of(*process) : coordination.whereabouts_of(r);
     if (where.empty()) continue;
     text += fmt::format("; {} {}", coordination.name(r), where);

@@ -89,10 +89,10 @@ std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
       .poll = [this] { poll(); },
       .sleep = [this, &link](const std::function<bool()>& is_over,
                              std::chrono::nanoseconds at_most) { return link.sleep([&] { return is_over() || early_mail_->fetch(); }, at_most); },
-      .notifier = notifier(),
       .is_over = [this] { return failure().has_value(); },
       .has_left_after = [this](int r, std::uint64_t number) { return detector_.has_left_after(r, number); },
       .gone = [this] { return detector_.gone(); },
+      .set_disputed = [this](bool is_disputed) { is_disputed_.store(is_disputed, std::memory_order_release); },
       .all_but_told = [this] { detector_.set_agreed(true); }});
 }
 

@@ -73,6 +73,9 @@ class Coordination {
   ///
   /// `carried`, if there is any, must live as long as the task; only ranks on several hosts exchange it.
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call, Carried* carried = nullptr);
+  /// Returns true while ranks are known to differ in a call, and it is not decided yet who is to blame: its task is about to throw a Mismatch, and
+  /// whatever else is the matter comes later.
+  bool is_disputed() const { return is_disputed_.load(std::memory_order_acquire); }
   /// Returns the number of the agreement that was started last. It is the same on all ranks.
   std::uint64_t agreement_number() const { return agreements_; }
   /// Returns the way of elements that leave before the ranks have agreed; between hosts.
@@ -137,6 +140,7 @@ class Coordination {
   ExchangeMemory exchange_memory_;
   std::unique_ptr<const AgreementParts> agreement_parts_;
   std::uint64_t agreements_ = 0;
+  std::atomic<bool> is_disputed_{false};
   std::unique_ptr<EarlyMail> early_mail_;  // null where there is one host
   std::function<void(const Failure&)> end_engines_;
   std::atomic<bool> ended_engines_{false};

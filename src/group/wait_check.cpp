@@ -67,6 +67,7 @@ Failure deadline_passed(GroupErrors& group, const Task& task, const WaitCheck& w
 std::optional<Failure> WaitCheck::look(GroupErrors& group, const Task& task) const {
   constexpr auto warn_after = std::chrono::seconds(30);
   constexpr auto tell_after = std::chrono::milliseconds(500);
+  if (group.coordination().is_disputed()) return std::nullopt;
   std::vector<int> waiting = task.waiting_for();
   group.record_wait(record, waiting);
   const bool was_sound = !group.coordination().failure();

@@ -148,7 +148,7 @@ void look_at_members(const ProcessGroup& group) {
   std::vector<int> all(static_cast<std::size_t>(group.size()));
   std::iota(all.begin(), all.end(), 0);
   auto failure = coordination.failure();
-  if (!failure) failure = coordination.look_at(all);
+  if (!failure) failure = coordination.detector().look_at(all);
   if (!failure) return;
   throw PeerFailed(failure->message, {.operation = "grow_group", .group = group.name(), .rank = group.rank(), .culprit = failure->culprit},
                    failure->cause);

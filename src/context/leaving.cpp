@@ -37,7 +37,7 @@ void say_goodbye(State& state, const base::Deadline& deadline) {
     }
     // A dead rank says no goodbye. Another failure of the world may be that somebody waited for this rank, and it may go on in other groups.
     store::WatchedStore watched(state.store, [&] {
-      if (const auto failure = state.world->implementation()->coordination().look_at(others)) throw PeerFailed(failure->message);
+      if (const auto failure = state.world->implementation()->coordination().detector().look_at(others)) throw PeerFailed(failure->message);
     });
     watched.wait(keys, deadline.left());
   } catch (const std::exception& error) {

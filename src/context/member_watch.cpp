@@ -42,8 +42,8 @@ bool may_come_of_a_death(const std::exception_ptr& error) {
 
 WorldView view_of(const std::shared_ptr<coordination::Coordination>& world) {
   return {.failure = [world] { return world->failure(); },
-          .look_at = [world](std::span<const int> ranks) { return world->look_at(ranks); },
-          .gone = [world] { return world->gone(); }};
+          .look_at = [world](std::span<const int> ranks) { return world->detector().look_at(ranks); },
+          .gone = [world] { return world->detector().gone(); }};
 }
 
 MemberWatch::MemberWatch(Parts parts) : parts_(std::move(parts)), was_sound_(!parts_.world.failure()) {}

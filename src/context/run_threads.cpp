@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "group/group_core.h"
+#include "coordination/host_ranks.h"
 #include "context/state.h"
 #include "context/topology.h"
 #include "engines/shm/segment.h"

@@ -38,7 +38,7 @@ class Shrinking {
     store_.set("here/" + std::to_string(old_.rank()), "1");
     for (;;) {
       if (const auto decided = store_.try_get("members")) return parse(*decided);
-      const std::vector<int> gone = old_.coordination().gone();
+      const std::vector<int> gone = old_.coordination().detector().gone();
       std::vector<int> present;
       bool complete = true;
       for (int r = 0; r < old_.size(); ++r) {

@@ -4,10 +4,9 @@
 #include <cstring>
 #include <new>
 #include <optional>
-#include <set>
 
 #include "base/deadline.h"
-#include "unisono/detail/switches.h"
+#include "coordination/dispute.h"
 #include "unisono/error.h"
 
 namespace unisono::coordination {
@@ -32,9 +31,6 @@ struct SharedDecision {
 };
 static_assert(sizeof(SharedDecision) == 256);
 
-/// The pause between two looks for dead ranks while ranks are known to differ: the death of a rank causes no notification.
-constexpr std::chrono::nanoseconds look_period = std::chrono::milliseconds(20);
-
 class SpanningAgreement final : public Task {
  public:
   SpanningAgreement(const AgreementParts& parts, std::uint64_t number, const CollectiveCall& call, Carried* carried)
@@ -55,16 +51,17 @@ class SpanningAgreement final : public Task {
       switch (phase_) {
         case Phase::host:
           if (parts_.host != nullptr && !agree_on_host()) return tell_who_is_late(), false;
-          phase_ = parts_.host != nullptr && gathers_on_host() ? Phase::gathering : after_host();
+          if (phase_ == Phase::host) phase_ = parts_.host != nullptr && gathers_on_host() ? Phase::gathering : after_host();
           break;
         case Phase::gathering:
           if (!gather_on_host()) return false;
           phase_ = after_host();
           break;
         case Phase::hosts:
-          if (!is_decided(exchange_.advance())) return tell_that_we_are_here(), false;
-          phase_ = Phase::verdict;
-          parts_.all_but_told();
+          if (!advance_exchange()) return tell_that_we_are_here(), false;
+          break;
+        case Phase::dispute:
+          if (!decide()) return false;
           break;
         case Phase::verdict:
           if (parts_.host != nullptr && !share_verdict()) return false;
@@ -81,7 +78,7 @@ class SpanningAgreement final : public Task {
   }
 
   std::vector<int> waiting_for() const override {
-    if (phase_ == Phase::done) return {};
+    if (phase_ == Phase::dispute || phase_ == Phase::done) return {};
     std::vector<int> ranks = late_here();
     for (int h = 0; h < topology_.host_count(); ++h) {
       if (h == topology_.host() || parts_.ballots->of(h, number_) != nullptr || exchange_.has_come(h)) continue;
@@ -103,7 +100,7 @@ class SpanningAgreement final : public Task {
   }
 
  private:
-  enum class Phase { host, gathering, hosts, verdict, done };
+  enum class Phase { host, gathering, hosts, dispute, verdict, done };
 
   std::vector<int> global(std::vector<int> locals) const {
     for (int& r : locals) r = topology_.members[static_cast<std::size_t>(r)];
@@ -129,9 +126,9 @@ class SpanningAgreement final : public Task {
     try {
       if (!inner_->advance()) return parts_.poll(), false;
     } catch (const engines::Disagreement& disagreement) {
-      phase_ = Phase::done;
       own_ballots_ = disagreement.ballots();
-      decide_for_this_rank();
+      if (topology_.is_leader()) parts_.tell_others(Ballots::encode(number_, own_statement()));
+      begin_dispute();
     } catch (const engines::CallablesDiffer&) {
       exchange_.note_callables_differ();
     }
@@ -164,32 +161,49 @@ class SpanningAgreement final : public Task {
     return Phase::verdict;
   }
 
-  /// Called on a host whose ranks differ: each of its ranks decides by itself.
-  [[noreturn]] void decide_for_this_rank() {
-    if (topology_.is_leader()) parts_.tell_others(Ballots::encode(number_, own_statement()));
-    const engines::Decision decision = decide();
-    throw_mismatch(decision.culprit(), engines::describe(decision, decision.blames(topology_.rank)), decision.ranks);
-  }
-
   Ballots::Statement own_statement() const {
     return {.agrees = own_ballots_.empty(), .signature = signature_, .label = engines::label_of(call_), .ballots = own_ballots_};
   }
 
-  void state(const Ballots::Statement& statement) {
-    const std::string text = Ballots::encode(number_, statement);
+  /// Called on the first rank of a host whose ranks agree. Returns false while it waits for other hosts.
+  bool advance_exchange() {
+    const Exchange::State exchanged = exchange_.advance();
+    if (exchanged == Exchange::State::agreed) {
+      decision().callables_differ = exchange_.callables_differ() ? 1 : 0;
+      hosts_are_done();
+      return true;
+    }
+    if (exchanged == Exchange::State::waiting && !parts_.ballots->is_disputed(number_, signature_)) return false;
+    const std::string text = Ballots::encode(number_, own_statement());
     for (int h = 0; h < topology_.host_count(); ++h) {
       if (h != topology_.host()) parts_.tell(topology_.leaders[static_cast<std::size_t>(h)], text);
     }
+    begin_dispute();
+    return true;
   }
 
-  /// Called by the first rank of a host whose ranks agree, with what the exchange says. Returns true where the ranks have agreed, or have decided why
-  /// not.
-  bool is_decided(Exchange::State exchanged) {
-    if (exchanged == Exchange::State::agreed) return decision().callables_differ = exchange_.callables_differ() ? 1 : 0, true;
-    if (exchanged == Exchange::State::waiting && !parts_.ballots->is_disputed(number_, signature_)) return false;
-    state(own_statement());
-    keep(decide());
+  void begin_dispute() {
+    phase_ = Phase::dispute;
+    dispute_.emplace(parts_, number_, own_statement(), exchange_.differing());
+  }
+
+  /// Returns false while the ranks' calls are being collected. Where the ranks of this host differ, each of them decides by itself.
+  bool decide() {
+    const auto decision = dispute_->advance();
+    if (!decision) return false;
+    dispute_.reset();
+    if (!own_ballots_.empty()) {
+      phase_ = Phase::done;
+      throw_mismatch(decision->culprit(), engines::describe(*decision, decision->blames(topology_.rank)), decision->ranks);
+    }
+    keep(*decision);
+    hosts_are_done();
     return true;
+  }
+
+  void hosts_are_done() {
+    phase_ = Phase::verdict;
+    parts_.all_but_told();
   }
 
   void keep(const engines::Decision& made) {
@@ -202,71 +216,6 @@ class SpanningAgreement final : public Task {
     std::size_t size = made.calls.copy(shared.calls, sizeof shared.calls - 1);
     // An incomplete character at the end is removed.
     while (size < made.calls.size() && size > 0 && (static_cast<unsigned char>(made.calls[size]) & 0xc0U) == 0x80U) shared.calls[--size] = '\0';
-  }
-
-  /// Called when some ranks are known to differ. The calls of the others tell who differs from most.
-  engines::Decision decide() {
-    const base::Deadline deadline(detail::ballot_time());
-    while (!take_statements() && !deadline.passed() && !nothing_more_comes()) {
-      const std::uint32_t seen = parts_.notifier->prepare_wait();
-      if (!take_statements()) parts_.notifier->wait(seen, std::min<std::chrono::nanoseconds>(deadline.left(), look_period));
-      parts_.notifier->finish_wait();
-    }
-    parts_.ballots->leave_out(number_, missing_);
-    const std::set<int> left_out = parts_.ballots->left_out(number_);
-    if (!left_out.empty()) parts_.tell_others(Ballots::encode_left_out(number_, left_out));
-    const std::vector<engines::Ballot> counted = ballots_without(left_out);
-    const bool differ = std::ranges::any_of(counted, [&](const engines::Ballot& ballot) { return ballot.key != counted.front().key; });
-    return engines::decide(differ ? counted : ballots_without({}));  // several hosts have left each other out: all known ballots count
-  }
-
-  /// Returns true when every host has stated, or is left out by others.
-  bool take_statements() {
-    parts_.poll();
-    missing_.clear();
-    const std::set<int> left_out = parts_.ballots->left_out(number_);
-    for (int h = 0; h < topology_.host_count(); ++h) {
-      if (h == topology_.host()) continue;
-      const auto* statement = parts_.ballots->of(h, number_);
-      if (statement == nullptr && !left_out.contains(h)) missing_.insert(h);
-      // Each rank of such a host decides by itself, and only its first rank has been told so far.
-      if (statement == nullptr || statement->agrees || !topology_.is_leader() || !answered_.insert(h).second) continue;
-      const std::string text = Ballots::encode(number_, own_statement());
-      for (int r = 0; r < topology_.size(); ++r) {
-        if (topology_.host_of(r) == h) parts_.tell(r, text);
-      }
-    }
-    return missing_.empty();
-  }
-
-  /// Returns true where no missing host can state any more: a statement comes from a host's first rank, and before the notice that this rank is gone.
-  bool nothing_more_comes() const {
-    if (parts_.is_over()) return true;
-    const std::vector<int> gone = parts_.gone();
-    return std::ranges::all_of(missing_,
-                               [&](int host) { return std::ranges::find(gone, topology_.leaders[static_cast<std::size_t>(host)]) != gone.end(); });
-  }
-
-  /// Returns the ballots of all ranks that are known to have come.
-  std::vector<engines::Ballot> ballots_without(const std::set<int>& hosts) const {
-    std::vector<engines::Ballot> ballots;
-    for (int h = 0; h < topology_.host_count(); ++h) {
-      const Ballots::Statement own = own_statement();
-      const Ballots::Statement* statement = h == topology_.host() ? &own : parts_.ballots->of(h, number_);
-      if (hosts.contains(h)) continue;
-      if (statement == nullptr && exchange_.differing() && exchange_.differing()->first == h)
-        add_all_of(h, exchange_.differing()->second, {}, ballots);
-      if (statement == nullptr) continue;
-      ballots.insert(ballots.end(), statement->ballots.begin(), statement->ballots.end());
-      if (statement->agrees) add_all_of(h, statement->signature, statement->label, ballots);
-    }
-    return ballots;
-  }
-
-  void add_all_of(int host, const engines::Signature& signature, std::string_view label, std::vector<engines::Ballot>& to) const {
-    for (int r = 0; r < topology_.size(); ++r) {
-      if (topology_.host_of(r) == host) to.push_back(engines::ballot_of(r, signature, label));
-    }
   }
 
   bool share_verdict() {
@@ -337,8 +286,7 @@ class SpanningAgreement final : public Task {
   CollectiveCall shared_;
   base::Clock::time_point next_telling_;
   std::vector<int> told_;
-  std::set<int> missing_;   // hosts from which nothing has come, while ranks are known to differ
-  std::set<int> answered_;  // hosts whose ranks have all been told the calls of this host
+  std::optional<Dispute> dispute_;  // while ranks are known to differ, and it is not decided who is to blame
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Forms the group of the ranks of one host in shared memory.
+#include "coordination/host_ranks.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +8,6 @@
 
 #include "base/log.h"
 #include "base/processors.h"
-#include "coordination/coordination.h"
 #include "store/assembly.h"
 #include "store/authentication.h"
 #include "transport/shm/handover.h"

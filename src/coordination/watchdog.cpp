@@ -6,7 +6,7 @@
 
 #include "base/error_text.h"
 #include "base/log.h"
-#include "coordination/coordination.h"
+#include "coordination/failure_detector.h"
 
 namespace unisono::coordination {
 namespace {

@@ -48,7 +48,7 @@ bool GroupErrors::has_lost_a_member() {
   if (coordination().failure()) return true;
   std::vector<int> all(static_cast<std::size_t>(facts_.size()));
   std::iota(all.begin(), all.end(), 0);
-  const auto failure = coordination().look_at(all);
+  const auto failure = coordination().detector().look_at(all);
   if (failure) fail(*failure, "shrink_group", 0);
   return failure.has_value();
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "coordination/host_ranks.h"
 #include "engines/serial/serial.h"
 #include "group/group_core.h"
 #include "transport/tcp/eager.h"

@@ -75,7 +75,7 @@ std::shared_ptr<Store> connect(const std::string& job_id, int attempt, int fd, c
     if (opened.fd && base::peer_is_same_user(opened.fd.get())) {
       const pid_t launcher = base::peer_process(opened.fd.get());
       auto client = std::make_shared<store::Client>(std::move(opened.fd), std::string(place));
-      client->greet();
+      client->send_greeting();
       ask_for_silence(*client, launcher, deadline);
       return client;
     }

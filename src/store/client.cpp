@@ -55,7 +55,7 @@ void Client::use_codes(const base::FrameKeys& keys) {
   opener_.emplace(keys.receiving);
 }
 
-void Client::greet() {
+void Client::send_greeting() {
   greeting_due_ = true;
   send(greeting(), Deadline(timeout()));
 }
@@ -339,7 +339,7 @@ void Client::hang_up() const { ::shutdown(fd_.get(), SHUT_RDWR); }
 
 std::shared_ptr<Store> connect_fd(base::FileDescriptor connected) {
   auto client = std::make_shared<Client>(std::move(connected), "the launcher's store");
-  client->greet();
+  client->send_greeting();
   return client;
 }
 

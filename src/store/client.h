@@ -47,7 +47,7 @@ class Client final : public Store, public BatchedReads {
   /// The frames have codes under these keys from now on; called before the first request.
   void use_codes(const base::FrameKeys& keys);
   /// Sends the greeting on a connection that was handed over, and expects the server's before the first answer.
-  void greet();
+  void send_greeting();
   StoreServer* own_server() const { return server_.get(); }
   /// Makes the server set keys as soon as this connection ends, however it ends, unless they are set by then. The last will counts; an empty one
   /// cancels it.

@@ -153,7 +153,7 @@ Attempt try_connect_store(const base::SocketAddress& address, const std::string&
   try {
     if (address.family() == AF_UNIX) {
       auto client = std::make_shared<Client>(std::move(opened.fd), place);
-      client->greet();
+      client->send_greeting();
       return {std::move(client), {}};
     }
     Handshake peer(opened.fd.get(), own);

@@ -1,4 +1,4 @@
-// The server's thread: waits, receives and sends bytes. New connections are handled in loop_arrivals.cpp, requests in loop_requests.cpp.
+// The server's thread: waits, and receives and sends bytes. loop_requests.cpp answers requests.
 #include "store/loop.h"
 
 #include <poll.h>
@@ -33,16 +33,30 @@ constexpr int most_reads_in_turn = 16;
 constexpr std::size_t read_size = std::size_t{64} << 10, read_size_unauthenticated = 512;
 
 // The last words to the clients may take so long; so many pieces of unread input are read at a close.
-constexpr auto farewell_time = 500ms;
+constexpr auto time_for_last_answers = 500ms;
 constexpr int most_last_reads = 256;
+
+// A handshake takes microseconds. A younger connection may belong to one of many ranks that connect at once; an older one makes room for others.
+constexpr auto grace_of_pending = 50ms;
 
 }  // namespace
 
-StoreServer::Loop::Loop(ServerOptions options)
+ServerLoop::ServerLoop(ServerOptions options)
     : options_(std::move(options)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       notifier_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      table_(options_.limits),
+      keys_(options_),
+      handshake_(options_),
+      listeners_(epoll_.get(), options_,
+                 {.make_room = [this] { return make_room(); },
+                  .add_local = [this](base::FileDescriptor fd) { add_session(std::move(fd), "a local connection", true); },
+                  .add =
+                      [this](base::FileDescriptor fd, std::string source, std::unique_ptr<base::TlsConnection> tls) {
+                        Session& session = add_session(std::move(fd), std::move(source), false);
+                        session.expires = Clock::now() + options_.handshake_timeout;
+                        if (tls) session.stage = Session::Stage::encryption;
+                        session.tls = std::move(tls);
+                      }}),
       pid_(::getpid()) {
   epoll_event event{EPOLLIN, {.u64 = notifier_id}};
   if (!epoll_ || !notifier_ || ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, notifier_.get(), &event) != 0) {
@@ -51,7 +65,7 @@ StoreServer::Loop::Loop(ServerOptions options)
   thread_ = base::Thread("the store server", [this] { run(); });
 }
 
-StoreServer::Loop::~Loop() {
+ServerLoop::~ServerLoop() {
   if (::getpid() != pid_) return;  // a child of fork has the object but not the thread
   {
     const std::lock_guard lock(mutex_);
@@ -61,50 +75,45 @@ StoreServer::Loop::~Loop() {
   thread_.join();
 }
 
-void StoreServer::Loop::listen(base::FileDescriptor listening) {
+void ServerLoop::listen(base::FileDescriptor listening) {
   const std::lock_guard lock(mutex_);
-  base::set_close_on_exec(listening.get());
-  base::set_non_blocking(listening.get());
-  Listener listener{std::move(listening)};
-  listener.local = base::local_address(listener.fd.get()).family() == AF_UNIX;
-  const Id id = next_id_++;
-  epoll_event event{EPOLLIN, {.u64 = id}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.fd.get(), &event) != 0) {
-    throw InvalidArgument(fmt::format("a store cannot serve this descriptor: {}", base::error_text(errno)));
-  }
-  listeners_.emplace(id, std::move(listener));
+  listeners_.add(next_id_++, std::move(listening));
 }
 
-void StoreServer::Loop::adopt(base::FileDescriptor connected) {
+void ServerLoop::adopt(base::FileDescriptor connected) {
   const std::lock_guard lock(mutex_);
   base::set_close_on_exec(connected.get());
   base::set_non_blocking(connected.get());
   add_session(std::move(connected), "a connection handed over", true);
 }
 
-std::optional<std::string> StoreServer::Loop::peek(std::string_view key) const {
+std::optional<std::string> ServerLoop::peek(std::string_view key) const {
   const std::lock_guard lock(mutex_);
-  const std::string* value = table_.find(key);
+  const std::string* value = keys_.find(key);
   return value == nullptr ? std::nullopt : std::optional(*value);
 }
 
-void StoreServer::Loop::set(std::string_view key, std::string_view value) {
+void ServerLoop::set(std::string_view key, std::string_view value) {
   {
     const std::lock_guard lock(mutex_);
-    table_.set(key, value);
-    touched_.emplace_back(key);
+    keys_.set(key, value);
   }
   ::eventfd_write(notifier_.get(), 1);
 }
 
-StoreServer::Counts StoreServer::Loop::counts() const {
+void ServerLoop::set_secret(std::string_view key, base::Secret value) {
   const std::lock_guard lock(mutex_);
-  Counts counts{sessions_.size(), 0, waiters_.size(), table_.size()};
+  keys_.set_secret(key, std::move(value));
+}
+
+ServerCounts ServerLoop::counts() const {
+  const std::lock_guard lock(mutex_);
+  ServerCounts counts{sessions_.size(), 0, keys_.waiting(), keys_.size()};
   for (const auto& [id, session] : sessions_) counts.pending += session.takes_place() ? 1 : 0;
   return counts;
 }
 
-void StoreServer::Loop::run() {
+void ServerLoop::run() {
   std::array<epoll_event, 64> events{};
   try {
     for (;;) {
@@ -120,7 +129,7 @@ void StoreServer::Loop::run() {
       for (int i = 0; i < n; ++i) on_event(events[static_cast<std::size_t>(i)].data.u64, events[static_cast<std::size_t>(i)].events);
       receive_unread();
       on_time(Clock::now());
-      wake_waiters();
+      answer_waiters();
     }
     const std::lock_guard lock(mutex_);
     shut_down();
@@ -133,73 +142,56 @@ void StoreServer::Loop::run() {
   }
 }
 
-bool StoreServer::Loop::can_go_on(Id id) const {
+bool ServerLoop::can_go_on(Id id) const {
   const auto session = sessions_.find(id);
-  return session != sessions_.end() && (session->second.stage == Session::Stage::closing || session->second.unsent() <= enough_unsent);
+  return session != sessions_.end() && (session->second.stage == Session::Stage::closing || !session->second.is_full());
 }
 
-int StoreServer::Loop::wait_milliseconds() const {
+int ServerLoop::wait_milliseconds() const {
   if (std::ranges::any_of(unread_, [&](Id id) { return can_go_on(id); })) return 0;
-  Time next = waiters_.next_expiry();
+  Time next = std::min(keys_.next_expiry(), listeners_.next_resume());
   for (const auto& [id, session] : sessions_) next = std::min(next, session.expires);
-  for (const auto& [id, listener] : listeners_) {
-    if (listener.paused) next = std::min(next, listener.resume);
-  }
   if (next == Time::max()) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, longest_wait_ms));
 }
 
-void StoreServer::Loop::on_event(Id id, std::uint32_t events) {
+void ServerLoop::on_event(Id id, std::uint32_t events) {
   if (id == notifier_id) {
     eventfd_t notified = 0;
     ::eventfd_read(notifier_.get(), &notified);
     return;
   }
-  if (const auto listener = listeners_.find(id); listener != listeners_.end()) {
-    accept_from(listener->second, id);
-    return;
-  }
+  if (listeners_.accept(id)) return;
   if (!sessions_.contains(id)) return;  // closed earlier in this batch
   for_client(id, [&] {
     if ((events & EPOLLOUT) != 0) {
       flush(id, sessions_.at(id));
-      if (const auto session = sessions_.find(id); session != sessions_.end()) pump(id, session->second);
+      if (const auto session = sessions_.find(id); session != sessions_.end()) handle_frames(id, session->second);
     }
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && sessions_.contains(id)) receive(id);
   });
 }
 
-void StoreServer::Loop::on_time(Time now) {
-  while (const auto expired = waiters_.expire(now)) answer_waiter(expired->first, expired->second, Status::expired);
+void ServerLoop::on_time(Time now) {
+  while (const auto expired = keys_.take_expired(now)) answer_waiter(expired->first, expired->second, Status::expired);
   std::vector<Id> late;
   for (const auto& [id, session] : sessions_) {
     if (session.expires <= now) late.push_back(id);
   }
   for (const Id id : late) {
-    if (sessions_.at(id).pending()) log_rejected(sessions_.at(id), "it did not authenticate in time");
+    if (sessions_.at(id).pending()) handshake_.log_rejected(sessions_.at(id), "it did not authenticate in time");
     close(id);
   }
-  for (auto& [id, listener] : listeners_) {
-    if (!listener.paused || listener.resume > now) continue;
-    listener.paused = false;
-    epoll_event event{EPOLLIN, {.u64 = id}};
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener.fd.get(), &event);
-  }
+  listeners_.resume(now);
 }
 
-void StoreServer::Loop::shut_down() {
+void ServerLoop::shut_down() {
   listeners_.clear();
-  wake_waiters();
-  const Deadline deadline(farewell_time);
+  answer_waiters();
+  const Deadline deadline(time_for_last_answers);
   for (auto& [id, session] : sessions_) {
-    while (session.is_blocked() && base::wait_for(session.fd.get(), POLLOUT, deadline)) {
-      if (session.tls && !session.tls->flush()) break;
-      if (session.unsent() == 0) continue;
-      const ssize_t n = base::send(session.fd.get(), session.tls.get(), session.out.data() + session.sent, session.unsent());
-      if (n < 0 && errno != EAGAIN && errno != EINTR) break;
-      if (n > 0) session.sent += static_cast<std::size_t>(n);
-    }
+    while (session.is_blocked() && base::wait_for(session.fd.get(), POLLOUT, deadline) && session.write()) continue;
     if (session.tls) session.tls->close();
     // With unread input at close the kernel would reset the connection and discard the bytes sent last.
     std::array<char, 4096> rest;
@@ -208,7 +200,45 @@ void StoreServer::Loop::shut_down() {
   sessions_.clear();
 }
 
-void StoreServer::Loop::receive(Id id) {
+// ---- connections ------------------------------------------------------------------------------------------------
+
+// Closes the oldest connection that has not authenticated, so that others cannot keep the ranks out. A connection that is still young may be
+// authenticating, or reading why it was refused: then the listener pauses instead, and new connections stay in the kernel's queue for that time.
+std::chrono::milliseconds ServerLoop::make_room() {
+  std::size_t pending = 0;
+  std::optional<Id> oldest;
+  for (const auto& [id, session] : sessions_) {
+    if (!session.takes_place()) continue;
+    if (!oldest) oldest = id;
+    ++pending;
+  }
+  if (pending < options_.most_pending) return 0ms;
+  const Session& session = sessions_.at(*oldest);
+  const auto age = Clock::now() - session.since;
+  if (age < grace_of_pending) return std::chrono::ceil<std::chrono::milliseconds>(grace_of_pending - age);
+  if (session.pending()) handshake_.log_rejected(session, "it did not authenticate, and others were waiting");
+  close(*oldest);
+  return 0ms;
+}
+
+Session& ServerLoop::add_session(base::FileDescriptor fd, std::string source, bool trusted) {
+  const Id id = next_id_++;
+  Session& session = sessions_[id];
+  session.fd = std::move(fd);
+  session.source = std::move(source);
+  session.trusted = trusted;
+  session.since = Clock::now();
+  session.interest = EPOLLIN;
+  epoll_event event{EPOLLIN, {.u64 = id}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, session.fd.get(), &event) != 0) {
+    const int error = errno;
+    sessions_.erase(id);
+    throw Error(fmt::format("a connection cannot be served: {}", base::error_text(error)));
+  }
+  return session;
+}
+
+void ServerLoop::receive(Id id) {
   std::array<char, read_size> chunk;
   for (int i = 0; i < most_reads_in_turn; ++i) {
     const auto found = sessions_.find(id);
@@ -221,26 +251,26 @@ void StoreServer::Loop::receive(Id id) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) {
-      if (n < 0 && session.tls && !session.tls->error().empty()) log_rejected(session, session.tls->error());
+      if (n < 0 && session.tls && !session.tls->error().empty()) handshake_.log_rejected(session, session.tls->error());
       close(id);
       return;
     }
     if (session.stage == Session::Stage::closing) continue;
     session.in.append({chunk.data(), static_cast<std::size_t>(n)});
     const bool may_have_more = static_cast<std::size_t>(n) == most || (session.tls && session.tls->has_unread());
-    pump(id, session);
+    handle_frames(id, session);
     if (!may_have_more) return;
   }
   const auto session = sessions_.find(id);
   if (session != sessions_.end() && session->second.tls && session->second.tls->has_unread()) unread_.insert(id);
 }
 
-void StoreServer::Loop::receive_unread() {
+void ServerLoop::receive_unread() {
   for (const Id id : std::exchange(unread_, {})) {
     if (!sessions_.contains(id)) continue;
     if (can_go_on(id)) {
       for_client(id, [&] {
-        pump(id, sessions_.at(id));
+        handle_frames(id, sessions_.at(id));
         receive(id);
       });
     } else {
@@ -250,7 +280,7 @@ void StoreServer::Loop::receive_unread() {
 }
 
 // Goes on with the handshake of TLS. Returns true when it is done; else `session` waits for the socket, or is about to close.
-bool StoreServer::Loop::encrypt(Id id, Session& session) {
+bool ServerLoop::encrypt(Id id, Session& session) {
   using Progress = base::TlsConnection::Progress;
   const Progress progress = session.tls->shake_hands();
   if (progress == Progress::done || progress == Progress::waits) {
@@ -265,85 +295,43 @@ bool StoreServer::Loop::encrypt(Id id, Session& session) {
     close(id);
     return false;
   }
-  log_rejected(session, session.tls->error());
+  handshake_.log_rejected(session, session.tls->error());
   // All that was sent must arrive, so the connection is not closed while there is input that nobody has read.
   if (session.tls->met_plain_text())
-    send(session,
-         greeting() + Writer(Status::refused).text("this job's connections are encrypted (UNISONO_TLS), and this process's are not").finish());
+    session.send(greeting() +
+                 Writer(Status::refused).text("this job's connections are encrypted (UNISONO_TLS), and this process's are not").finish());
   session.tls.reset();
-  begin_to_close(session);
+  session.begin_to_close(options_.handshake_timeout);
   flush(id, session);
   return false;
 }
 
-void StoreServer::Loop::send(Session& session, std::string frame) {
-  if (session.sealer) frame = session.sealer->seal(std::move(frame));
-  if (session.out.empty()) {
-    session.out = std::move(frame);
-  } else {
-    base::append_wiping(session.out, frame);
-    base::wipe(frame);
-  }
-}
-
-void StoreServer::Loop::flush(Id id, Session& session) {
-  if (session.tls && !session.tls->flush()) {
-    close(id);
-    return;
-  }
-  while (session.unsent() > 0) {
-    const ssize_t n = base::send(session.fd.get(), session.tls.get(), session.out.data() + session.sent, session.unsent());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno != EAGAIN) {
-      close(id);
-      return;
-    }
-    if (n < 0) break;
-    session.sent += static_cast<std::size_t>(n);
-  }
-  if (session.unsent() == 0) {
-    base::wipe(session.out);  // it may have held a secret
-    session.out.shrink_to_fit();
-    session.sent = 0;
-    if (session.stage == Session::Stage::closing && session.tls) session.tls->close();
-    if (session.stage == Session::Stage::closing && !session.is_blocked()) ::shutdown(session.fd.get(), SHUT_WR);
-  } else if (session.unsent() > options_.most_unsent) {
-    log_rejected(session, "it asks and does not read the answers");
-    close(id);
-    return;
-  } else if (session.sent > enough_unsent) {
-    base::wipe_front(session.out, session.sent);
-    session.sent = 0;
+void ServerLoop::flush(Id id, Session& session) {
+  if (!session.write()) return close(id);
+  if (session.unsent() > options_.most_unsent) {
+    handshake_.log_rejected(session, "it asks and does not read the answers");
+    return close(id);
   }
   watch(id, session);
 }
 
-void StoreServer::Loop::watch(Id id, Session& session) {
+void ServerLoop::watch(Id id, Session& session) {
   std::uint32_t interest = 0;
   if (session.is_blocked()) interest |= EPOLLOUT;
-  if (session.unsent() <= enough_unsent) interest |= EPOLLIN;
+  if (!session.is_full()) interest |= EPOLLIN;
   if (interest == session.interest) return;
   session.interest = interest;
   epoll_event event{interest, {.u64 = id}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, session.fd.get(), &event);
 }
 
-void StoreServer::Loop::close(Id id) {
+void ServerLoop::close(Id id) {
   const auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
-  for (const std::uint64_t waiter : found->second.waiting) waiters_.drop(waiter);
   if (found->second.tls) found->second.tls->close();
-  const auto will = std::move(found->second.will);
+  const Session session = std::move(found->second);
   sessions_.erase(found);
-  for (const auto& [key, value] : will) {
-    if (table_.find(key) != nullptr) continue;
-    try {
-      table_.set(key, value);
-      touched_.push_back(key);
-    } catch (const InvalidArgument& error) {  // the table is full
-      base::warn(fmt::format("the store could not keep what a connection left: {}", error.message()));
-    }
-  }
+  keys_.end(session);
 }
 
 }  // namespace unisono::store

@@ -35,7 +35,7 @@ std::shared_ptr<Client> serve(base::FileDescriptor listening, const std::string&
   server->adopt(std::move(pair.second));
   server->listen(std::move(listening));
   auto client = std::make_shared<Client>(std::move(pair.first), place, FrameBuffer{}, std::move(server));
-  client->greet();
+  client->send_greeting();
   if (address.family() != AF_UNIX) client->set_addresses({address, address});
   return client;
 }

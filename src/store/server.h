@@ -1,9 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
-#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,25 +7,11 @@
 
 #include "base/file_descriptor.h"
 #include "base/secret.h"
-#include "base/tls_library.h"
-#include "store/table.h"
-#include "unisono/detail/switches.h"
+#include "store/server_options.h"
 
 namespace unisono::store {
 
-struct ServerOptions {
-  base::Secret token = {};                           ///< TCP clients must prove to know it; empty: none
-  std::string job_tag = {};                          ///< TCP clients that name another are refused; empty: any
-  std::shared_ptr<const base::TlsContext> tls = {};  ///< TCP connections are encrypted with it; null: they are not
-  Limits limits = {};
-  std::chrono::milliseconds handshake_timeout = std::chrono::seconds(2);
-  std::chrono::milliseconds silence = detail::silence_limit();  ///< the host of a client says nothing for so long: the client is gone
-  pid_t family_of = 0;              ///< clients on AF_UNIX must be descendants of this process; 0: any process of the user may come
-  std::size_t most_pending = 64;    ///< connections that have not authenticated yet
-  std::size_t most_waiting = 1024;  ///< parked requests of one connection
-  std::size_t most_waiting_bytes = std::size_t{32} << 20;  ///< bytes of the keys of those requests
-  std::size_t most_unsent = std::size_t{64} << 20;         ///< bytes that one connection may leave unread before it is closed
-};
+class ServerLoop;
 
 /// Holds the data of a store and serves it, from one thread. A get or wait for a missing key is parked here until the key is set or its time is over.
 /// No client can stop the others: every socket is non-blocking, memory is never allocated by a length field alone, and a request beyond a limit is an
@@ -52,14 +34,10 @@ class StoreServer {
   /// Sets what clients read by try_get alone, and none can change.
   void set_secret(std::string_view key, base::Secret value);
 
-  struct Counts {
-    std::size_t connections = 0, pending = 0, waiting = 0, keys = 0;
-  };
-  Counts counts() const;
+  ServerCounts counts() const;
 
  private:
-  class Loop;
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<ServerLoop> loop_;
 };
 
 }  // namespace unisono::store

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -53,6 +55,19 @@ struct Session {
   std::size_t unsent() const { return out.size() - sent; }
   /// Returns true where bytes wait for the socket to be writable.
   bool is_blocked() const { return unsent() > 0 || (tls && tls->has_unsent()); }
+
+  /// Returns true where so much is unsent that the connection is not read from: a client that only asks cannot fill the server's memory.
+  bool is_full() const { return unsent() > enough_unsent; }
+  static constexpr std::size_t enough_unsent = std::size_t{16} << 20;
+
+  void send(std::string frame);
+  /// Writes what the socket takes. Returns false where the connection is lost.
+  bool write();
+  /// Ends the session when what was sent has gone, at most after that time. A client that has not authenticated gets no more time than it had.
+  void begin_to_close(std::chrono::milliseconds at_most) {
+    stage = Stage::closing;
+    expires = std::min(expires, base::Clock::now() + at_most);
+  }
 };
 
 }  // namespace unisono::store

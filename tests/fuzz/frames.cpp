@@ -119,7 +119,7 @@ class Game {
     if (owned_.empty()) return;
     Owned& owned = owned_[in_.choice(std::min<std::size_t>(owned_.size() - 1, UINT8_MAX))];
     if (!owned.memory) return;
-    if (owned.is_send && in_.flag()) Peer::detach(*owned.transfer);
+    if (owned.is_send && in_.flag()) owned.transfer->detach();
     else peer_.withdraw(owned.transfer);
     owned.memory.reset();
   }
@@ -136,9 +136,9 @@ class Game {
 
   void take_mail() {
     std::string text;
-    while (peer_.take(1, text) || peer_.take(2, text)) continue;
+    while (peer_.take_call(1, text) || peer_.take_call(2, text)) continue;
     shared_.notices.clear();
-    shared_.words.clear();
+    shared_.reports.clear();
   }
 
   /// Sends a frame with its code.

@@ -59,13 +59,13 @@ class StoreClient {
     require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "there are sockets");
     server.adopt(base::FileDescriptor(ends[0]));
     std::unique_ptr<StoreClient> client(new StoreClient(base::FileDescriptor(ends[1])));
-    client->greet();
+    client->send_greeting();
     return client;
   }
   /// Makes a client of another host, which proves itself.
   static std::unique_ptr<StoreClient> connect(const base::SocketAddress& address) {
     std::unique_ptr<StoreClient> client(new StoreClient(base::try_connect(address, base::Deadline(patience)).fd));
-    client->greet();
+    client->send_greeting();
     store::Exchange exchange{std::string(store::nonce_size, 'c'), {}, {}};
     client->send(store::Writer(store::Op::hello).text(exchange.client_nonce).text("").integer(1).finish());
     const Heard challenge = client->hear();
@@ -110,7 +110,7 @@ class StoreClient {
   static constexpr std::size_t longest = std::size_t{1} << 20;
   explicit StoreClient(base::FileDescriptor fd) : fd_(std::move(fd)) { require(fd_.valid(), "there is a connection"); }
 
-  void greet() {
+  void send_greeting() {
     send(store::greeting());
     while (buffer_.size() < store::greeting_size) receive();
     require(*buffer_.take(store::greeting_size) == store::greeting(), "the server greets");

@@ -70,7 +70,7 @@ TEST(RanksLauncher, AnswersNobodyOutsideItsOwnProcesses) {
   store::Client client(std::move(opened.fd), "the launcher's store");
   EXPECT_THROW(
       {
-        client.greet();
+        client.send_greeting();
         client.try_get("key");
       },
       PeerFailed);

@@ -119,7 +119,7 @@ void leave_child(const std::string& how) {
 std::unique_ptr<unisono::store::Client> connect_to_launcher() {
   unisono::base::FileDescriptor connection(std::stoi(variable("UNISONO_LAUNCHER_FD")));
   auto store = std::make_unique<unisono::store::Client>(std::move(connection), "the launcher");
-  store->greet();
+  store->send_greeting();
   return store;
 }
 

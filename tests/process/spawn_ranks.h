@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "coordination/coordination.h"
+#include "coordination/host_ranks.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {

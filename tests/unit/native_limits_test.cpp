@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "coordination/coordination.h"
+#include "coordination/host_ranks.h"
 #include "engines/shm/engine.h"
 #include "engines/shm/segment.h"
 #include "unisono/error.h"

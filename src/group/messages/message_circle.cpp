@@ -57,7 +57,7 @@ std::optional<int> member_of(const GroupErrors& group, int world_rank) {
 using Waits = std::map<int, std::optional<MessageWait>>;
 
 std::optional<MessageWait> read_wait(const GroupErrors& group, int member) {
-  const auto process = group.coordination().process_of(member);
+  const auto process = group.coordination().detector().process_of(member);
   const auto reader = member == group.facts().rank() ? std::make_unique<recorder::RecordReader>(group.recorder().memory())
                       : process                      ? recorder::find_record(*process)
                                                      : nullptr;

@@ -217,6 +217,7 @@ void Lane::look(Remains& remains) {
   const auto now = base::Clock::now();
   if (now < next_look_) return;
   next_look_ = now + look_period;
+  if (any_group().coordination().is_disputed()) return;
   if (const auto known = any_group().coordination().failure()) return fail(*known, remains);
   const auto failure = look_at_all();
   if (!failure) return;

@@ -35,7 +35,7 @@ std::string doings(const coordination::Coordination& coordination, const std::ve
   std::size_t told = 0;
   for (const int r : ranks) {
     if (told == most) break;
-    const auto process = coordination.process_of(r);
+    const auto process = coordination.detector().process_of(r);
     const std::string where = process ? recorder::whereabouts_of(*process) : coordination.whereabouts_of(r);
     if (where.empty()) continue;
     text += fmt::format("; {} {}", coordination.name(r), where);
@@ -67,6 +67,7 @@ Failure deadline_passed(GroupErrors& group, const Task& task, const WaitCheck& w
 std::optional<Failure> WaitCheck::look(GroupErrors& group, const Task& task) const {
   constexpr auto warn_after = std::chrono::seconds(30);
   constexpr auto tell_after = std::chrono::milliseconds(500);
+  if (group.coordination().is_disputed()) return std::nullopt;
   std::vector<int> waiting = task.waiting_for();
   group.record_wait(record, waiting);
   const bool was_sound = !group.coordination().failure();

@@ -20,11 +20,9 @@ using base::Clock;
 using base::FileDescriptor;
 using namespace std::chrono_literals;
 
-constexpr std::size_t most_strangers = 64;  ///< connections that have not authenticated
-constexpr std::size_t most_sources_remembered = 64;
-constexpr auto quiet_time = 10s;  ///< a warning for each source in this time, so that a scanner does not fill the job's log
-constexpr auto patience_with_strangers = 2s;
-constexpr auto grace_of_strangers = 50ms;  ///< a handshake takes microseconds, so an older connection makes room
+constexpr std::size_t most_unauthenticated = 64;  ///< connections that have not authenticated
+constexpr auto time_to_authenticate = 2s;
+constexpr auto grace_of_unauthenticated = 50ms;  ///< a handshake takes microseconds, so an older connection makes room
 constexpr auto pause_without_means = 100ms;
 
 }  // namespace
@@ -67,7 +65,7 @@ bool HandshakeConnection::receive_some() {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
   if (n < 0 && tls_ && !tls_->error().empty()) throw ProtocolError(tls_->error());
   if (n <= 0) return false;
-  if (!tls_ && chunk.front() == base::tls_begins && handshake_.has_heard_nothing()) {
+  if (!tls_ && chunk.front() == base::tls_begins && handshake_.has_received_nothing()) {
     static_cast<void>(base::send(fd_.get(), nullptr, base::no_tls_here.data(), base::no_tls_here.size()));
     throw ProtocolError("it encrypts its connections, and this process does not: UNISONO_TLS must be the same on all ranks");
   }
@@ -96,7 +94,8 @@ bool HandshakeConnection::go_on(bool readable) {
 
 Established HandshakeConnection::take() { return {std::move(fd_), handshake_.take_rest(), std::move(tls_), handshake_.keys()}; }
 
-Acceptor::Acceptor(int rank, const std::string& address, std::vector<int> awaited) : rank_(rank), awaited_(std::move(awaited)) {
+Acceptor::Acceptor(int rank, const std::string& address, std::vector<int> awaited)
+    : rank_(rank), awaited_(std::move(awaited)), rejections_(fmt::format("rank {}", rank)) {
   base::Opened opened = base::try_listen(base::resolve(address, 0).front());
   if (!opened.fd) {
     throw BackendUnavailable(fmt::format("rank {} cannot listen on {}: {}", rank_, with_interface(address), base::error_text(opened.error)),
@@ -125,7 +124,7 @@ void Acceptor::serve(std::span<const pollfd> entries, const Admit& admit) {
   const Time now = Clock::now();
   for (Unauthenticated& each : unauthenticated_) {
     if (!each.connection || each.connection->expires() > now) continue;
-    log_rejected(each.source, "it did not authenticate in time");
+    rejections_.log(each.source, "it did not authenticate in time");
     each.connection.reset();
   }
   std::erase_if(unauthenticated_, [](const Unauthenticated& each) { return !each.connection; });
@@ -135,13 +134,13 @@ void Acceptor::serve(std::span<const pollfd> entries, const Admit& admit) {
 // Closes the oldest connection that has not authenticated, so that strangers cannot keep the ranks out. While it is young it may be one of many ranks
 // that connect at once, and the listener pauses instead.
 bool Acceptor::make_room(Time now) {
-  if (unauthenticated_.size() < most_strangers) return true;
+  if (unauthenticated_.size() < most_unauthenticated) return true;
   Unauthenticated& oldest = unauthenticated_.front();
-  if (now - oldest.since < grace_of_strangers) {
-    listen_again_ = oldest.since + grace_of_strangers;
+  if (now - oldest.since < grace_of_unauthenticated) {
+    listen_again_ = oldest.since + grace_of_unauthenticated;
     return false;
   }
-  log_rejected(oldest.source, "it did not authenticate, and others were waiting");
+  rejections_.log(oldest.source, "it did not authenticate, and others were waiting");
   unauthenticated_.pop_front();
   return true;
 }
@@ -170,7 +169,7 @@ void Acceptor::accept() {
     Handshake handshake = Handshake::accepting(secret_, rank_, awaited_);
     handshake.ask(wants_);
     unauthenticated_.push_back(
-        {HandshakeConnection(std::move(fd), std::move(handshake), tls_.get(), base::TlsSide::accepting, now + patience_with_strangers),
+        {HandshakeConnection(std::move(fd), std::move(handshake), tls_.get(), base::TlsSide::accepting, now + time_to_authenticate),
          std::move(source), now});
   }
 }
@@ -179,26 +178,16 @@ void Acceptor::serve(Unauthenticated& candidate, short events, const Admit& admi
   HandshakeConnection& connection = *candidate.connection;
   try {
     if (!connection.go_on((events & ~POLLOUT) != 0)) {
-      if (!connection.is_unwanted()) log_rejected(candidate.source, "it went away before it had authenticated");
+      if (!connection.is_unwanted()) rejections_.log(candidate.source, "it went away before it had authenticated");
       candidate.connection.reset();
     } else if (connection.done()) {
       admit(connection.from(), connection.take());
       candidate.connection.reset();
     }
   } catch (const ProtocolError& error) {
-    log_rejected(candidate.source, error.message());
+    rejections_.log(candidate.source, error.message());
     candidate.connection.reset();
   }
-}
-
-void Acceptor::log_rejected(const std::string& source, std::string_view what) {
-  const Time now = Clock::now();
-  if (rejected_.size() >= most_sources_remembered) std::erase_if(rejected_, [&](const auto& entry) { return now - entry.second > quiet_time; });
-  if (rejected_.size() >= most_sources_remembered) return;
-  const auto [entry, fresh] = rejected_.emplace(source, now);
-  if (!fresh && now - entry->second < quiet_time) return;
-  entry->second = now;
-  base::warn(fmt::format("rank {} closed a connection from {}: {}", rank_, source, what));
 }
 
 }  // namespace unisono::transport

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "base/rejection_log.h"
 #include "base/socket.h"
 #include "base/tls_library.h"
 #include "transport/tcp/handshake.h"
@@ -91,7 +91,6 @@ class Acceptor {
   void accept();
   bool make_room(Time now);
   void serve(Unauthenticated& candidate, short events, const Admit& admit);
-  void log_rejected(const std::string& source, std::string_view what);
 
   const int rank_;
   std::vector<int> awaited_;
@@ -101,7 +100,7 @@ class Acceptor {
   std::shared_ptr<const base::TlsContext> tls_;  ///< null: connections are not encrypted
   Time listen_again_ = Time::min();
   std::list<Unauthenticated> unauthenticated_;  ///< the oldest first
-  std::map<std::string, Time> rejected_;
+  base::RejectionLog rejections_;
 };
 
 /// Returns the address with its interface: "10.0.0.7 (eth0)".

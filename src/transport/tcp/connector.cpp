@@ -122,7 +122,7 @@ void Connector::step() {
     attempt.dialer.prepare(entries, next);
     next = std::min(next, attempt.until);
   }
-  const std::size_t at_door = entries.size();
+  const std::size_t before_acceptor = entries.size();
   acceptor_.prepare(entries, now, next);
   const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, longest_poll_ms);
   if (::poll(entries.data(), entries.size(), static_cast<int>(wait)) < 0 && errno != EINTR)
@@ -136,7 +136,7 @@ void Connector::step() {
   ended_.clear();
   for (Attempt& attempt : attempts_) serve(attempt, served[i++].revents, now);
   std::erase_if(attempts_, [&](const Attempt& attempt) { return ended_.contains(attempt.dialer.rank()); });
-  acceptor_.serve(served.subspan(at_door), [&](int rank, Established connection) {
+  acceptor_.serve(served.subspan(before_acceptor), [&](int rank, Established connection) {
     // An own attempt at it goes on until the other side ends it: closed from here, it would look like a stranger's.
     if (Attempt* const own = attempt_of(rank)) own->is_superseded = true;
     owner_.connected(rank, std::move(connection));

@@ -45,7 +45,7 @@ class Handshake {
   /// Returns true where the other rank has proved itself and was not wanted: it is not accepted, and may try again.
   bool is_unwanted() const { return stage_ == Stage::unwanted; }
   int from() const { return from_; }
-  bool has_heard_nothing() const { return stage_ == Stage::greeting && in_.size() == 0; }
+  bool has_received_nothing() const { return stage_ == Stage::greeting && in_.size() == 0; }
   /// Derives the keys of this connection, when the handshake is done.
   FrameKeys keys() const;
   /// Returns the bytes that arrived behind the handshake.

@@ -182,7 +182,7 @@ void Meeting::step() {
   std::vector<pollfd> entries;
   Time next = now + dialler_look_period;
   if (acceptor_) acceptor_->prepare(entries, now, next);
-  const std::size_t at_door = entries.size();
+  const std::size_t before_acceptor = entries.size();
   for (const Dialer& dialer : dialers_) dialer.prepare(entries, next);
   base::check_interruption();
   const auto wait = std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count(), 0, longest_poll_ms);
@@ -190,8 +190,8 @@ void Meeting::step() {
     throw Error(fmt::format("poll: {}", base::error_text(errno)));
   now = Clock::now();
   const std::span<const pollfd> served(entries);
-  if (acceptor_) acceptor_->serve(served.first(at_door), [&](int rank, Established connection) { established_[rank] = std::move(connection); });
-  std::size_t i = at_door;
+  if (acceptor_) acceptor_->serve(served.first(before_acceptor), [&](int rank, Established connection) { established_[rank] = std::move(connection); });
+  std::size_t i = before_acceptor;
   for (Dialer& dialer : dialers_) {
     if (dialer.serve(caller_, served[i++].revents, now)) established_[dialer.rank()] = dialer.take();
     else if (dialer.is_refused(now)) unreachable(dialer);

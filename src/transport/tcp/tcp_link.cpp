@@ -1,27 +1,16 @@
-// The calls of a link's users, and the transfer of bytes and notices. Its thread is in link_thread.cpp.
+// The calls of a link's users. link_polling.cpp moves the bytes.
 #include "transport/tcp/tcp_link.h"
 
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/socket.h"
 #include "store/authentication.h"
-#include "transport/tcp/ticket.h"
+#include "transport/tcp/addresses.h"
 
 namespace unisono::transport {
 namespace {
-
-using namespace std::chrono_literals;
-
-constexpr std::size_t few_peers = 2;  ///< up to so many are read from without asking epoll first
 
 Link::Protection protection_of(const Link::Options& options, const Caller& caller) {
   if (caller.secret.empty()) return {.is_local = true};  // there is no other host
@@ -29,6 +18,60 @@ Link::Protection protection_of(const Link::Options& options, const Caller& calle
           .is_encrypted = caller.tls != nullptr,
           .is_local = base::resolve(options.address, 0).front().is_loopback()};
 }
+
+/// A transfer that was done at once.
+class DoneTask final : public Task {
+ public:
+  bool advance() override { return true; }
+  std::vector<int> waiting_for() const override { return {}; }
+  bool detach() override { return true; }
+};
+
+/// A transfer of a link, for its caller.
+class TransferTask final : public Task {
+ public:
+  TransferTask(std::shared_ptr<TcpLink> link, TransferPtr transfer, bool sends)
+      : link_(std::move(link)), transfer_(std::move(transfer)), sends_(sends), turns_(link_->turns()) {}
+  ~TransferTask() override {
+    if (!detached_ && transfer_->pending()) link_->withdraw(transfer_);
+  }
+  TransferTask(const TransferTask&) = delete;
+  TransferTask& operator=(const TransferTask&) = delete;
+
+  // A poll moves the bytes of all peers. One that came since the last call here will do, so that a wave of many transfers costs one poll and not one
+  // for each of them.
+  bool advance() override {
+    if (is_done()) return true;
+    if (turns_ == link_->turns()) link_->poll();
+    turns_ = link_->turns();
+    return is_done();
+  }
+  std::vector<int> waiting_for() const override { return {transfer_->peer}; }
+  bool sleep(std::chrono::nanoseconds at_most) override {
+    return link_->sleep([this] { return !transfer_->pending(); }, at_most);
+  }
+  bool detach() override {
+    if (sends_ && !std::exchange(detached_, true)) link_->detach(transfer_);
+    return sends_;
+  }
+
+ private:
+  bool is_done() const {
+    switch (transfer_->state.load(std::memory_order_acquire)) {
+      case Transfer::State::pending: return false;
+      case Transfer::State::done: return true;
+      case Transfer::State::failed: throw PeerFailed(transfer_->text, {}, transfer_->cause);
+      case Transfer::State::wrong: throw ProtocolError(transfer_->text);
+    }
+    return false;
+  }
+
+  const std::shared_ptr<TcpLink> link_;
+  const TransferPtr transfer_;
+  const bool sends_;
+  bool detached_ = false;
+  std::uint64_t turns_;  ///< of the link, at the last look
+};
 
 }  // namespace
 
@@ -45,65 +88,103 @@ std::shared_ptr<Link> Link::connect(Options options) {
 TcpLink::TcpLink(Options options, MeetingResult met, std::optional<WatchTree> tree)
     : options_(std::move(options)),
       protection_(protection_of(options_, met.caller)),
-      departures_shown_(options_.hosts.size()),
-      peers_(options_.hosts.size()),
-      last_tick_(base::Clock::now()),
-      pid_(::getpid()) {
+      connections_(options_.hosts.size(), callers_poll_),
+      departures_shown_(options_.hosts.size()) {
   if (met.connections.empty()) return;
-  epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
-  notifier_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  kick_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  shared_.epoll = epoll_.get();
-  const auto add = [&](int fd, std::uint32_t which) {
-    epoll_event event{EPOLLIN, {.u32 = which}};
-    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) throw Error(fmt::format("epoll: {}", base::error_text(errno)));
-  };
-  add(notifier_.get(), static_cast<std::uint32_t>(peers_.size()));
-  add(kick_.get(), static_cast<std::uint32_t>(peers_.size()));
-  if (tree && met.acceptor) begin_on_demand(std::move(*tree), std::move(met.caller), std::move(*met.acceptor));
-  const std::lock_guard lock(mutex_);
-  for (auto& [rank, connection] : met.connections) open(peer_of(rank), std::move(connection));
+  const std::lock_guard lock(mutex_);  // the connector's thread waits until all is made
+  if (tree && met.acceptor) {
+    demand_ =
+        std::make_unique<OnDemand>(options_, std::move(*tree), connections_, std::move(met.caller), std::move(*met.acceptor), connector_owner());
+  }
+  connections_.begin(demand_.get());
+  thread_ = std::make_unique<LinkThread>(connections_.epoll(), callers_poll_,
+                                         LinkThread::Owner{.name = fmt::format("rank {}", options_.rank),
+                                                           .has_waiter = options_.has_waiter,
+                                                           .step = [this] { return step(); },
+                                                           .before_waiting =
+                                                               [this] {
+                                                                 prepare_to_wait();
+                                                                 after(true);
+                                                               },
+                                                           .failed = [this] { fail(); }});
+  connections_.wake_by(thread_->notifier());
+  connections_.wake_by(thread_->wakeup());
+  for (auto& [rank, connection] : met.connections) {
+    connections_.open(demand_ ? demand_->peer_of(rank) : connections_.add(rank, {}), std::move(connection));
+  }
   // Bytes right behind a handshake were read with it, and wake nobody.
-  for (Peer* const peer : open_) pump(*peer, last_tick_);
-  thread_ = base::Thread("the connections", [this] { run(); });
+  for (Peer* const peer : connections_.open_ones()) connections_.pump(*peer, base::Clock::now());
+  thread_->start();
 }
 
 TcpLink::~TcpLink() {
-  if (demand_ && ::getpid() == pid_) demand_->connector->stop();
-  stop_thread();
+  if (!thread_ || !thread_->is_of_this_process()) return;
+  if (demand_) demand_->stop();
+  thread_->stop();
 }
 
-void TcpLink::open(Peer& peer, Established connection) {
-  peer.connect(std::move(connection));
-  peer.watched_events = EPOLLIN;
-  epoll_event event{EPOLLIN, {.u32 = static_cast<std::uint32_t>(peer.rank())}};
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, peer.fd(), &event) != 0) throw Error(fmt::format("epoll: {}", base::error_text(errno)));
-  open_.push_back(&peer);
-  for (Peer* const each : open_) arm(*each);  // a few peers are not watched, more of them are
+Connector::Owner TcpLink::connector_owner() {
+  return {.wants =
+              [this](int rank) {
+                const std::lock_guard lock(mutex_);
+                return demand_->wants(rank);
+              },
+          .accepts =
+              [this](int rank) {
+                const std::lock_guard lock(mutex_);
+                return demand_->accepts(rank);
+              },
+          .connected = [this](int rank, Established connection) { change([&] { demand_->on_connected(rank, std::move(connection)); }); },
+          .failed = [this](int rank, const std::string& why) { change([&] { demand_->on_failed(rank, why); }); },
+          .broken =
+              [this](const std::string& why) {
+                try {
+                  throw Error("no connections can be made any more: " + why);
+                } catch (const Error&) {
+                  fail();
+                }
+              }};
 }
 
-// ---- messages -------------------------------------------------------------------------------------------------
-
-Peer* TcpLink::find(int rank) const {
-  return rank < 0 || static_cast<std::size_t>(rank) >= peers_.size() ? nullptr : peers_[static_cast<std::size_t>(rank)].get();
+void TcpLink::change(const std::function<void()>& change) {
+  {
+    const std::lock_guard lock(mutex_);
+    change();
+    take_changes();
+  }
+  after(true);
 }
 
-Peer& TcpLink::peer_of(int rank) {
-  auto& peer = peers_.at(static_cast<std::size_t>(rank));
-  if (!peer) peer = std::make_unique<Peer>(rank, address_known_of(rank), shared_);
-  return *peer;
+void TcpLink::learn_addresses(const base::Deadline& deadline) {
+  if (!demand_) return;
+  std::vector<std::string> addresses = exchange_addresses(*this, options_, demand_->tree(), demand_->addresses(), deadline,
+                                                          [this](int rank, std::uint64_t group, std::string_view text) {
+                                                            const std::lock_guard lock(mutex_);
+                                                            Peer& peer = demand_->peer_of(rank);
+                                                            peer.notify(group, text);
+                                                            connections_.watch(peer);
+                                                          });
+  const std::lock_guard lock(mutex_);
+  demand_->set_addresses(std::move(addresses));
 }
+
+// ---- messages and notices -------------------------------------------------------------------------------------
 
 Peer& TcpLink::connected(int rank) {
-  const bool is_one = demand_ ? is_peer(options_, rank) : find(rank) != nullptr;
+  const bool is_one = demand_ ? is_peer(options_, rank) : connections_.find(rank) != nullptr;
   if (!is_one) throw InvalidArgument(fmt::format("rank {} has no connection with rank {}", options_.rank, rank));
-  if (Peer* const peer = find(rank)) return *peer;
-  return new_peer(rank);
+  if (Peer* const peer = connections_.find(rank)) return *peer;
+  return demand_->peer_of(rank);
+}
+
+void TcpLink::sent(Peer& peer) {
+  if (demand_) demand_->need(peer);
+  connections_.watch(peer);
 }
 
 std::unique_ptr<Task> TcpLink::task_of(TransferPtr transfer, bool sends) {
   if (transfer->state.load(std::memory_order_acquire) == Transfer::State::done) return std::make_unique<DoneTask>();
-  return std::make_unique<Ticket>(shared_from_this(), std::move(transfer), sends);
+  return std::make_unique<TransferTask>(shared_from_this(), std::move(transfer), sends);
 }
 
 std::unique_ptr<Task> TcpLink::send(const void* data, std::size_t bytes, int rank, ChannelKey channel) {
@@ -113,8 +194,7 @@ std::unique_ptr<Task> TcpLink::send(const void* data, std::size_t bytes, int ran
     const std::lock_guard lock(mutex_);
     Peer& peer = connected(rank);
     peer.send(transfer);
-    need(peer);
-    watch(peer);
+    sent(peer);
   }
   return task_of(std::move(transfer), true);
 }
@@ -125,156 +205,117 @@ std::unique_ptr<Task> TcpLink::recv(void* data, std::size_t bytes, int rank, Cha
     const std::lock_guard lock(mutex_);
     Peer& peer = connected(rank);
     peer.recv(transfer);
-    await(peer);
-    watch(peer);
+    if (demand_) demand_->await(peer);
+    connections_.watch(peer);
   }
   return task_of(std::move(transfer), false);
 }
 
 void TcpLink::withdraw(const TransferPtr& transfer) {
   const std::lock_guard lock(mutex_);
-  Peer& peer = *find(transfer->peer);
+  Peer& peer = *connections_.find(transfer->peer);
   peer.withdraw(transfer);
-  watch(peer);
+  connections_.watch(peer);
 }
 
 void TcpLink::detach(const TransferPtr& transfer) {
   const std::lock_guard lock(mutex_);
-  Peer::detach(*transfer);
+  transfer->detach();
 }
 
 void TcpLink::end(std::uint64_t group) {
   {
     const std::lock_guard lock(mutex_);
-    shared_.groups_over.insert(group);
-    for (const auto& peer : peers_) {
-      if (!peer) continue;
-      peer->end_group(group);
-      watch(*peer);
-    }
+    connections_.shared().groups_over.insert(group);
+    connections_.for_each([&](Peer& peer) {
+      peer.end_group(group);
+      connections_.watch(peer);
+    });
   }
-  {
-    const std::lock_guard lock(delivery_);
-    if (const auto kept = kept_.find(group); kept != kept_.end()) {
-      for (const Notice& notice : kept->second) kept_bytes_ -= notice.text.size() + sizeof(Notice);
-      kept_.erase(kept);
-    }
-    quiet_.insert(group);
-  }
+  notices_.end_group(group);
   after(true);
 }
 
-// ---- transfer of bytes ----------------------------------------------------------------------------------------
-
-void TcpLink::watch(Peer& peer) {
-  if (hands_off_.load(std::memory_order_relaxed) && open_.size() <= few_peers) return;  // no thread waits for the sockets
-  arm(peer);
-}
-
-void TcpLink::arm(Peer& peer) {
-  if (!peer.is_open()) return;
-  const std::uint32_t events = EPOLLIN | (peer.wants_to_write() ? EPOLLOUT : 0U);
-  if (events == peer.watched_events) return;
-  peer.watched_events = events;
-  epoll_event event{events, {.u32 = static_cast<std::uint32_t>(peer.rank())}};
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.fd(), &event);
-}
-
-void TcpLink::note(Loss loss) {
-  if (demand_) hear({.rank = loss.peer, .lost = loss.cause, .text = loss.text});
-  if (!loss_) loss_ = std::move(loss);
-  any_loss_.store(true, std::memory_order_release);
-  shared_.stirred = true;
-}
-
-void TcpLink::pump(Peer& peer, Time now) {
-  if (auto loss = peer.pump(now)) note(std::move(*loss));
-  watch(peer);
-  if (!shared_.notices.empty()) has_notices_.store(true);
-  if (demand_) return hand_words_on();
-  shared_.left.clear();
-  if (std::exchange(shared_.words, {}).empty() || !peer.is_open()) return;
-  note(peer.lose(PeerFailed::disconnected, fmt::format("{} tells of other ranks, which tell of themselves", peer.name())));
-}
-
-void TcpLink::pump_all() {
-  const auto now = base::Clock::now();
-  if (open_.size() <= few_peers) {
-    for (Peer* const peer : open_) pump(*peer, now);
-  } else {
-    std::array<epoll_event, 64> events{};
-    const int n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
-    for (int i = 0; i < n; ++i) {
-      if (Peer* const peer = find(static_cast<int>(events[static_cast<std::size_t>(i)].data.u32))) pump(*peer, now);
-    }
-    for (Peer* const peer : open_) {  // no event tells of bytes that have been read already
-      if (peer->has_unread()) pump(*peer, now);
-    }
-  }
-  std::erase_if(open_, [](const Peer* peer) { return !peer->is_open(); });
-  turns_.fetch_add(1, std::memory_order_relaxed);
-}
-
-void TcpLink::after(bool stirred) {
-  hand_on();
-  if (!stirred) return;
-  if (options_.notify) options_.notify();
-  if (sleeps_here_.load()) ::eventfd_write(kick_.get(), 1);
-}
-
-// Tells the link's thread that a caller moves the bytes, or wakes it for a caller that sleeps elsewhere.
-void TcpLink::count_poll() {
-  if (!someone_sleeps()) {
-    polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  } else if (!sleeps_here_.load() && hands_off_.exchange(false)) {
-    ::eventfd_write(notifier_.get(), 1);
-  }
-}
-
-void TcpLink::poll() noexcept {
-  if (!thread_.joinable()) return;
-  count_poll();
-  bool stirred = false;
-  try {
-    {
-      const std::unique_lock lock(mutex_, std::try_to_lock);
-      if (!lock) return;
-      pump_all();
-      stirred = std::exchange(shared_.stirred, false);
-    }
-    after(stirred);
-  } catch (...) {
-    fail();
-  }
-}
-
-// No event tells of bytes that have been read already, or of a connection that has become writable without being watched for that.
-void TcpLink::prepare_to_sleep() {
+void TcpLink::notify(int rank, std::uint64_t group, std::string_view text) {
+  if (text.size() > longest_notice) throw InvalidArgument(fmt::format("a notice of {} bytes: at most {} are allowed", text.size(), longest_notice));
   const std::lock_guard lock(mutex_);
-  for (Peer* const peer : open_) {
-    while (peer->has_unread()) pump(*peer, base::Clock::now());
-    arm(*peer);
+  Peer& peer = connected(rank);
+  peer.notify(group, text);
+  sent(peer);
+}
+
+void TcpLink::announce(std::uint64_t group, std::span<const int> members, std::string_view text, Announcement what) {
+  const std::lock_guard lock(mutex_);
+  if (demand_ && (what != Announcement::call || members.size() > options_.most_eager)) return demand_->announce(group, members, text, what);
+  for (const int rank : members) {
+    Peer& peer = connected(rank);
+    peer.notify(group, text);
+    sent(peer);
   }
 }
 
-bool TcpLink::sleep(const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) {
-  if (!thread_.joinable()) return false;
-  {
-    const std::unique_lock sleeper(sleeper_, std::try_to_lock);
-    if (!sleeper) return false;
-    prepare_to_sleep();
-    sleeps_here_.store(true);
-    if (!is_over()) {
-      epoll_event event{};
-      const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(at_most).count();
-      ::epoll_wait(epoll_.get(), &event, 1, static_cast<int>(milliseconds));
-    }
-    sleeps_here_.store(false);
-    eventfd_t kicks = 0;
-    ::eventfd_read(kick_.get(), &kicks);
-  }
-  poll();
+void TcpLink::post(int rank, std::uint64_t group, std::span<const std::byte> head, std::span<const std::byte> data) {
+  const std::size_t size = head.size() + data.size();
+  if (size > longest_call) throw InvalidArgument(fmt::format("a message of {} bytes about a call: at most {} are allowed", size, longest_call));
+  const std::lock_guard lock(mutex_);
+  Peer& peer = connected(rank);
+  peer.post({.kind = FrameKind::call, .length = static_cast<std::uint32_t>(size), .group = group}, head, data);
+  sent(peer);
+}
+
+bool TcpLink::take(int rank, std::uint64_t group, std::string& into) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = connected(rank);
+  if (peer.take_call(group, into)) return true;
+  if (demand_) demand_->await(peer);
+  return false;
+}
+
+// ---- what is known of peers -----------------------------------------------------------------------------------
+
+std::optional<Link::Loss> TcpLink::lost() const {
+  if (!connections_.has_loss()) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  return connections_.loss();
+}
+
+bool TcpLink::is_gone(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const Peer* const peer = connections_.find(rank);
+  return shows_departure(rank) || (peer == nullptr ? is_absent(rank, Absence::lost) : peer->loss().has_value());
+}
+
+bool TcpLink::has_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return shows_departure(rank);
+}
+
+// A rank that leaves says what it left behind in the notices before its goodbye. Who sees the one without the others takes it for missing.
+bool TcpLink::shows_departure(int rank) const {
+  if (rank < 0 || static_cast<std::size_t>(rank) >= departures_shown_.size()) return false;
+  if (departures_shown_[static_cast<std::size_t>(rank)]) return true;
+  const Peer* const peer = connections_.find(rank);
+  const bool has_left = peer == nullptr ? is_absent(rank, Absence::left) : peer->has_left();
+  if (!has_left || deliveries_ > 0 || !connections_.shared().notices.empty()) return false;
+  departures_shown_[static_cast<std::size_t>(rank)] = true;
   return true;
+}
+
+std::chrono::milliseconds TcpLink::silence_of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return connections_.silence_of(rank);
+}
+
+std::string TcpLink::address_of(int rank) const {
+  const std::lock_guard lock(mutex_);
+  if (!is_peer(options_, rank)) return {};
+  if (const Peer* const peer = connections_.find(rank)) return peer->connection().address();
+  return demand_ ? demand_->address_of(rank) : std::string();
+}
+
+std::size_t TcpLink::connections() const {
+  const std::lock_guard lock(mutex_);
+  return connections_.open_count();
 }
 
 }  // namespace unisono::transport

@@ -39,9 +39,24 @@ struct Transfer {
     text = std::move(what);
     state.store(State::failed, std::memory_order_release);
   }
+  void fail_if_pending(PeerFailed::Cause why, const std::string& what) {
+    if (pending()) fail(why, what);
+  }
+  /// Fails a transfer whose group is over: its memory is not used any more.
+  void abort() {
+    if (!pending()) return;
+    data = nullptr;
+    fail(PeerFailed::aborted, "the group is over");
+  }
   void reject(std::string what) {
     text = std::move(what);
     state.store(State::wrong, std::memory_order_release);
+  }
+  /// Continues a send from a copy of its data.
+  void detach() {
+    if (!pending()) return;
+    own.assign(data, data + rest());
+    data = own.data();
   }
 };
 using TransferPtr = std::shared_ptr<Transfer>;

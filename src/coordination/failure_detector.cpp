@@ -1,60 +1,12 @@
-// Detects that a peer is gone, and tells a failure to all ranks.
+#include "coordination/failure_detector.h"
+
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "coordination/coordination.h"
 #include "coordination/failure_text.h"
 
 namespace unisono::coordination {
-
-void Coordination::poison(const Failure& found) {
-  Failure failure = found;
-  if (failure.kind == Failure::Kind::timeout && failure.reporter < 0) failure.reporter = rank();
-  {
-    const std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = failure;
-    failed_.store(true, std::memory_order_release);
-  }
-  if (parts_.host.engine) {
-    engines::shm::Segment& segment = parts_.host.engine->segment();
-    record_failure(segment.failure(), failure);
-    for (int r = 0; r < segment.ranks(); ++r) segment.notifier(r).notify();
-  }
-  if (ended_engines_.exchange(true)) return;
-  const Failure first = this->failure().value_or(failure);
-  if (end_engines_) end_engines_(first);
-  if (!is_one_host()) {
-    tell_others(encode_failure(first), transport::Link::Announcement::failure);
-    parts_.link->end(~group_id_);
-  }
-  if (base::Notifier* own = notifier()) own->notify();
-}
-
-bool Coordination::may_be_over() const {
-  return (parts_.host.engine && parts_.host.engine->segment().failure().state.load(std::memory_order_acquire) != 0) ||
-         failed_.load(std::memory_order_acquire) || is_announced_.load(std::memory_order_acquire);
-}
-
-std::optional<Failure> Coordination::read_failure() {
-  if (parts_.host.engine) {
-    if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
-  }
-  if (failed_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(mutex_);
-    return failure_;
-  }
-  return is_announced_.load(std::memory_order_acquire) ? announced() : std::nullopt;
-}
-
-// Data that other ranks sent before one of them gave up still counts. It uses other connections than the notice of the failure, so the failure counts
-// a little later.
-std::optional<Failure> Coordination::announced() {
-  constexpr auto time_to_arrive = std::chrono::milliseconds(20);
-  const std::lock_guard lock(mutex_);
-  if (base::Clock::now() - announced_at_ < time_to_arrive) return std::nullopt;
-  return announced_;
-}
 
 std::chrono::milliseconds patience_of_call(std::chrono::nanoseconds elapsed, std::chrono::milliseconds timeout) {
   const std::chrono::milliseconds limit = detail::silence_limit();
@@ -62,74 +14,67 @@ std::chrono::milliseconds patience_of_call(std::chrono::nanoseconds elapsed, std
   return std::min(limit, std::max(timeout / 2, limit / 10));  // a few heartbeats may be late
 }
 
-std::optional<Failure> Coordination::look_for_failures(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
-  if (auto known = failure()) return known;
-  auto found = look_for_peers(waiting_for, any_will_do, patience);
-  if (!found || !is_announced_.load(std::memory_order_acquire)) return found;
-  // The loss of a rank is a consequence of the failure that another has announced.
-  const std::lock_guard lock(mutex_);
-  return announced_;
-}
-
-std::optional<Failure> Coordination::look_for_peers(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
+std::optional<Failure> FailureDetector::look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
   std::set<int> left_here;
   if (parts_.host.peers) {
     if (auto failure = look_on_host(waiting_for, any_will_do, left_here, patience)) return failure;
   }
-  if (is_one_host()) return std::nullopt;
-  poll();
+  if (parts_.is_one_host()) return std::nullopt;
+  parts_.link->poll();
   if (auto failure = lost_peers()) return failure;
   if (auto failure = silent_peer(waiting_for, patience)) return failure;
-  if (agreed_.load(std::memory_order_acquire)) return std::nullopt;
+  if (is_agreed()) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  const auto left = [&](int r) { return left_here.contains(r) || left_.contains(r) || (!topology_.here(r) && parts_.link->has_left(global(r))); };
+  const auto left = [&](int r) {
+    return left_here.contains(r) || left_.contains(r) || (!topology_.here(r) && parts_.link->has_left(parts_.global(r)));
+  };
   const bool is_hopeless = any_will_do ? !waiting_for.empty() && std::ranges::all_of(waiting_for, left) : std::ranges::any_of(waiting_for, left);
   if (!is_hopeless) return std::nullopt;
   return failure_of_left(*std::ranges::find_if(waiting_for, left));
 }
 
 /// Returns the failure of a rank that has left, for a rank that waits for it. None while the end of its process may still tell more.
-std::optional<Failure> Coordination::failure_of_left(int rank) {
+std::optional<Failure> FailureDetector::failure_of_left(int rank) {
   if (topology_.here(rank) && parts_.host.peers) return parts_.host.peers->failure_of_left_rank(topology_.local_of(rank));
   const auto said = left_.find(rank);
   const Left left = said == left_.end() ? Left{} : said->second;
   if (may_be_an_end(left.how)) {
-    if (const auto ending = parts_.recorded.of(rank, {})) return failure_of_ending(rank, name(rank), *ending);
+    if (const auto ending = parts_.recorded.of(rank, {})) return failure_of_ending(rank, parts_.name(rank), *ending);
     if (base::Clock::now() - left.at < time_to_end(left.how)) return std::nullopt;
   }
-  return failure_of_leaving(rank, name(rank), left.how);
+  return failure_of_leaving(rank, parts_.name(rank), left.how);
 }
 
 /// The link loses a peer that has been silent for silence_limit(); a call may know sooner. An engine does not say whom an agreed call waits for.
-std::optional<Failure> Coordination::silent_peer(std::span<const int> waiting_for, std::chrono::milliseconds patience) {
+std::optional<Failure> FailureDetector::silent_peer(std::span<const int> waiting_for, std::chrono::milliseconds patience) const {
   if (patience >= detail::silence_limit()) return std::nullopt;
   const auto look = [&](int r) -> std::optional<Failure> {
     if (topology_.here(r) || has_left(r)) return std::nullopt;
-    const std::chrono::milliseconds silence = parts_.link->silence_of(global(r));
+    const std::chrono::milliseconds silence = parts_.link->silence_of(parts_.global(r));
     if (silence < patience) return std::nullopt;
     return Failure{.kind = Failure::Kind::peer_failed,
                    .cause = PeerFailed::Cause::silent,
                    .culprit = r,
                    .missing = {},
-                   .message = fmt::format("nothing has come from rank {} ({}) for {:.1f} s", r, parts_.link->address_of(global(r)),
+                   .message = fmt::format("nothing has come from rank {} ({}) for {:.1f} s", r, parts_.link->address_of(parts_.global(r)),
                                           std::chrono::duration<double>(silence).count())};
   };
-  if (!agreed_.load(std::memory_order_acquire)) {
+  if (!is_agreed()) {
     for (const int r : waiting_for) {
       if (auto failure = look(r)) return failure;
     }
     return std::nullopt;
   }
-  for (int r = 0; r < size(); ++r) {
+  for (int r = 0; r < topology_.size(); ++r) {
     if (auto failure = look(r)) return failure;
   }
   return std::nullopt;
 }
 
-std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
-                                                  std::chrono::milliseconds patience) {
+std::optional<Failure> FailureDetector::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
+                                                     std::chrono::milliseconds patience) {
   if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
-  if (agreed_.load(std::memory_order_acquire)) return parts_.host.peers->look_at_all(patience);
+  if (is_agreed()) return parts_.host.peers->look_at_all(patience);
   std::vector<int> locals;
   bool all_here = true;
   for (const int r : waiting_for) {
@@ -144,46 +89,46 @@ std::optional<Failure> Coordination::look_on_host(std::span<const int> waiting_f
   return parts_.host.peers->look(locals, any_will_do, patience);
 }
 
-bool Coordination::has_left(int rank) {
+bool FailureDetector::has_left(int rank) const {
   const std::lock_guard lock(mutex_);
   return left_.contains(rank);
 }
 
-std::optional<Failure> Coordination::lost_peers() {
+std::optional<Failure> FailureDetector::lost_peers() const {
   const auto loss = parts_.link->lost();
   if (!loss) return std::nullopt;
   const auto member = std::ranges::find(parts_.global_ranks, loss->peer);
   if (member != parts_.global_ranks.end()) {  // the loss that was noticed first
     if (auto failure = lost_peer(static_cast<int>(member - parts_.global_ranks.begin()))) return failure;
   }
-  for (int r = 0; r < size(); ++r) {
+  for (int r = 0; r < topology_.size(); ++r) {
     if (auto failure = lost_peer(r)) return failure;
   }
   return std::nullopt;
 }
 
 /// Returns the failure of a rank whose connection is gone and that had not left before.
-std::optional<Failure> Coordination::lost_peer(int rank) {
+std::optional<Failure> FailureDetector::lost_peer(int rank) const {
   if (has_left(rank)) return std::nullopt;
   // A link may be connected with ranks of this host to watch them. Their processes say better how they ended.
-  if (topology_.here(rank) && parts_.link->address_of(global(rank)).empty()) return std::nullopt;
+  if (topology_.here(rank) && parts_.link->address_of(parts_.global(rank)).empty()) return std::nullopt;
   const auto loss = parts_.link->lost();
-  if (loss && loss->peer == global(rank)) {
+  if (loss && loss->peer == parts_.global(rank)) {
     // The link names the rank by its number in the world; the group's number replaces it.
     std::string text = loss->text;
     const std::string named = fmt::format("rank {}", loss->peer);
-    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), name(rank));
+    if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), parts_.name(rank));
     return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = rank, .missing = {}, .message = std::move(text)};
   }
-  if (topology_.here(rank) || !parts_.link->is_gone(global(rank)) || parts_.link->has_left(global(rank))) return std::nullopt;
+  if (topology_.here(rank) || !parts_.link->is_gone(parts_.global(rank)) || parts_.link->has_left(parts_.global(rank))) return std::nullopt;
   return Failure{.kind = Failure::Kind::peer_failed,
                  .cause = PeerFailed::Cause::disconnected,
                  .culprit = rank,
                  .missing = {},
-                 .message = fmt::format("the connection to {} ({}) is gone", name(rank), parts_.link->address_of(global(rank)))};
+                 .message = fmt::format("the connection to {} ({}) is gone", parts_.name(rank), parts_.link->address_of(parts_.global(rank)))};
 }
 
-std::optional<Failure> Coordination::look_at(std::span<const int> ranks) {
+std::optional<Failure> FailureDetector::look_at(std::span<const int> ranks) {
   if (parts_.host.peers) {
     std::vector<int> locals;
     for (const int r : ranks) {
@@ -192,21 +137,38 @@ std::optional<Failure> Coordination::look_at(std::span<const int> ranks) {
     if (auto failure = parts_.host.peers->look_at(locals)) return failure;
   }
   if (!parts_.link) return std::nullopt;
-  poll();
+  parts_.link->poll();
   for (const int r : ranks) {
-    if (r == rank()) continue;
+    if (r == topology_.rank) continue;
     if (auto failure = lost_peer(r)) return failure;
   }
   return std::nullopt;
 }
 
-std::vector<int> Coordination::gone() {
+std::optional<pid_t> FailureDetector::process_of(int rank) const {
+  if (!parts_.host.peers || !topology_.here(rank)) return std::nullopt;
+  return parts_.host.peers->process_of(topology_.local_of(rank));
+}
+
+void FailureDetector::take_leaving(int rank, std::uint64_t agreements, Leaving how) {
+  if (topology_.here(rank)) return;  // its process is watched
+  const std::lock_guard lock(mutex_);
+  left_.emplace(rank, Left{.agreements = agreements, .how = how});
+}
+
+bool FailureDetector::has_left_after(int rank, std::uint64_t agreement) const {
+  const std::lock_guard lock(mutex_);
+  const auto left = left_.find(rank);
+  return left != left_.end() && left->second.agreements >= agreement;
+}
+
+std::vector<int> FailureDetector::gone() {
   std::set<int> ranks;
   if (parts_.host.peers) {
     for (const int r : parts_.host.peers->gone()) ranks.insert(topology_.members[static_cast<std::size_t>(r)]);
   }
-  for (int r = 0; r < size(); ++r) {
-    if (!topology_.here(r) && parts_.link->is_gone(global(r))) ranks.insert(r);
+  for (int r = 0; r < topology_.size(); ++r) {
+    if (!topology_.here(r) && parts_.link->is_gone(parts_.global(r))) ranks.insert(r);
   }
   const std::lock_guard lock(mutex_);
   for (const auto& [r, left] : left_) ranks.insert(r);

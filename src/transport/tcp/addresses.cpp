@@ -1,7 +1,5 @@
-// How the ranks of a TcpLink that connects on demand learn where the others listen: each tells its parent in the tree the addresses of all ranks
-// below it, and the first rank sends the list down again. A rank receives the list once, whatever their number.
+#include "transport/tcp/addresses.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -13,7 +11,6 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/interruption.h"
-#include "transport/tcp/tcp_link.h"
 
 namespace unisono::transport {
 namespace {
@@ -66,22 +63,13 @@ std::vector<std::string> notices_with(const std::vector<std::string>& addresses)
 
 }  // namespace
 
-void TcpLink::tell(int rank, std::uint64_t group, std::string_view text) {
-  const std::lock_guard lock(mutex_);
-  Peer& peer = peer_of(rank);
-  peer.notify(group, text);
-  watch(peer);
-}
-
-void TcpLink::learn_addresses(const base::Deadline& deadline) {
-  if (!demand_) return;
-  const WatchTree& tree = demand_->tree;
-  const int parent = tree.parent(options_.rank);
-  std::set<int> silent(tree.children(options_.rank).begin(), tree.children(options_.rank).end());
-  std::vector<std::string> addresses(options_.hosts.size());
-  addresses[static_cast<std::size_t>(options_.rank)] = demand_->addresses[static_cast<std::size_t>(options_.rank)];
+std::vector<std::string> exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, std::vector<std::string> addresses,
+                                            const base::Deadline& deadline,
+                                            const std::function<void(int rank, std::uint64_t group, std::string_view text)>& notify) {
+  const int parent = tree.parent(options.rank);
+  std::set<int> silent(tree.children(options.rank).begin(), tree.children(options.rank).end());
   const auto inbox = std::make_shared<Inbox>();
-  listen(address_group, [inbox](int from, std::string_view text) {
+  link.listen(address_group, [inbox](int from, std::string_view text) {
     const std::lock_guard lock(inbox->mutex);
     inbox->texts.emplace_back(from, text);
     inbox->condition.notify_one();
@@ -90,7 +78,7 @@ void TcpLink::learn_addresses(const base::Deadline& deadline) {
   while (!is_complete) {
     if (silent.empty() && !std::exchange(has_told_parent, true)) {
       is_complete = parent < 0;
-      for (const std::string& notice : parent < 0 ? std::vector<std::string>() : notices_with(addresses)) tell(parent, address_group, notice);
+      for (const std::string& notice : parent < 0 ? std::vector<std::string>() : notices_with(addresses)) notify(parent, address_group, notice);
       continue;
     }
     std::unique_lock lock(inbox->mutex);
@@ -104,20 +92,19 @@ void TcpLink::learn_addresses(const base::Deadline& deadline) {
     }
     if (!texts.empty()) continue;
     base::check_interruption();
-    if (const auto loss = lost()) throw PeerFailed(loss->text, {.culprit = loss->peer}, loss->cause);
-    static_cast<void>(options_.store->try_get(key_to_look_at));  // a watched store throws here if one of the ranks will not come
+    if (const auto loss = link.lost()) throw PeerFailed(loss->text, {.culprit = loss->peer}, loss->cause);
+    static_cast<void>(options.store->try_get(key_to_look_at));  // a watched store throws here if one of the ranks will not come
     const std::vector<int> missing = silent.empty() ? std::vector<int>{parent} : std::vector<int>(silent.begin(), silent.end());
     if (deadline.elapsed() < deadline.timeout() + time_to_be_told) continue;
-    throw Timeout(fmt::format("rank {} was connected with rank {}, which did not tell within {} ms where the others are", options_.rank,
-                              fmt::join(missing, ", "), options_.timeout.count()),
+    throw Timeout(fmt::format("rank {} was connected with rank {}, which did not tell within {} ms where the others are", options.rank,
+                              fmt::join(missing, ", "), options.timeout.count()),
                   {}, missing);
   }
-  listen(address_group, {});
-  for (const int child : tree.children(options_.rank)) {
-    for (const std::string& notice : notices_with(addresses)) tell(child, address_group, notice);
+  link.listen(address_group, {});
+  for (const int child : tree.children(options.rank)) {
+    for (const std::string& notice : notices_with(addresses)) notify(child, address_group, notice);
   }
-  const std::lock_guard lock(mutex_);
-  demand_->addresses = std::move(addresses);
+  return addresses;
 }
 
 }  // namespace unisono::transport

@@ -10,9 +10,11 @@
 
 #include "engines/plugins.h"
 #include "engines/serial/serial.h"
+#include "engines/shm/settings.h"
 #include "engines/tcp/tcp.h"
 #include "base/essential_calls.h"
 #include "base/likeness.h"
+#include "transport/tcp/eager.h"
 #include "unisono/engine.h"
 
 namespace unisono {
@@ -30,13 +32,15 @@ std::string why_no_shared_memory() {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, EngineMaker, std::less<>> engines{
-      {"native", {.is_shared_memory = true, .traits = {.spans_hosts = false, .why_not = why_no_shared_memory}}},
+      {"native",
+       {.is_shared_memory = true, .traits = {.spans_hosts = false, .why_not = why_no_shared_memory}, .check_settings = shm::check_settings}},
       {"serial",
        {.make = [](const EngineOptions&, const std::shared_ptr<transport::Link>&) { return serial::make_serial(); },
         .traits = {.spans_hosts = false}}},
       {"tcp",
        {.make = [](const EngineOptions& options, const std::shared_ptr<transport::Link>& link) { return tcp::make_tcp(options, link); },
-        .connects_all = true}}};
+        .connects_all = true,
+        .check_settings = [](const base::Environment& environment) { static_cast<void>(transport::most_eager_connections(environment)); }}}};
 };
 
 Registry& registry() {
@@ -163,6 +167,13 @@ std::vector<std::string> available(Look look) {
     if (name != "native" && name != "serial" && availability(name, look).available) names.push_back(name);
   }
   return names;
+}
+
+void check_settings(const base::Environment& environment) {
+  const std::lock_guard lock(registry().mutex);
+  for (const auto& [name, engine] : registry().engines) {
+    if (engine.check_settings) engine.check_settings(environment);
+  }
 }
 
 EngineMaker maker(std::string_view name) {

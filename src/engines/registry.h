@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/environment.h"
 #include "transport/tcp/link.h"
 #include "unisono/engine.h"
 
@@ -36,7 +37,10 @@ struct EngineMaker {
   std::function<std::unique_ptr<Engine>(const EngineOptions& options, const std::shared_ptr<transport::Link>& link)> make = {};
   EngineTraits traits = {};
   bool connects_all = false;  ///< it works on the link, and needs it between the ranks of a host too
+  std::function<void(const base::Environment&)> check_settings = {};
 };
+/// Lets every engine read its variables of the environment. Throws InvalidArgument where one cannot be read, before any rank is waited for.
+void check_settings(const base::Environment& environment);
 /// Throws InvalidArgument for an unknown name, BackendUnavailable for one that cannot run here.
 EngineMaker maker(std::string_view name);
 

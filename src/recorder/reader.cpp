@@ -182,9 +182,10 @@ RecordReader::Counts RecordReader::counts() const {
   for (std::size_t i = 0; i <= RecordHeader::most_counts; ++i) {
     const OwnCount& own = record.own_counts[i];
     const SharedCount& shared = record.shared_counts[i];
-    CountSeen count{.calls = own.calls.load(relaxed) + shared.calls.load(relaxed),
-                    .bytes = own.bytes.load(relaxed) + shared.bytes.load(relaxed),
-                    .failures = shared.failures.load(relaxed)};
+    CountSeen count;
+    count.calls = own.calls.load(relaxed) + shared.calls.load(relaxed);
+    count.bytes = own.bytes.load(relaxed) + shared.bytes.load(relaxed);
+    count.failures = shared.failures.load(relaxed);
     if (count.calls == 0) continue;
     const std::uint64_t waited = shared.waited_ticks.load(relaxed);
     const std::uint64_t since = record.first.steady.load(relaxed);
@@ -205,10 +206,8 @@ RecordReader::Counts RecordReader::counts() const {
       counts.seen.push_back(std::move(count));
       continue;
     }
-    same->calls += count.calls;
-    same->bytes += count.bytes;
+    same->add(count);
     same->failures += count.failures;
-    same->waited += count.waited;
   }
   return counts;
 }
@@ -223,7 +222,6 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   seen.rank = record.rank.load(relaxed);
   seen.size = record.size.load(relaxed);
   seen.last = last_generation(record);
-  seen.local_rank = record.local_rank.load(relaxed);
   seen.node = record.node.load(relaxed);
   seen.state = static_cast<RankState>(record.state.load(relaxed));
   seen.host = record.host.get();
@@ -238,13 +236,9 @@ RankSeen RecordReader::read(std::size_t wanted) const {
   seen.program_waits_since = steady_of(record.program_waits_since.load(relaxed));
   auto [its_counts, count_places] = counts();
   seen.counts = std::move(its_counts);
-  for (const CountSeen& count : seen.counts) {
-    seen.bytes += count.bytes;
-    seen.waited += count.waited;
-  }
-
+  for (const CountSeen& count : seen.counts) seen.add(count);
   const std::uint64_t own = record.next.load(std::memory_order_acquire), others = record.next_of_others.load(std::memory_order_acquire);
-  seen.calls = own + others;
+  seen.calls = own + others;  // with those that begin just now
   const auto last_of = [&](const CallEntry* ring, std::uint64_t next, std::uint64_t size) {
     std::vector<CallSeen> calls;
     for (std::uint64_t i = next - std::min({next, size, std::uint64_t{most}}); i < next; ++i) {

@@ -100,7 +100,7 @@ class RecordReader {
   std::uint64_t steady_of(std::uint64_t ticks) const;
   struct Counts {
     std::vector<CountSeen> seen;
-    std::array<int, RecordHeader::most_counts + 1> places;  ///< among these, by the numbers of the record's entries; -1: nothing was counted
+    std::array<int, CountTable::most_counts + 1> places;  ///< among these, by the numbers of the record's entries; -1: nothing was counted
   };
   Counts counts() const;
 

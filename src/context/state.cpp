@@ -5,13 +5,13 @@
 
 namespace unisono::context {
 
-State::State(int rank, int world_size, std::shared_ptr<recorder::Recorder> recorder, Job job)
-    : rank(rank),
-      world_size(world_size),
-      job(std::move(job)),
-      launcher(this->job.facts.launcher_store, rank, this->job.facts.growth.names),
+State::State(int own_rank, int ranks, std::shared_ptr<recorder::Recorder> record, Job joined)
+    : rank(own_rank),
+      world_size(ranks),
+      job(std::move(joined)),
+      launcher(job.facts.launcher_store, rank, job.facts.growth.names),
       progress(std::make_shared<group::Progress>("rank " + std::to_string(rank))),
-      recorder(std::move(recorder)) {}
+      recorder(std::move(record)) {}
 
 State::~State() {
   termination.reset();

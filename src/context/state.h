@@ -19,7 +19,7 @@ namespace unisono::context {
 
 /// The world of a process, or of a thread inside run_threads, and its part in it.
 struct State {
-  State(int rank, int world_size, std::shared_ptr<recorder::Recorder> recorder, Job job = {});
+  State(int own_rank, int ranks, std::shared_ptr<recorder::Recorder> record, Job joined = {});
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;

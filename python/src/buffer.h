@@ -60,13 +60,6 @@ std::vector<TensorView> views_of(const std::vector<Buffer>& buffers);
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item_size);
 /// NumPy's name of the dtype; bfloat16 is one of ml_dtypes.
 const char* numpy_name(DType dtype);
-/// The module, where the program has imported it (numpy: where it can be); null elsewhere.
-nb::handle numpy();
-bool is_ndarray(nb::handle object);
-/// Whether it is an array of numpy.ma, whose mask is no part of its elements.
-bool is_masked_array(nb::handle object);
-bool is_numpy_scalar(nb::handle object);
-bool is_torch_tensor(nb::handle object);
 
 /// A new array of the library of `like` (NumPy's, where that has none of its own), on the same device, with elements that are not initialised. It is
 /// for Use::fill.

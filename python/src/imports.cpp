@@ -6,8 +6,6 @@
 #include <cstring>
 #include <string>
 
-#include "buffer.h"
-
 namespace unisono::python {
 namespace {
 

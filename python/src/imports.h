@@ -14,6 +14,13 @@ namespace unisono::python {
 
 namespace nb = nanobind;
 
+/// The module numpy, where it can be imported; null elsewhere.
+nb::handle numpy();
+bool is_ndarray(nb::handle object);
+/// Whether it is an array of numpy.ma, whose mask is no part of its elements.
+bool is_masked_array(nb::handle object);
+bool is_numpy_scalar(nb::handle object);
+bool is_torch_tensor(nb::handle object);
 /// What the object's type offers to C; null where it offers nothing. Known for each type after the first look.
 const dlpack::Exchange* exchange_of(nb::handle object);
 /// Arrays that nobody may write to, though they do not say so by DLPack.

@@ -3,6 +3,7 @@
 #include "module.h"
 
 #include "failure.h"
+#include "places.h"
 
 NB_MODULE(_core, m) {
   using namespace unisono::python;

@@ -32,7 +32,6 @@ void bind_shared_memory(nb::module_& m);
 void bind_launch(nb::module_& m);
 void bind_elastic(nb::module_& m);
 void bind_xla(nb::module_& m);
-void bind_places(nb::module_& m);
 
 /// Signals that arrive while a call waits are handled then.
 void watch_signals();

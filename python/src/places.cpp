@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "imports.h"
-#include "module.h"
 
 namespace unisono::python {
 namespace {

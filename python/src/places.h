@@ -19,4 +19,6 @@ std::source_location place_of_program() noexcept;
 /// The same as Python's Place; None for line 0.
 nb::object as_place(const std::source_location& where);
 
+void bind_places(nb::module_& m);
+
 }  // namespace unisono::python

@@ -9,8 +9,10 @@
 #include "engines/plugins.h"
 #include "engines/registry.h"
 #include "context/foreign.h"
+#include "context/joining.h"
+#include "context/leaving.h"
 #include "context/state.h"
-#include "context/topology.h"
+#include "context/world.h"
 #include "base/environment.h"
 #include "base/error_place.h"
 #include "base/host.h"
@@ -114,7 +116,7 @@ static void install(const InitOptions& options, Found found) {
     throw AlreadyInitialized("this process is initialized already", {.operation = "initialize", .hint = "finalize comes before another initialize"});
   }
   auto state = join(options, {.is_adopted = found != Found::asked_for});
-  state->temporary = found == Found::adopted_for_a_while;
+  state->is_temporary = found == Found::adopted_for_a_while;
   group::guard_against_fork(true);
   of_process.store(state.release(), std::memory_order_release);
 }
@@ -186,7 +188,7 @@ const ProcessGroup& current_world(std::source_location where) {
 
 int rank() { return dist_info().rank; }
 int world_size() { return dist_info().world_size; }
-int local_rank() { return context::current().local_rank; }
+int local_rank() { return context::current().topology.local_rank; }
 int nproc_per_node() { return context::current().topology.nproc_per_node; }
 int nnodes() { return context::current().topology.nnodes; }
 int node_rank() { return context::current().topology.node_rank; }
@@ -222,7 +224,7 @@ void sync(bool temporary) {
     // A context that the last call adopted for a while ends here, and the job is looked for again.
     const context::Turn turn("sync");
     auto* state = context::of_process.load();
-    if (state != nullptr && state->temporary) {
+    if (state != nullptr && state->is_temporary) {
       context::of_process.store(nullptr);
       context::end(state, context::End::finalize);
     }
@@ -256,7 +258,7 @@ void show_config(std::ostream& out) {
       << "hostname: " << hostname() << '\n'
       << "world size: " << state.world_size << '\n'
       << "rank: " << state.rank << '\n'
-      << "local rank: " << state.local_rank << '\n'
+      << "local rank: " << state.topology.local_rank << '\n'
       << "num processes per_node: " << state.topology.nproc_per_node << '\n'
       << "num nodes: " << state.topology.nnodes << '\n'
       << "node rank: " << state.topology.node_rank << '\n';

@@ -12,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include "engines/registry.h"
-#include "context/topology.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "base/log.h"
@@ -245,8 +244,9 @@ Selection select_engines(const InitOptions& options, const base::Environment& en
     throw InvalidArgument("backend serial is for one process, and there are " + std::to_string(world_size), {.operation = "initialize"});
   }
   if (selection.host == "native" && topology.machines > 1) {
-    throw BackendUnavailable(fmt::format("the ranks are on {} hosts, and backend native serves one: {}", topology.machines, describe_hosts(topology)),
-                             {.operation = "initialize", .rank = rank, .hint = "leave the choice to unisono (auto), or ask for tcp, mpi or gloo"});
+    throw BackendUnavailable(
+        fmt::format("the ranks are on {} hosts, and backend native serves one: {}", topology.machines, topology.describe_hosts()),
+        {.operation = "initialize", .rank = rank, .hint = "leave the choice to unisono (auto), or ask for tcp, mpi or gloo"});
   }
   return selection;
 }

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "context/state.h"
+#include "context/topology.h"
 #include "base/deadline.h"
 #include "base/environment.h"
 #include "group/group_core.h"
+#include "unisono/context.h"
 
 namespace unisono::context {
 

@@ -16,8 +16,6 @@
 #include "context/shrinking.h"
 #include "context/state.h"
 #include "base/error_place.h"
-#include "base/log.h"
-#include "store/own_keys_store.h"
 #include "store/request_limit.h"
 #include "unisono/detail/request.h"
 
@@ -61,22 +59,11 @@ struct Plan {
   bool is_all_or_none = false;  // a member that cannot have the group keeps all others from having it
 };
 
-/// Returns the group's part of the store in which groups are formed. What this rank puts there is erased when it is of no use any more.
-std::shared_ptr<Store> store_of(State& state, const Plan& plan) {
+/// Returns the group's part of the store in which groups are formed.
+std::shared_ptr<Store> store_of(const State& state, const Plan& plan) {
   const std::string prefix = "group/" + plan.key + "/";
-  auto store = std::make_shared<PrefixStore>(prefix, state.group_store);
-  if (plan.number < 0) return store;
-  return std::make_shared<store::OwnKeysStore>(
-      std::move(store), [left = state.left_keys, members = plan.list_of_members(), number = plan.number, prefix](std::vector<std::string>&& keys) {
-        for (std::string& key : keys) key = prefix + "/" + key;  // as PrefixStore does
-        left->leave(members, number, std::move(keys));
-      });
-}
-
-/// Erases what this rank has left of earlier groups of the same members, all of whom have come to this one.
-void erase_left_keys(State& state, const Plan& plan) {
-  if (plan.number < 0) return;
-  for (const std::string& key : state.left_keys->take_before(plan.list_of_members(), plan.number)) state.group_store->erase(key);
+  if (plan.number < 0) return std::make_shared<PrefixStore>(prefix, state.groups.store());
+  return state.groups.part_for(plan.list_of_members(), plan.number, prefix);
 }
 
 std::chrono::milliseconds timeout_of(const Plan& plan, const group::Group& world) { return plan.options.timeout.value_or(world.facts().timeout()); }
@@ -126,8 +113,8 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
   options.global_ranks = plan.members;
   options.host_names = host_names;
   options.store = formation.watched();
-  options.job_store = state.launcher_store;
-  for (const int r : plan.members) options.launched.push_back(state.name_of(r));
+  options.job_store = state.launcher.store();
+  for (const int r : plan.members) options.launched.push_back(state.job.name_of(r));
   options.world = world.core().shared_coordination();
   const auto explained = [&](const auto& step) {
     try {
@@ -142,7 +129,7 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
     const auto differs = explained([&] {
       say_backend(*formation.watched(), plan, rank);
       watch->assemble(*formation.watched(), deadline);
-      erase_left_keys(state, plan);
+      if (plan.number >= 0) state.groups.erase_left_keys(plan.list_of_members(), plan.number);
       return formation.watched()->try_get("differs");
     });
     if (differs) {  // all members throw it, so nobody has to be told
@@ -150,7 +137,7 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
     }
   }
   options.timeout = deadline.left();
-  auto core = explained([&] { return state.make_core(options, plan.options.backend); });
+  auto core = explained([&] { return state.groups.make_core(options, plan.options.backend); });
   if (plan.is_all_or_none) {
     context::commit(formation, static_cast<int>(plan.members.size()), deadline,
                     [&](const std::exception_ptr& error) { return watch->explain(error); });
@@ -167,7 +154,7 @@ ProcessGroup form(State& state, const Plan& plan) {
   parts.rank = static_cast<int>(std::find(members.begin(), members.end(), state.rank) - members.begin());
   for (const int r : members) parts.host_names.push_back(world.facts().host_name(r));
   parts.global_ranks = members;
-  parts.generation = state.generation();
+  parts.generation = state.job.generation();
   parts.timeout = timeout_of(plan, world);
   parts.progress = state.progress;
   parts.recorder = state.recorder;
@@ -176,15 +163,14 @@ ProcessGroup form(State& state, const Plan& plan) {
   } else {
     parts.core = make_core(state, plan, parts.rank, parts.host_names);
     const auto in_world = [ranks = parts.global_ranks](int r) { return r < 0 ? r : ranks[static_cast<std::size_t>(r)]; };
-    parts.on_failure = [&state, in_world](const Failure& failure) { context::tell_failure(state, in_world(failure.culprit), failure.message); };
+    parts.on_failure = [&state, in_world](const Failure& failure) { state.launcher.tell_failure(in_world(failure.culprit), failure.message); };
     parts.on_error_of_all = [&state, in_world](const std::string& text, int culprit, int compared) {
       state.mismatch_at = static_cast<std::int64_t>(state.world->implementation()->facts().sequence());
-      context::tell_launcher(state, context::mismatch_status(state.place_of(in_world(culprit)), compared, text));
+      state.launcher.tell_mismatch(in_world(culprit), compared, text);
     };
   }
   auto group = std::make_shared<group::Group>(std::move(parts));
-  std::erase_if(state.groups, [](const auto& other) { return other.expired(); });
-  state.groups.push_back(group);
+  state.groups.add(group);
   ProcessGroup formed(std::move(group));
   context::log_group(formed);
   return formed;
@@ -193,7 +179,7 @@ ProcessGroup form(State& state, const Plan& plan) {
 std::optional<ProcessGroup> form_listed(State& state, std::span<const int> ranks, const char* operation, const GroupOptions& options = {}) {
   if (std::find(ranks.begin(), ranks.end(), state.rank) == ranks.end()) return std::nullopt;
   const std::string members = list(ranks, ".");
-  const int number = state.formed[members]++;
+  const int number = state.groups.count(members);
   return form(state, {.operation = operation,
                       .members = {ranks.begin(), ranks.end()},
                       .name = braced(ranks),
@@ -239,9 +225,8 @@ std::optional<ProcessGroup> shrink(const ProcessGroup& group) {
     context::tell_of_the_lost(state, old, members);
     state.whole = shrunk.implementation();
   }
-  state.blames_another = false;
   state.recorder->set_state(recorder::RankState::running);
-  context::tell_launcher(state, "shrunk");
+  state.launcher.tell_shrunk();
   return shrunk;
 }
 

@@ -17,6 +17,8 @@
 #include "base/log.h"
 #include "base/reminder.h"
 #include "context/formation.h"
+#include "context/leaving.h"
+#include "context/world.h"
 #include "rendezvous/growth.h"
 #include "rendezvous/newcomer.h"
 #include "store/own_keys_store.h"
@@ -59,15 +61,15 @@ int culprit_of(const std::exception_ptr& error, int rank) {
 }
 
 /// `store`: the job's.
-std::unique_ptr<State> form(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity,
-                            const std::shared_ptr<Store>& store, const base::Deadline& deadline, const std::function<void()>& look) {
+std::unique_ptr<State> form(const Job& job, const rendezvous::JobIdentity& identity, const std::shared_ptr<Store>& store,
+                            const base::Deadline& deadline, const std::function<void()>& look) {
   Formation::Parts parts{.operation = "grow_group", .group = {}, .rank = identity.rank, .size = identity.world_size, .store = {}};
   for (const rendezvous::Member& member : identity.members) parts.hosts.push_back(member.host);
   parts.store = std::make_shared<PrefixStore>(GrowthKeys::prefix(identity.growth.generation) + "world", store);
   parts.look = look;
   Formation formation(std::move(parts));
   try {
-    return form_world(options, terms, identity, formation, deadline);
+    return form_world(job.options, job.terms, identity, formation, deadline);
   } catch (...) {
     formation.give_up(std::current_exception());
     throw;
@@ -75,19 +77,19 @@ std::unique_ptr<State> form(const InitOptions& options, const Terms& terms, cons
 }
 
 /// Forms the world of a generation; all its members call. `look` throws where another member is known to be dead.
-Attempted form_generation(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& facts, const GenerationPlan& generation,
-                          int rank, const std::function<void()>& look) {
-  GrowthKeys keys(*facts.growth.store);
+Attempted form_generation(const Job& job, const GenerationPlan& generation, int rank, const std::function<void()>& look) {
+  const std::shared_ptr<Store>& store = job.facts.growth.store;
+  GrowthKeys keys(*store);
   const base::Deadline deadline(generation.timeout);
   const auto watch = [&] {
     look();
     keys.look(generation, rank);
   };
   Attempted attempted;
-  attempted.keys = std::make_shared<store::OwnKeysStore>(facts.growth.store);
+  attempted.keys = std::make_shared<store::OwnKeysStore>(store);
   try {
-    const auto identity = rendezvous::meet_generation(facts, attempted.keys, generation, rank, deadline, watch, base::Environment::process());
-    attempted.state = form(options, terms, identity, attempted.keys, deadline, watch);
+    const auto identity = rendezvous::meet_generation(job.facts, attempted.keys, generation, rank, deadline, watch, base::Environment::process());
+    attempted.state = form(job, identity, attempted.keys, deadline, watch);
     keys.ready(generation);
     for (bool waits = true; waits;) {
       try {
@@ -124,7 +126,7 @@ std::int64_t agree(std::int64_t own, std::string_view label, const ProcessGroup&
 /// Returns the processes that wait, as the lowest member sees them; none on the others.
 std::vector<rendezvous::Newcomer> waiting(State& state, const ProcessGroup& group) {
   if (group.rank() != 0) return {};
-  return GrowthKeys(*state.facts.growth.store).waiting(state.tickets_done);
+  return GrowthKeys(*state.job.facts.growth.store).waiting(state.tickets_done);
 }
 
 /// Throws where the group cannot grow, on all members alike.
@@ -134,11 +136,9 @@ void check(const State& state, const ProcessGroup& group, const char* operation)
                         {.operation = operation, .group = group.name(), .rank = group.rank()});
 }
 
-bool can_grow(const State& state) { return state.facts.growth.store != nullptr; }
-
 std::vector<std::string> names_of(const State& state, const ProcessGroup& group) {
   std::vector<std::string> names;
-  for (const int r : group.global_ranks()) names.push_back(state.facts.growth.names[static_cast<std::size_t>(r)]);
+  for (const int r : group.global_ranks()) names.push_back(state.job.name_of(r));
   return names;
 }
 
@@ -167,9 +167,8 @@ void judge(const Attempted& attempted, const ProcessGroup& group, std::source_lo
 /// Makes the world of a generation this process's own. All its members have left the world before the one that ends now, by then: they have formed
 /// this one with what came after it. So nobody reads the keys of that world any more but a process that was left out, which `shrink_group` refuses.
 void take_over(State& before, Attempted& attempted) {
-  const auto over = std::move(before.keys_before);
-  attempted.state->keys_before = std::move(before.keys);
-  attempted.state->keys.push_back(std::move(attempted.keys));
+  const auto over = attempted.state->keys.follow(before.keys);
+  attempted.state->keys.add(std::move(attempted.keys));
   replace_own(std::move(attempted.state));
   try {
     for (const auto& keys : over) keys->erase_own();
@@ -181,8 +180,8 @@ void take_over(State& before, Attempted& attempted) {
 ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
   State& state = current();
   check(state, group, "grow_group");
-  if (!can_grow(state)) return group;
-  GrowthKeys keys(*state.facts.growth.store);
+  if (!state.job.can_grow()) return group;
+  GrowthKeys keys(*state.job.facts.growth.store);
   for (;;) {
     std::int64_t called = 0;
     if (const auto newcomers = waiting(state, group); !newcomers.empty()) {
@@ -191,12 +190,12 @@ ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
     const std::int64_t number = agree(called, "grow_group", group, where);
     if (number == 0) return group;
     const GenerationPlan generation = keys.read(static_cast<int>(number));
-    Attempted attempted = form_generation(state.options, state.terms, state.facts, generation, group.rank(), [&] { look_at_members(group); });
+    Attempted attempted = form_generation(state.job, generation, group.rank(), [&] { look_at_members(group); });
     if (attempted.state) {
       take_over(state, attempted);
       return *current().world;
     }
-    state.keys.push_back(std::move(attempted.keys));
+    state.keys.add(std::move(attempted.keys));
     base::set_log_rank(fmt::format("rank {}", state.rank));
     judge(attempted, group, where);
   }
@@ -204,21 +203,22 @@ ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
 
 }  // namespace
 
-std::unique_ptr<State> join_running_job(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& facts) {
-  GrowthKeys keys(*facts.growth.store);
-  const std::int64_t ticket = keys.ask(facts.growth.own_name);
-  std::vector<std::shared_ptr<store::OwnKeysStore>> made;
+std::unique_ptr<State> join_running_job(const Job& job) {
+  const std::string& own_name = job.facts.growth.own_name;
+  GrowthKeys keys(*job.facts.growth.store);
+  const std::int64_t ticket = keys.ask(own_name);
+  GenerationKeys made;
   for (int call = 0;; ++call) {
     std::optional<base::Reminder> reminder(
         std::in_place, pace_of_reminder, [] { return std::string("initialize waits for the running ranks to take this process in (grow_group)"); },
         [](const std::string& text) { base::warn(text); });
     const GenerationPlan generation = keys.await_call(ticket, call);
     reminder.reset();
-    const auto own = std::ranges::find(generation.names, facts.growth.own_name);
+    const auto own = std::ranges::find(generation.names, own_name);
     if (own == generation.names.end()) throw ProtocolError("this process was called to a generation that it is no member of");
     const int rank = static_cast<int>(own - generation.names.begin());
-    Attempted attempted = form_generation(options, terms, facts, generation, rank, [] {});
-    made.push_back(std::move(attempted.keys));
+    Attempted attempted = form_generation(job, generation, rank, [] {});
+    made.add(std::move(attempted.keys));
     if (attempted.state) {
       attempted.state->keys = std::move(made);
       begin(*attempted.state);
@@ -234,7 +234,7 @@ bool newcomers_waiting(const ProcessGroup& group, std::source_location where) {
   return base::with_place(where, [&] {
     context::State& state = context::current();
     context::check(state, group, "newcomers_waiting");
-    if (!context::can_grow(state)) return false;
+    if (!state.job.can_grow()) return false;
     return context::agree(context::waiting(state, group).empty() ? 0 : 1, "newcomers_waiting", group, where) != 0;
   });
 }

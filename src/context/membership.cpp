@@ -4,7 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "context/state.h"
+#include "context/joining.h"
+#include "context/leaving.h"
 #include "base/environment.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"

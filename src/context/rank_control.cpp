@@ -85,8 +85,8 @@ bool is_first_of_host(const context::State& state, const ProcessGroup& group, in
   }
   const int last = static_cast<int>(members.size()) - 1;
   const bool is_whole = group.size() == state.world_size;
-  const bool has_grown = state.facts.growth.generation > 1;  // the local ranks are those of the places then, which may have gaps
-  if (is_whole && wanted <= last && !has_grown) return state.local_rank == wanted;
+  const bool has_grown = state.job.facts.growth.generation > 1;  // the local ranks are those of the places then, which may have gaps
+  if (is_whole && wanted <= last && !has_grown) return state.topology.local_rank == wanted;
   return members[static_cast<std::size_t>(std::min(wanted, last))] == state.rank;
 }
 

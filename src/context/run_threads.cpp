@@ -8,8 +8,8 @@
 
 #include "group/group_core.h"
 #include "coordination/host_ranks.h"
+#include "context/leaving.h"
 #include "context/state.h"
-#include "context/topology.h"
 #include "engines/shm/segment.h"
 #include "base/error_text.h"
 #include "base/log.h"
@@ -41,12 +41,7 @@ struct SharedByThreads {
     if (found == meetings.end()) {
       found = meetings.emplace(key, Meeting{.missing = ranks}).first;
       try {
-        const engines::shm::Segment::Shape shape{.ranks = ranks};
-        auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
-        auto* address = memory.get();
-        auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep));
-        found->second.segment = std::make_shared<engines::shm::Segment>(shape, address, std::move(both), std::move(notifiers));
-        found->second.segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
+        found->second.segment = engines::shm::private_segment(ranks, std::move(notifiers), std::move(keep));
       } catch (...) {
         found->second.error = std::current_exception();
       }
@@ -60,13 +55,9 @@ struct SharedByThreads {
 
 std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engines::shm::Segment>& segment,
                                              const std::shared_ptr<SharedByThreads>& shared) {
-  auto state = std::make_unique<context::State>();
-  state->rank = rank;
-  state->world_size = ranks;
+  auto state = std::make_unique<context::State>(rank, ranks, recorder::Recorder::make_private());
   state->topology = context::topology_of_threads(rank, ranks);
-  state->local_rank = state->topology.local_rank;
-  state->group_store = shared->store;
-  state->make_core = [shared](const group::CoreOptions& options, const std::string& backend) {
+  const auto make_core = [shared](const group::CoreOptions& options, const std::string& backend) {
     if (!backend.empty() && backend != "auto" && backend != "native") {
       throw Unsupported(fmt::format("ranks that are threads have the native engine, not {}", backend), {.hint = "start processes"});
     }
@@ -75,21 +66,12 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
                                                 coordination::notifiers_of(*options.world, options.global_ranks), options.world),
                                 options.rank, base::allowed_processors(), options.global_ranks));
   };
-  state->progress = std::make_shared<group::Progress>("rank " + std::to_string(rank));
-  state->recorder = recorder::Recorder::make_private();
+  state->groups = context::FormedGroups(shared->store, make_core);
   group::GroupParts parts;
   parts.name = "world";
-  parts.rank = rank;
-  for (int r = 0; r < ranks; ++r) parts.global_ranks.push_back(r);
-  parts.host_names = state->topology.host_names;
   parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(segment, rank, base::allowed_processors()));
   parts.timeout = timeout;
-  parts.progress = state->progress;
-  parts.recorder = state->recorder;
-  coordination::Coordination& coordination = parts.core->coordination();
-  state->progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
-  state->world.emplace(std::make_shared<group::Group>(std::move(parts)));
-  state->whole = state->world->implementation();
+  state->open_world(std::move(parts));
   return state;
 }
 
@@ -164,10 +146,7 @@ void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
                           {.operation = "run_threads"});
   }
   if (group::in_forked_child()) throw NotInitialized("this process was forked from one that is initialized", {.operation = "run_threads"});
-  const engines::shm::Segment::Shape shape{.ranks = ranks};
-  auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
-  auto segment = std::make_shared<engines::shm::Segment>(shape, memory.get(), memory);
-  segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
+  const auto segment = engines::shm::private_segment(ranks);
   // The states of all ranks exist before the first rank runs.
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;

@@ -27,10 +27,9 @@ constexpr auto time_between_rounds = 20ms;
 class Shrinking {
  public:
   Shrinking(State& state, group::Group& old)
-      : state_(state),
-        old_(old),
-        store_(fmt::format("shrink/{}/{}#{}/", fmt::join(old.facts().global_ranks(), "."), old.name(), state.formed["shrink " + old.name()]++),
-               state.group_store),
+      : old_(old),
+        number_(state.groups.count("shrink " + old.name())),
+        store_(fmt::format("shrink/{}/{}#{}/", fmt::join(old.facts().global_ranks(), "."), old.name(), number_), state.groups.store()),
         deadline_(std::min(old.facts().timeout(), longest_shrink)) {}
 
   std::vector<int> agree() {
@@ -57,7 +56,7 @@ class Shrinking {
     }
   }
 
-  std::string key() const { return "shrunk." + old_.name() + "." + std::to_string(state_.formed["shrink " + old_.name()]); }
+  std::string key() const { return "shrunk." + old_.name() + "." + std::to_string(number_ + 1); }
 
  private:
   static std::vector<int> parse(const std::string& text) {
@@ -70,15 +69,15 @@ class Shrinking {
     return ranks;
   }
 
-  State& state_;
   group::Group& old_;
+  const int number_;  // of the agreements of groups of this name, from 0
   PrefixStore store_;
   base::Deadline deadline_;
 };
 
 /// Tells whether the members that are left of the job have gone on without this process.
 bool is_lost(const State& state) {
-  return state.facts.growth.store && rendezvous::GrowthKeys(*state.facts.growth.store).is_lost(state.name_of(state.rank));
+  return state.job.can_grow() && rendezvous::GrowthKeys(*state.job.facts.growth.store).is_lost(state.job.name_of(state.rank));
 }
 
 }  // namespace
@@ -95,10 +94,10 @@ std::optional<Survivors> agree_on_survivors(State& state, group::Group& old) {
 }
 
 void tell_of_the_lost(const State& state, const group::Group& before, const std::vector<int>& members) {
-  if (!state.facts.growth.store) return;
-  rendezvous::GrowthKeys keys(*state.facts.growth.store);
+  if (!state.job.can_grow()) return;
+  rendezvous::GrowthKeys keys(*state.job.facts.growth.store);
   for (const int r : before.facts().global_ranks()) {
-    if (std::ranges::find(members, r) == members.end()) keys.note_lost(state.name_of(r));
+    if (std::ranges::find(members, r) == members.end()) keys.note_lost(state.job.name_of(r));
   }
 }
 

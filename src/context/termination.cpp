@@ -9,6 +9,7 @@
 
 #include "base/thread.h"
 #include "base/thrown.h"
+#include "context/leaving.h"
 #include "context/state.h"
 #include "engines/decision.h"
 
@@ -85,19 +86,21 @@ bool is_printed_by_others(const std::exception_ptr& error) {
   std::abort();
 }
 
-}  // namespace
-
-void watch_termination(State& state) {
+void forget(const State* state) {
   const std::lock_guard lock(watched_mutex());
-  watched_states().push_back(&state);
-  is_under_launcher.store(state.launcher_store != nullptr);
-  if (std::get_terminate() != on_terminate) previous.store(std::set_terminate(on_terminate));
+  std::erase(watched_states(), state);
+  if (watched_states().empty() && std::get_terminate() == on_terminate) std::set_terminate(previous.load());
 }
 
-void forget_termination(const State& state) {
+}  // namespace
+
+std::shared_ptr<void> watch_termination(State& state) {
+  std::shared_ptr<State> watched(&state, forget);
   const std::lock_guard lock(watched_mutex());
-  std::erase(watched_states(), &state);
-  if (watched_states().empty() && std::get_terminate() == on_terminate) std::set_terminate(previous.load());
+  watched_states().push_back(&state);
+  is_under_launcher.store(state.launcher.store() != nullptr);
+  if (std::get_terminate() != on_terminate) previous.store(std::set_terminate(on_terminate));
+  return watched;
 }
 
 }  // namespace unisono::context

@@ -111,20 +111,20 @@ Topology topology_of_threads(int rank, int world_size) {
   return topology_of(std::vector<HostRecord>(static_cast<std::size_t>(world_size), here), rank);
 }
 
-int choose_local_rank(std::optional<int> given, std::optional<int> hint, const Topology& topology) {
+int Topology::choose_local_rank(std::optional<int> given, std::optional<int> hint) const {
   const std::optional<int> said = given ? given : hint;
-  if (!said) return topology.local_rank;
-  if (*said != topology.local_rank) {
-    base::warn("local rank " + std::to_string(*said) + " was given, but this process is number " + std::to_string(topology.local_rank) +
-               " of its host's " + std::to_string(topology.nproc_per_node) + "; using what was given");
+  if (!said) return local_rank;
+  if (*said != local_rank) {
+    base::warn("local rank " + std::to_string(*said) + " was given, but this process is number " + std::to_string(local_rank) + " of its host's " +
+               std::to_string(nproc_per_node) + "; using what was given");
   }
   return *said;
 }
 
-std::string describe_hosts(const Topology& topology) {
+std::string Topology::describe_hosts() const {
   std::map<std::string, std::string> ranks;
-  for (std::size_t r = 0; r < topology.host_names.size(); ++r) {
-    auto& text = ranks[topology.host_names[r]];
+  for (std::size_t r = 0; r < host_names.size(); ++r) {
+    auto& text = ranks[host_names[r]];
     text += (text.empty() ? "" : ", ") + std::to_string(r);
   }
   std::string text;

@@ -10,12 +10,11 @@
 
 #include "engines/plugins.h"
 #include "engines/serial/serial.h"
-#include "engines/shm/private_memory.h"
-#include "engines/shm/result_writer.h"
-#include "engines/shm/step_size.h"
+#include "engines/shm/settings.h"
 #include "engines/tcp/tcp.h"
 #include "base/essential_calls.h"
 #include "base/likeness.h"
+#include "transport/tcp/eager.h"
 #include "unisono/engine.h"
 
 namespace unisono {
@@ -33,13 +32,15 @@ std::string why_no_shared_memory() {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, EngineMaker, std::less<>> engines{
-      {"native", {.is_shared_memory = true, .traits = {.spans_hosts = false, .why_not = why_no_shared_memory}}},
+      {"native",
+       {.is_shared_memory = true, .traits = {.spans_hosts = false, .why_not = why_no_shared_memory}, .check_settings = shm::check_settings}},
       {"serial",
        {.make = [](const EngineOptions&, const std::shared_ptr<transport::Link>&) { return serial::make_serial(); },
         .traits = {.spans_hosts = false}}},
       {"tcp",
        {.make = [](const EngineOptions& options, const std::shared_ptr<transport::Link>& link) { return tcp::make_tcp(options, link); },
-        .connects_all = true}}};
+        .connects_all = true,
+        .check_settings = [](const base::Environment& environment) { static_cast<void>(transport::most_eager_connections(environment)); }}}};
 };
 
 Registry& registry() {
@@ -168,6 +169,13 @@ std::vector<std::string> available(Look look) {
   return names;
 }
 
+void check_settings(const base::Environment& environment) {
+  const std::lock_guard lock(registry().mutex);
+  for (const auto& [name, engine] : registry().engines) {
+    if (engine.check_settings) engine.check_settings(environment);
+  }
+}
+
 EngineMaker maker(std::string_view name) {
   const Availability state = availability(name);
   if (!state.known) unknown(name);
@@ -243,12 +251,6 @@ void check_names(std::string_view request) {
     const bool known = std::ranges::find(names, engine.name) != names.end();
     if (!known || (engine.name == "auto" && !engine.device.empty())) unknown(engine.name);
   }
-}
-
-void check_variables(const base::Environment& environment) {
-  static_cast<void>(shm::single_copy_range(environment, {}));
-  static_cast<void>(shm::asked_step_kib(environment));
-  static_cast<void>(shm::streams_from(environment));
 }
 
 }  // namespace engines

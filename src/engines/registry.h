@@ -37,7 +37,10 @@ struct EngineMaker {
   std::function<std::unique_ptr<Engine>(const EngineOptions& options, const std::shared_ptr<transport::Link>& link)> make = {};
   EngineTraits traits = {};
   bool connects_all = false;  ///< it works on the link, and needs it between the ranks of a host too
+  std::function<void(const base::Environment&)> check_settings = {};
 };
+/// Lets every engine read its variables of the environment. Throws InvalidArgument where one cannot be read, before any rank is waited for.
+void check_settings(const base::Environment& environment);
 /// Throws InvalidArgument for an unknown name, BackendUnavailable for one that cannot run here.
 EngineMaker maker(std::string_view name);
 
@@ -60,8 +63,6 @@ std::vector<std::string> known_names();
 /// Checks a request as far as possible without loading anything, so that a launcher can report errors for its ranks. Throws InvalidArgument where it
 /// is malformed or has an unknown name.
 void check_names(std::string_view request);
-/// Throws InvalidArgument for a variable of an engine that has a wrong value.
-void check_variables(const base::Environment& environment);
 inline std::string host_backend(std::string_view request, Look look = Look::from_outside) { return parse_request(request, look).host; }
 
 }  // namespace unisono::engines

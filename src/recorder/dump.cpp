@@ -64,8 +64,8 @@ void dump_ended(const base::FileDescriptor& kept, const std::string& folder) {
   const auto copy = copy_of(kept);
   if (!copy) return;
   auto& header = *static_cast<RecordHeader*>(copy->memory.get());
-  if (header.rank.load() < 0) return;  // it has joined nothing
-  const std::string name = file_name_of(header.job.get(), header.rank.load(), header.pid.load());
+  if (header.in_job.rank.load() < 0) return;  // it has joined nothing
+  const std::string name = file_name_of(header.job.get(), header.in_job.rank.load(), header.pid.load());
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(folder) / name, ignored)) return;
   const auto state = static_cast<RankState>(header.state.load());

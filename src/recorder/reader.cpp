@@ -27,9 +27,8 @@ constexpr auto relaxed = std::memory_order_relaxed;
 /// Returns true where a file of that size is a record of this version.
 bool is_record(const RecordHeader& header, std::size_t bytes) {
   if (header.magic.load(std::memory_order_acquire) != record_magic) return false;
-  const std::uint32_t calls = header.calls.load(relaxed), others = header.others.load(relaxed);
-  return calls > 0 && others > 0 && calls <= header.most_calls && others <= header.most_others &&
-         record_bytes(header.most_calls, header.most_others, header.more_groups) <= bytes;
+  const RingSizes& rings = header.rings;
+  return rings.are_sound() && record_bytes(rings.most_calls, rings.most_others, rings.more_groups) <= bytes;
 }
 
 /// Returns a group's text; null where a later group has taken its place.
@@ -129,11 +128,11 @@ std::uint64_t RecordReader::steady_of(std::uint64_t ticks) const {
   const RecordHeader& record = header();
   if (record.uses_counter.load(relaxed) == 0) return ticks;
   const bool lives = kind_ == Kind::lives;
-  const auto first_ticks = static_cast<double>(record.first.ticks.load(relaxed));
-  const auto first_steady = static_cast<double>(record.first.steady.load(relaxed));
-  const double ticks_passed = static_cast<double>(lives ? counter() : record.last.ticks.load(relaxed)) - first_ticks;
-  if (ticks_passed <= 0) return record.first.steady.load(relaxed);
-  const double rate = (static_cast<double>(lives ? steady_ns() : record.last.steady.load(relaxed)) - first_steady) / ticks_passed;
+  const auto first_ticks = static_cast<double>(record.clocks.first.ticks.load(relaxed));
+  const auto first_steady = static_cast<double>(record.clocks.first.steady.load(relaxed));
+  const double ticks_passed = static_cast<double>(lives ? counter() : record.clocks.last.ticks.load(relaxed)) - first_ticks;
+  if (ticks_passed <= 0) return record.clocks.first.steady.load(relaxed);
+  const double rate = (static_cast<double>(lives ? steady_ns() : record.clocks.last.steady.load(relaxed)) - first_steady) / ticks_passed;
   return whole_ns(first_steady + (static_cast<double>(ticks) - first_ticks) * rate);
 }
 
@@ -146,12 +145,9 @@ std::optional<CallSeen> RecordReader::call_at(const CallEntry& entry) const {
   const std::uint16_t group = entry.group.load(relaxed);
   call.group = group_name(record, group);
   if (const auto* const text = group_text(record, group)) call.generation = text->generation.load(relaxed);
-  const std::uint16_t place = entry.place.load(relaxed);
-  if (place < RecordHeader::most_places) call.place = record.places[place].get();
+  call.place = record.texts.place(entry.place.load(relaxed));
   call.count = int{entry.count.load(relaxed)} - 1;
-  const std::uint8_t label = entry.label.load(relaxed);
-  call.operation = label != 0 && label < RecordHeader::most_labels ? record.labels[label].get()
-                                                                   : std::string(to_string(static_cast<Operation>(entry.operation.load(relaxed))));
+  call.operation = record.texts.operation(entry.label.load(relaxed), entry.operation.load(relaxed));
   call.kind = static_cast<Operation>(entry.operation.load(relaxed));
   call.dtype = static_cast<DType>(entry.dtype.load(relaxed));
   call.sequence = entry.sequence.load(relaxed);  // litmus: record-read
@@ -179,23 +175,20 @@ RecordReader::Counts RecordReader::counts() const {
   const RecordHeader& record = header();
   Counts counts;
   counts.places.fill(-1);
-  for (std::size_t i = 0; i <= RecordHeader::most_counts; ++i) {
-    const OwnCount& own = record.own_counts[i];
-    const SharedCount& shared = record.shared_counts[i];
-    CountSeen count{.calls = own.calls.load(relaxed) + shared.calls.load(relaxed),
-                    .bytes = own.bytes.load(relaxed) + shared.bytes.load(relaxed),
-                    .failures = shared.failures.load(relaxed)};
+  for (std::size_t i = 0; i <= CountTable::most_counts; ++i) {
+    const SharedCount& shared = record.counts.shared[i];
+    CountSeen count;
+    count.calls = record.counts.calls(i);
+    count.bytes = record.counts.bytes(i);
+    count.failures = shared.failures.load(relaxed);
     if (count.calls == 0) continue;
     const std::uint64_t waited = shared.waited_ticks.load(relaxed);
-    const std::uint64_t since = record.first.steady.load(relaxed);
-    if (waited != 0) count.waited = std::max(steady_of(record.first.ticks.load(relaxed) + waited), since) - since;
-    if (i < RecordHeader::most_counts) {
-      const std::uint32_t key = record.count_keys[i].load(std::memory_order_acquire);
-      constexpr std::uint32_t byte = 0xFF;
-      count.group = record.counted_groups[(key >> 16 & byte) % RecordHeader::most_counted_groups].get();
-      const std::size_t label = key & byte;
-      count.operation = label != 0 && label < RecordHeader::most_labels ? record.labels[label].get()
-                                                                        : std::string(to_string(static_cast<Operation>(key >> 8 & byte)));
+    const std::uint64_t since = record.clocks.first.steady.load(relaxed);
+    if (waited != 0) count.waited = std::max(steady_of(record.clocks.first.ticks.load(relaxed) + waited), since) - since;
+    if (i < CountTable::most_counts) {
+      const CountKey key = record.counted.key(i);
+      count.group = record.counted.groups[key.group % CountTable::most_groups].get();
+      count.operation = record.texts.operation(key.label, key.operation);
     }
     // Several labels may have one text.
     const auto same =
@@ -205,10 +198,8 @@ RecordReader::Counts RecordReader::counts() const {
       counts.seen.push_back(std::move(count));
       continue;
     }
-    same->calls += count.calls;
-    same->bytes += count.bytes;
+    same->add(count);
     same->failures += count.failures;
-    same->waited += count.waited;
   }
   return counts;
 }
@@ -216,35 +207,30 @@ RecordReader::Counts RecordReader::counts() const {
 RankSeen RecordReader::read(std::size_t wanted) const {
   constexpr std::size_t most_of_trace = 2048;
   const RecordHeader& record = header();
-  const std::size_t most = record.more_groups == 0 ? wanted : std::min(wanted, most_of_trace);
+  const std::size_t most = record.rings.more_groups == 0 ? wanted : std::min(wanted, most_of_trace);
   RankSeen seen;
   seen.pid = record.pid.load(relaxed);
   seen.life = record.life.load(relaxed);
-  seen.rank = record.rank.load(relaxed);
-  seen.size = record.size.load(relaxed);
+  seen.rank = record.in_job.rank.load(relaxed);
+  seen.size = record.in_job.size.load(relaxed);
   seen.last = last_generation(record);
-  seen.local_rank = record.local_rank.load(relaxed);
-  seen.node = record.node.load(relaxed);
+  seen.node = record.in_job.node.load(relaxed);
   seen.state = static_cast<RankState>(record.state.load(relaxed));
   seen.host = record.host.get();
   seen.job = record.job.get();
   seen.program = record.program.get();
   seen.failure = record.failure.get();
   seen.failures = record.failures.load(relaxed);
-  seen.began = record.first.steady.load(relaxed);
-  seen.real_at_began = record.real_at_first.load(relaxed);
+  seen.began = record.clocks.first.steady.load(relaxed);
+  seen.real_at_began = record.clocks.real_at_first.load(relaxed);
   seen.is_copy = kind_ == Kind::copy;
-  seen.now = seen.is_copy ? record.last.steady.load(relaxed) : steady_ns();
+  seen.now = seen.is_copy ? record.clocks.last.steady.load(relaxed) : steady_ns();
   seen.program_waits_since = steady_of(record.program_waits_since.load(relaxed));
   auto [its_counts, count_places] = counts();
   seen.counts = std::move(its_counts);
-  for (const CountSeen& count : seen.counts) {
-    seen.bytes += count.bytes;
-    seen.waited += count.waited;
-  }
-
+  for (const CountSeen& count : seen.counts) seen.add(count);
   const std::uint64_t own = record.next.load(std::memory_order_acquire), others = record.next_of_others.load(std::memory_order_acquire);
-  seen.calls = own + others;
+  seen.calls = own + others;  // with those that begin just now
   const auto last_of = [&](const CallEntry* ring, std::uint64_t next, std::uint64_t size) {
     std::vector<CallSeen> calls;
     for (std::uint64_t i = next - std::min({next, size, std::uint64_t{most}}); i < next; ++i) {
@@ -260,8 +246,8 @@ RankSeen RecordReader::read(std::size_t wanted) const {
     }
     return timed;
   };
-  auto calls = last_of(entries_of(&record), own, record.calls.load(std::memory_order_acquire));
-  auto of_others = last_of(entries_of_others(&record), others, record.others.load(std::memory_order_acquire));
+  auto calls = last_of(entries_of(&record), own, record.rings.calls.load(std::memory_order_acquire));
+  auto of_others = last_of(entries_of_others(&record), others, record.rings.others.load(std::memory_order_acquire));
   std::vector<std::pair<std::uint64_t, CallSeen>> all;
   std::ranges::merge(calls, of_others, std::back_inserter(all), {}, &decltype(all)::value_type::first, &decltype(all)::value_type::first);
   if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));

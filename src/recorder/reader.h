@@ -38,16 +38,27 @@ struct CallSeen {
   bool is_over() const { return state == CallState::done || state == CallState::failed; }
 };
 
-/// The counts of a rank of the calls of one operation in all groups of one name, since it joined.
-struct CountSeen {
-  std::string group = {};      ///< empty: of groups that were not counted alone
-  std::string operation = {};  ///< empty: of operations that were not counted alone
-  std::uint64_t calls = 0, bytes = 0, failures = 0;
+/// What calls sum up to.
+struct CallTotals {
+  std::uint64_t calls = 0, bytes = 0;
   std::uint64_t waited = 0;  ///< nanoseconds in which the program waited for longer than a spin, in calls that are over
+
+  void add(const CallTotals& others) {
+    calls += others.calls;
+    bytes += others.bytes;
+    waited += others.waited;
+  }
 };
 
-/// A rank as its record has it.
-struct RankSeen {
+/// The counts of a rank of the calls of one operation in all groups of one name, since it joined.
+struct CountSeen : CallTotals {
+  std::string group = {};      ///< empty: of groups that were not counted alone
+  std::string operation = {};  ///< empty: of operations that were not counted alone
+  std::uint64_t failures = 0;
+};
+
+/// A rank as its record has it, and all its calls.
+struct RankSeen : CallTotals {
   int pid = 0;
   std::int64_t life = 0;    ///< see base::own_life
   int rank = -1, size = 0;  ///< where it has joined the job
@@ -55,12 +66,11 @@ struct RankSeen {
   struct Last {
     int generation = 0, rank = -1, size = 0;
   } last;
-  int local_rank = -1, node = -1;
+  int node = -1;
   RankState state = RankState::joining;
   std::string host, job, program, failure;
-  std::uint64_t calls = 0, bytes = 0, failures = 0;
+  std::uint64_t failures = 0;             ///< that ended a group
   std::uint64_t program_waits_since = 0;  ///< of the steady clock: for an asynchronous call; 0: it does not
-  std::uint64_t waited = 0;               ///< nanoseconds in which the program waited for longer than a spin, in calls that are over
   std::uint64_t began = 0;                ///< nanoseconds of the steady clock
   std::uint64_t real_at_began = 0;        ///< nanoseconds since 1970
   std::uint64_t now = 0;                  ///< of the steady clock, when the record was read, or the copy of it was written
@@ -90,7 +100,7 @@ class RecordReader {
   std::uint64_t steady_of(std::uint64_t ticks) const;
   struct Counts {
     std::vector<CountSeen> seen;
-    std::array<int, RecordHeader::most_counts + 1> places;  ///< among these, by the numbers of the record's entries; -1: nothing was counted
+    std::array<int, CountTable::most_counts + 1> places;  ///< among these, by the numbers of the record's entries; -1: nothing was counted
   };
   Counts counts() const;
 

@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "base/switches.h"
 #include "recorder/record_memory.h"
+#include "recorder/trace_file.h"
 
 namespace unisono::recorder {
 namespace {
@@ -66,6 +67,16 @@ std::string program() {
   return words;
 }
 
+/// Makes the header of a record with that room, and its entries but for those of a trace, which are zero.
+RecordHeader* make_header(void* memory, const Room& room, bool is_trace) {
+  auto* const header = new (memory) RecordHeader;
+  header->rings.most_calls = room.calls;
+  header->rings.most_others = room.others;
+  header->rings.more_groups = room.groups;
+  for (std::size_t i = 0; !is_trace && i < std::size_t{room.calls} + room.others; ++i) new (entries_of(header) + i) CallEntry;
+  return header;
+}
+
 bool is_over(const CallEntry& entry) { return entry.state.load(std::memory_order_relaxed) >= static_cast<std::uint8_t>(CallState::done); }
 
 }  // namespace
@@ -101,30 +112,21 @@ std::shared_ptr<Recorder> Recorder::make_trace(base::FileDescriptor file) {
 
 Recorder::Recorder(std::shared_ptr<void> memory, const Room& room, int trace)
     : memory_(std::move(memory)),
-      header_(new (memory_.get()) RecordHeader),
-      own_size_(trace >= 0 ? trace_chunk : room.calls),
-      others_mask_(room.others - 1),
+      header_(make_header(memory_.get(), room, trace >= 0)),
+      is_trace_(trace >= 0),
       uses_counter_(trace < 0 && has_steady_counter()),  // a trace is long, and the ranks' times are compared: all have the system's clock
-      trace_(trace),
-      own_grows_(trace >= 0),
-      others_size_(trace >= 0 ? trace_chunk : room.others),
-      others_grow_(trace >= 0) {
-  header_->most_calls = room.calls;
-  header_->most_others = room.others;
-  header_->more_groups = room.groups;
-  own_ = entries_of(header_);
-  of_others_ = own_ + room.calls;
-  if (trace >= 0) timed_from_ = 0;
-  else
-    for (std::size_t i = 0; i < std::size_t{room.calls} + room.others; ++i) new (own_ + i) CallEntry;
-  header_->calls.store(own_size_);
-  header_->others.store(others_size_);
+      timed_from_(trace >= 0 ? 0 : timed_bytes),
+      own_(*header_, trace, header_->rings.calls, room.calls, entries_of(header_)),
+      others_(*header_, trace, header_->rings.others, room.others, own_.begin() + room.calls),
+      others_mask_(room.others - 1),
+      texts_(header_->texts),
+      counter_(header_->counted) {
   header_->pid.store(static_cast<std::int32_t>(::getpid()));
   header_->life.store(base::own_life());
   header_->uses_counter.store(uses_counter_ ? 1 : 0);
-  header_->first.ticks.store(now());
-  header_->first.steady.store(steady_ns());
-  header_->real_at_first.store(
+  header_->clocks.first.ticks.store(now());
+  header_->clocks.first.steady.store(steady_ns());
+  header_->clocks.real_at_first.store(
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count()));
   header_->note_clock();
   header_->magic.store(record_magic, std::memory_order_release);
@@ -148,10 +150,7 @@ base::FileDescriptor make_record_file() { return base::make_memory_file(std::str
 void Recorder::set_identity(const Identity& identity) {
   const std::lock_guard lock(mutex_);
   if (std::exchange(has_identity_, true)) return;
-  header_->rank.store(identity.rank, std::memory_order_relaxed);
-  header_->size.store(identity.size, std::memory_order_relaxed);
-  header_->local_rank.store(identity.local_rank, std::memory_order_relaxed);
-  header_->node.store(identity.node, std::memory_order_relaxed);
+  header_->in_job.set(identity.rank, identity.size, identity.local_rank, identity.node);
   members_ = identity.members;
   header_->host.set(identity.host);
   header_->job.set(identity.job);
@@ -160,6 +159,26 @@ void Recorder::set_identity(const Identity& identity) {
   if (!folder || is_trace()) return;
   file_.prepare(*folder, file_name_of(identity.job, identity.rank, ::getpid()));
   if (file_.is_prepared()) dump_on_signal(this);
+}
+
+std::uint16_t Recorder::add_group(std::string_view name, int size, const World& world) {
+  const std::lock_guard lock(mutex_);
+  if (++groups_ == 0) groups_ = 1;
+  header_->groups[groups_ % RecordHeader::most_groups].set(groups_, size, name, world.generation, world.rank);
+  if (groups_ < header_->rings.more_groups) more_groups_of(header_)[groups_].set(groups_, size, name, world.generation, world.rank);
+  counter_.add_group(groups_, name);
+  return groups_;
+}
+
+std::vector<int> Recorder::ranks_of(std::span<const std::string> members) {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  if (members_.empty()) return ranks;
+  for (const std::string& member : members) {
+    const auto found = std::ranges::find(members_, member);
+    ranks.push_back(found == members_.end() ? -1 : static_cast<int>(found - members_.begin()));
+  }
+  return ranks;
 }
 
 void Recorder::set_failure(std::string_view text) {
@@ -184,25 +203,21 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   const bool owner = is_owner();
   CallEntry* entry = nullptr;
   if (owner) {
-    entry = own_ + own_position_;
-    if (++own_position_ == own_size_) [[unlikely]] {
-      own_position_ = extend(header_->calls, header_->most_calls, own_, own_grows_);
-      own_size_ = header_->calls.load(std::memory_order_relaxed);
-    }
+    entry = own_.next();
     if ((++next_ & (calls_between_clocks - 1)) == 0) header_->note_clock();
   } else {
     entry = next_of_others();
   }
   constexpr auto relaxed = std::memory_order_relaxed;
-  const std::uint8_t label = label_of(facts.label, owner);
-  const std::uint16_t count = count_of(facts.group, facts.operation, label);
+  const std::uint8_t label = texts_.label(facts.label, owner);
+  const std::uint16_t count = counter_.entry_of(facts.group, facts.operation, label);
   if (owner) {
-    OwnCount& own = header_->own_counts[count];
+    OwnCount& own = header_->counts.own[count];
     own.calls.store(own.calls.load(relaxed) + 1, relaxed);
     own.bytes.store(own.bytes.load(relaxed) + facts.bytes, relaxed);
   } else {
-    header_->shared_counts[count].calls.fetch_add(1, relaxed);
-    header_->shared_counts[count].bytes.fetch_add(facts.bytes, relaxed);
+    header_->counts.shared[count].calls.fetch_add(1, relaxed);
+    header_->counts.shared[count].bytes.fetch_add(facts.bytes, relaxed);
   }
   const std::uint32_t turn = entry->turn.load(relaxed);
   entry->turn.store(turn + 1, relaxed);                 // litmus: record-begin
@@ -210,7 +225,7 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   std::atomic_thread_fence(std::memory_order_release);  // litmus: record-write-fence
 #endif
   entry->group.store(facts.group, relaxed);
-  entry->place.store(static_cast<std::uint8_t>(place_of(facts.where, owner)), relaxed);
+  entry->place.store(static_cast<std::uint8_t>(texts_.place(facts.where, owner)), relaxed);
   entry->count.store(static_cast<std::uint8_t>(count + 1), relaxed);
   entry->operation.store(static_cast<std::uint8_t>(facts.operation), relaxed);
   entry->label.store(label, relaxed);
@@ -230,25 +245,10 @@ Recorder::Call Recorder::open(const CallFacts& facts, CallState state, bool time
   return {entry, turn + 2, count};
 }
 
-std::uint32_t Recorder::extend(std::atomic<std::uint32_t>& size, std::uint32_t most, const CallEntry* ring, bool& grows) noexcept {
-  const std::uint32_t old = size.load(std::memory_order_relaxed);
-  header_->note_clock();
-  const auto* const end = reinterpret_cast<const std::byte*>(ring + old);
-  grows = grows && old < most &&
-          get_space(trace_, static_cast<std::size_t>(end - reinterpret_cast<const std::byte*>(header_)), trace_chunk * sizeof(CallEntry));
-  if (!grows) return 0;  // from here on the earliest calls are lost
-  size.store(old + trace_chunk, std::memory_order_release);
-  return old;
-}
-
 CallEntry* Recorder::next_of_others() noexcept {
-  if (!is_trace()) return of_others_ + (header_->next_of_others.fetch_add(1, std::memory_order_relaxed) & others_mask_);
+  if (!is_trace()) return others_.begin() + (header_->next_of_others.fetch_add(1, std::memory_order_relaxed) & others_mask_);
   const std::lock_guard lock(others_mutex_);
-  CallEntry* const entry = of_others_ + others_position_;
-  if (++others_position_ == others_size_) {
-    others_position_ = extend(header_->others, header_->most_others, of_others_, others_grow_);
-    others_size_ = header_->others.load(std::memory_order_relaxed);
-  }
+  CallEntry* const entry = others_.next();
   header_->next_of_others.fetch_add(1, std::memory_order_release);
   return entry;
 }
@@ -282,7 +282,7 @@ std::uint64_t Recorder::waited_in(const CallEntry& entry, std::uint64_t at) noex
     if (since == 0) return 0;
     from = std::max(from, since);
   }
-  if (!is_direct || &entry < of_others_) from = std::max(from, counted_until_.exchange(at, relaxed));
+  if (!is_direct || &entry < others_.begin()) from = std::max(from, counted_until_.exchange(at, relaxed));
   return at - std::min(at, from);
 }
 
@@ -292,41 +292,10 @@ void Recorder::end(const Call& call, bool went_well) noexcept {
   if (is_over(entry)) return;
   const std::uint64_t at = now();
   if (entry.state.load(std::memory_order_relaxed) == static_cast<std::uint8_t>(CallState::waiting))
-    header_->shared_counts[call.count].waited_ticks.fetch_add(waited_in(entry, at), std::memory_order_relaxed);
-  if (!went_well) header_->shared_counts[call.count].failures.fetch_add(1, std::memory_order_relaxed);
+    header_->counts.shared[call.count].waited_ticks.fetch_add(waited_in(entry, at), std::memory_order_relaxed);
+  if (!went_well) header_->counts.shared[call.count].failures.fetch_add(1, std::memory_order_relaxed);
   entry.done.store(at, std::memory_order_relaxed);
   entry.state.store(static_cast<std::uint8_t>(went_well ? CallState::done : CallState::failed), std::memory_order_release);
-}
-
-std::uint16_t Recorder::count_of(std::uint16_t group, Operation operation, std::uint8_t label) noexcept {
-  constexpr std::uint32_t golden = 2654435769U;  // 2^32 divided by the golden ratio spreads keys that differ in a few bits
-  constexpr int bits = 7;
-  static_assert(RecordHeader::most_counts == 1U << bits);
-  const std::uint8_t group_name = counted_as_[group % counted_as_.size()].load(std::memory_order_relaxed);
-  const std::uint32_t key = count_key(group_name, static_cast<std::uint8_t>(operation), label);
-  const std::size_t at = key * golden >> (32 - bits);
-  if (header_->count_keys[at].load(std::memory_order_relaxed) == key) [[likely]]
-    return static_cast<std::uint16_t>(at);
-  return find_count(key, at);
-}
-
-std::uint16_t Recorder::place_of(const std::source_location& where, bool is_owner) noexcept {
-  if (where.line() == 0) return 0;
-  if (!is_owner) return find_place(where);
-  SourceLine& recent = recent_[where.line() % cached];
-  if (recent.file != where.file_name() || recent.line != where.line()) [[unlikely]]
-    recent = {where.file_name(), where.line(), find_place(where)};
-  return recent.id;
-}
-
-std::uint8_t Recorder::label_of(std::string_view label, bool is_owner) noexcept {
-  if (label.empty()) return 0;
-  if (!is_owner) return find_label(label);
-  if (last_label_ != label.data()) {
-    last_label_id_ = find_label(label);
-    last_label_ = label.data();
-  }
-  return last_label_id_;
 }
 
 }  // namespace unisono::recorder

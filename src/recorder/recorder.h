@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -14,8 +13,11 @@
 #include <vector>
 
 #include "base/file_descriptor.h"
+#include "recorder/call_counter.h"
+#include "recorder/call_ring.h"
 #include "recorder/dump.h"
 #include "recorder/layout.h"
+#include "recorder/text_numbers.h"
 #include "recorder/ticks.h"
 #include "recorder/trace_file.h"
 #include "unisono/operation.h"
@@ -50,7 +52,7 @@ class Recorder {
   struct Call {
     CallEntry* entry = nullptr;
     std::uint32_t turn = 0;
-    std::uint16_t count = 0;  ///< of RecordHeader::own_counts and shared_counts
+    std::uint16_t count = 0;  ///< of RecordHeader::counts
     explicit operator bool() const { return entry != nullptr; }
   };
 
@@ -92,7 +94,7 @@ class Recorder {
   /// Records the failure that ended a group, and writes the record to its file. The text of the first one stays.
   void set_failure(std::string_view text);
   /// True where it keeps all calls, in a file.
-  bool is_trace() const noexcept { return trace_ >= 0; }
+  bool is_trace() const noexcept { return is_trace_; }
   /// Writes the record to its file, if UNISONO_RECORD_DIR names a folder; a trace lies in its own. A handler of a signal may call it.
   void dump() noexcept;
 
@@ -120,63 +122,31 @@ class Recorder {
   Recorder(std::shared_ptr<void> memory, const Room& room, int trace);
 
   Call open(const CallFacts& facts, CallState state, bool timed, bool queued = false) noexcept;
-  /// Returns the position behind the last one of a ring: of more room where it grows, or else its beginning.
-  std::uint32_t extend(std::atomic<std::uint32_t>& size, std::uint32_t most, const CallEntry* ring, bool& grows) noexcept;
   CallEntry* next_of_others() noexcept;
   bool is_owner() const noexcept { return ::pthread_equal(owner_, ::pthread_self()) != 0; }
   std::uint64_t waited_in(const CallEntry& entry, std::uint64_t at) noexcept;
   static bool belongs(const Call& call) noexcept { return call.entry != nullptr && call.entry->turn.load(std::memory_order_relaxed) == call.turn; }
-  std::uint16_t place_of(const std::source_location& where, bool is_owner) noexcept;
-  std::uint8_t label_of(std::string_view label, bool is_owner) noexcept;
-  std::uint16_t find_place(const std::source_location& where) noexcept;
-  std::uint8_t find_label(std::string_view label) noexcept;
-  std::uint16_t count_of(std::uint16_t group, Operation operation, std::uint8_t label) noexcept;
-  std::uint16_t find_count(std::uint32_t key, std::size_t from) noexcept;
-  std::uint8_t counted_group(std::string_view name) noexcept;
-
-  struct SourceLine {
-    const char* file = nullptr;
-    std::uint32_t line = 0;
-    std::uint16_t id = 0;
-  };
-  static constexpr std::size_t cached = 64;
 
   std::shared_ptr<void> memory_;
-  RecordHeader* header_;
-  CallEntry* own_;
-  CallEntry* of_others_;
-  std::uint32_t own_position_ = 0, own_size_;
-  std::uint64_t others_mask_;
-  bool uses_counter_;
-  int trace_;
-  std::uint64_t timed_from_ = timed_bytes;
-  pthread_t owner_ = ::pthread_self();
-  std::uint64_t next_ = 0;
-  std::array<SourceLine, cached> recent_;  // of the owner
-  const char* last_label_ = nullptr;
-  std::uint8_t last_label_id_ = 0;
-
-  /// By the number of a group, modulo the length, that of its name among counted_groups.
-  std::array<std::atomic<std::uint8_t>, 1024> counted_as_{};
-  std::atomic<std::uint32_t> used_counts_{0};
+  RecordHeader* const header_;
+  const bool is_trace_, uses_counter_;
+  const std::uint64_t timed_from_;
+  const pthread_t owner_ = ::pthread_self();
+  CallRing own_;
+  std::uint64_t next_ = 0;  // calls of the owner
+  CallRing others_;
+  const std::uint64_t others_mask_;
+  std::mutex others_mutex_;  // of the calls of other threads in a trace
+  TextNumbers texts_;
+  CallCounter counter_;
   std::atomic<std::uint64_t> counted_until_{0};  // ticks: the program's waits before are in the counts
 
   DumpFile file_;
 
   std::mutex mutex_;  // of what follows
   std::uint16_t groups_ = 0;
-  std::array<SourceLine, RecordHeader::most_places> places_;
-  std::uint16_t place_count_ = 1;
-  std::array<const char*, RecordHeader::most_labels> labels_{};
-  std::uint8_t label_count_ = 1;
-  std::uint8_t counted_groups_ = 1;
   bool has_failed_ = false, has_identity_ = false;
   std::vector<std::string> members_;
-
-  bool own_grows_;
-  std::mutex others_mutex_;  // of what follows, which a trace uses
-  std::uint32_t others_position_ = 0, others_size_ = 0;
-  bool others_grow_;
 };
 
 /// True where this process has a trace.

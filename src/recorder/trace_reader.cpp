@@ -49,8 +49,8 @@ std::unique_ptr<TraceReader> TraceReader::open(const std::string& path) {
 
 std::uint64_t TraceReader::lost() const {
   const auto beyond = [](std::uint64_t calls, std::uint64_t room) { return calls - std::min(calls, room); };
-  return beyond(header().next.load(any_order), header().calls.load(any_order)) +
-         beyond(header().next_of_others.load(any_order), header().others.load(any_order));
+  return beyond(header().next.load(any_order), header().rings.calls.load(any_order)) +
+         beyond(header().next_of_others.load(any_order), header().rings.others.load(any_order));
 }
 
 void TraceReader::each(const std::function<void(const TracedCall&)>& visit) const {
@@ -60,14 +60,15 @@ void TraceReader::each(const std::function<void(const TracedCall&)>& visit) cons
     }
   };
   const RecordHeader& record = header();
-  visit_ring(entries_of(&record), record.next.load(std::memory_order_acquire), record.calls.load(std::memory_order_acquire), true);
-  visit_ring(entries_of_others(&record), record.next_of_others.load(std::memory_order_acquire), record.others.load(std::memory_order_acquire), false);
+  visit_ring(entries_of(&record), record.next.load(std::memory_order_acquire), record.rings.calls.load(std::memory_order_acquire), true);
+  visit_ring(entries_of_others(&record), record.next_of_others.load(std::memory_order_acquire), record.rings.others.load(std::memory_order_acquire),
+             false);
 }
 
 std::vector<GroupSeen> TraceReader::groups() const {
   std::vector<GroupSeen> groups;
   const RecordHeader::GroupText* const texts = more_groups_of(const_cast<RecordHeader*>(&header()));
-  for (std::uint32_t i = 1; i < header().more_groups; ++i) {
+  for (std::uint32_t i = 1; i < header().rings.more_groups; ++i) {
     if (const std::uint16_t number = texts[i].number.load(std::memory_order_acquire); number == i)
       groups.push_back({.number = number,
                         .size = static_cast<int>(texts[i].size.load(any_order)),
@@ -81,31 +82,24 @@ std::vector<GroupSeen> TraceReader::groups() const {
 
 bool TraceReader::may_have_messages(std::string_view group) const {
   const RecordHeader& record = header();
-  for (std::size_t i = 0; i <= RecordHeader::most_counts; ++i) {
-    if (record.own_counts[i].calls.load(any_order) == 0 && record.shared_counts[i].calls.load(any_order) == 0) continue;
-    if (i == RecordHeader::most_counts) return true;  // of any kind
-    constexpr std::uint32_t byte = 0xFF;
-    const std::uint32_t key = record.count_keys[i].load(std::memory_order_acquire);
-    if (!is_message(static_cast<Operation>(key >> 8 & byte))) continue;
-    const std::size_t counted = key >> 16 & byte;
-    if (counted == 0 || counted >= RecordHeader::most_counted_groups) return true;  // of a group that is not counted alone
-    const std::string name = record.counted_groups[counted].get();
+  for (std::size_t i = 0; i <= CountTable::most_counts; ++i) {
+    if (record.counts.calls(i) == 0) continue;
+    if (i == CountTable::most_counts) return true;  // of any kind
+    const CountKey key = record.counted.key(i);
+    if (!is_message(static_cast<Operation>(key.operation))) continue;
+    if (key.group == 0 || key.group >= CountTable::most_groups) return true;  // of a group that is not counted alone
+    const std::string name = record.counted.groups[key.group].get();
     if (name == group || (group.size() >= RecordHeader::GroupText::longest_name && name.starts_with(group))) return true;
   }
   return false;
 }
 
-std::string TraceReader::place(std::uint16_t number) const {
-  return number == 0 || number >= RecordHeader::most_places ? "" : header().places[number].get();
-}
+std::string TraceReader::place(std::uint16_t number) const { return header().texts.place(number); }
 
-std::string TraceReader::label(std::uint8_t number) const {
-  return number == 0 || number >= RecordHeader::most_labels ? "" : header().labels[number].get();
-}
+std::string TraceReader::label(std::uint8_t number) const { return header().texts.label(number); }
 
 std::string TraceReader::operation(const TracedCall& call) const {
-  std::string text = label(call.label);
-  return text.empty() ? std::string(to_string(static_cast<Operation>(call.operation))) : text;
+  return header().texts.operation(call.label, static_cast<std::uint8_t>(call.operation));
 }
 
 }  // namespace unisono::recorder

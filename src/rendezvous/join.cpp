@@ -7,6 +7,7 @@
 
 #include "rendezvous/error_info.h"
 #include "rendezvous/member_list.h"
+#include "rendezvous/seats.h"
 #include "store/batch.h"
 #include "store/wire.h"
 #include "unisono/error.h"
@@ -19,7 +20,6 @@ constexpr std::string_view ok = "ok\n";  ///< begins the verdict with which a jo
 constexpr std::size_t enough_of_latecomers_text = 200, enough_of_timeout_text = 400;
 
 std::string prefix_of(const JoinRequest& request, int generation) { return fmt::format("unisono/rendezvous/{}/{}/", request.group_name, generation); }
-std::string seat_of(int rank) { return fmt::format("rank/{}", rank); }
 
 /// A generation of a group, from the view of one process.
 class Generation {
@@ -32,7 +32,8 @@ class Generation {
         number_(number),
         moved_(moved),
         prefix_(prefix_of(request, number)),
-        mine_(encode(request.self)) {}
+        mine_(encode(request.self)),
+        seats_(store, request, prefix_) {}
 
   /// Enters the generation. Empty: it is over, and the next one is to be tried.
   std::optional<Joined> enter() {
@@ -51,12 +52,6 @@ class Generation {
   bool moved() const { return moved_; }
 
  private:
-  struct Seat {
-    std::string key;
-    std::optional<Record> record;  ///< empty: the seat is free
-    bool left = false, alive = false;
-  };
-
   std::string key(std::string_view name) const { return prefix_ + std::string(name); }
   std::string own_place() const {
     const Member& self = request_.self.member;
@@ -76,7 +71,7 @@ class Generation {
         if (is_over(*verdict)) return false;
         refuse_latecomer(*verdict);
       }
-      if (!request_.is_alive || !is_deserted()) break;
+      if (!request_.is_alive || !seats_.are_deserted()) break;
       if (say("abandoned") == "abandoned") return false;
     }
     const std::string_view with = request_.library.empty() ? "" : " with ";
@@ -94,50 +89,14 @@ class Generation {
     return say("abandoned") == "abandoned";
   }
 
-  Seat look(std::string seat_key) {
-    const auto text = store_.try_get(seat_key);
-    return seat_with(std::move(seat_key), text);
-  }
-
-  Seat seat_with(std::string seat_key, const std::optional<std::string>& text) const {
-    Seat seat{std::move(seat_key), {}};
-    if (!text) return seat;
-    seat.left = *text == left_mark;
-    if (seat.left) return seat;
-    seat.record = decode(*text);
-    seat.alive = !request_.is_alive || seat.record->nonce == request_.self.nonce || request_.is_alive(*seat.record);
-    return seat;
-  }
-
-  /// Returns the ranks' seats first, then the seats of processes without a rank, in their order.
-  std::vector<Seat> seats() {
-    // Another size may have been agreed on. Its seats count as well in the search for living processes.
-    int size = request_.world_size;
-    if (const auto world = store_.try_get(key("world"))) size = std::max(size, std::atoi(world->c_str()));
-    const auto open = std::atoll(store_.try_get(key("autos")).value_or("0").c_str());
-    std::vector<std::string> keys;
-    for (int r = 0; r < size; ++r) keys.push_back(key(seat_of(r)));
-    for (std::int64_t k = 0; k < open; ++k) keys.push_back(key(fmt::format("auto/{}", k)));
-    const auto texts = store::try_get_all(store_, keys);
-    std::vector<Seat> all;
-    for (std::size_t i = 0; i < keys.size(); ++i) all.push_back(seat_with(std::move(keys[i]), texts[i]));
-    return all;
-  }
-
-  bool is_deserted() {
-    const auto all = seats();
-    const auto taken = std::ranges::count_if(all, [](const Seat& seat) { return seat.record || seat.left; });
-    return taken > 0 && std::ranges::none_of(all, &Seat::alive);
-  }
-
   bool is_over(std::string_view verdict) {
     if (verdict.starts_with("timeout") || verdict.starts_with("abandoned")) return true;
     if (request_.store_outlives_processes && verdict.starts_with("ok")) return true;
-    const auto all = seats();
+    const auto all = seats_.all();
     if (std::ranges::none_of(all, &Seat::alive)) return true;
     if (!verdict.starts_with("ok")) return false;
     if (request_.self.member.rank < 0) return std::ranges::any_of(all, &Seat::left);
-    return look(key(seat_of(request_.self.member.rank))).left;
+    return seats_.of_rank(request_.self.member.rank).left;
   }
 
   /// Refuses this process: the job is complete, or has failed for good, without it.
@@ -145,11 +104,11 @@ class Generation {
     if (!verdict.starts_with("ok")) conclude(verdict);
     const int rank = request_.self.member.rank;
     if (rank >= 0) {
-      const Seat seat = look(key(seat_of(rank)));
+      const Seat seat = seats_.of_rank(rank);
       if (seat.alive) refuse_duplicate(*seat.record);
     }
     std::string there;
-    for (const Seat& seat : seats()) {
+    for (const Seat& seat : seats_.all()) {
       if (seat.alive && there.size() < enough_of_latecomers_text) there += fmt::format("{}{}", there.empty() ? "" : ", ", where(seat.record->member));
     }
     throw InvalidArgument(fmt::format("the job is complete and still runs ({}); {} is one too many", there, own_place()), info());
@@ -176,7 +135,7 @@ class Generation {
   bool take_seat() {
     bool fresh = true;
     if (const int rank = request_.self.member.rank; rank >= 0) {
-      seat_ = key(seat_of(rank));
+      seat_ = Seats::key_of(prefix_, rank);
       std::string holder = store_.compare_set(seat_, "", mine_);
       while (holder != mine_) {
         const Record record = decode(holder);
@@ -207,7 +166,7 @@ class Generation {
 
   bool take_dead_seat() {
     if (!request_.is_alive) return false;
-    for (const Seat& seat : seats()) {
+    for (const Seat& seat : seats_.all()) {
       if (!seat.record || seat.alive || seat.record->member.rank >= 0) continue;
       if (store_.compare_set(seat.key, encode(*seat.record), mine_) != mine_) continue;
       seat_ = seat.key;
@@ -216,28 +175,9 @@ class Generation {
     return false;
   }
 
-  /// Returns the present processes by rank; those without a rank fill the gaps in the order of arrival.
-  std::vector<std::optional<Record>> assign() {
-    std::vector<std::optional<Record>> by_rank(static_cast<std::size_t>(request_.world_size));
-    for (Seat& seat : seats()) {
-      if (!seat.alive) continue;
-      const int rank = seat.record->member.rank;
-      auto place = by_rank.begin();
-      if (rank >= 0) {
-        place += std::min(rank, request_.world_size);
-      } else {
-        place = std::ranges::find_if(by_rank, [](const auto& taken) { return !taken; });
-      }
-      if (place == by_rank.end()) continue;
-      seat.record->member.rank = static_cast<int>(place - by_rank.begin());
-      *place = std::move(seat.record);
-    }
-    return by_rank;
-  }
-
   void complete() {
     std::vector<Record> records;
-    for (auto& record : assign()) {
+    for (auto& record : seats_.assign()) {
       if (!record) return;  // the owner of a seat has died; the process that takes it completes the job
       records.push_back(std::move(*record));
     }
@@ -278,7 +218,7 @@ class Generation {
 
   std::string give_up() {
     try {
-      const auto by_rank = assign();
+      const auto by_rank = seats_.assign();
       std::vector<int> missing;
       std::string there;
       for (std::size_t r = 0; r < by_rank.size(); ++r) {
@@ -318,6 +258,7 @@ class Generation {
   const int number_;
   bool moved_;
   const std::string prefix_, mine_;
+  Seats seats_;
   std::string seat_;
 };
 
@@ -326,7 +267,7 @@ class Generation {
 std::vector<int> missing_ranks(Store& store, const JoinRequest& request) {
   std::vector<int> missing;
   std::vector<std::string> keys;
-  for (int rank = 0; rank < request.world_size; ++rank) keys.push_back(prefix_of(request, 1) + seat_of(rank));
+  for (int rank = 0; rank < request.world_size; ++rank) keys.push_back(Seats::key_of(prefix_of(request, 1), rank));
   const auto seats = store::try_get_all(store, keys);
   for (int rank = 0; rank < request.world_size; ++rank) {
     if (!seats[static_cast<std::size_t>(rank)]) missing.push_back(rank);

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/deadline.h"
-#include "rendezvous/record.h"
+#include "rendezvous/join_request.h"
 #include "unisono/store.h"
 
 namespace unisono::rendezvous {
@@ -25,22 +24,6 @@ namespace unisono::rendezvous {
 // generation, and all processes that still live in it go on to the next. The seats alone form no job there: the last process to come writes a list of
 // them, and the job is complete when all processes in the list have confirmed it.
 
-struct JoinRequest {
-  Record self;
-  int world_size = 1;
-  std::string group_name = {};
-  std::string library = {};  ///< of the caller: compared with the version of unisono
-  /// Returns true while the process of a record is alive; empty: all count as alive.
-  std::function<bool(const Record&)> is_alive = {};
-  bool store_outlives_processes = false;
-  /// Used with such a store for the process that has this one's seat: returns true where it has ended. False: this process is a second one with the
-  /// same rank.
-  std::function<bool(const Record&)> is_over = {};
-  int most_generations = 0;                                                                        ///< 0: any number
-  std::string hint_where_missing = "were all of them started, and can they reach the store?";      ///< of the Timeout
-  std::string_view who = "rank", size = "world size", size_option = "WORLD_SIZE, or world_size,";  ///< words for messages
-};
-
 struct Joined {
   int rank = 0;
   std::vector<Member> members;
@@ -49,8 +32,6 @@ struct Joined {
   int generation = 1;
   std::string next;  ///< the first key of the next generation: once it is there, this one counts as over
 };
-
-inline constexpr std::string_view left_mark = "left";
 
 /// Returns the ranks of the first generation that have not come yet.
 std::vector<int> missing_ranks(Store& store, const JoinRequest& request);

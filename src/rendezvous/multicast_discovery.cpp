@@ -29,13 +29,8 @@ using base::Clock;
 using base::Deadline;
 
 constexpr auto shortest_pause = std::chrono::milliseconds(5);
-constexpr auto longest_pause = std::chrono::milliseconds(200);
-// A process that was silent for so many pauses counts as gone. It is known again when it announces itself again.
-constexpr auto silence = 20 * longest_pause;
 // The number of datagrams that are read before the clock is checked again, so that a flood of them cannot delay it.
 constexpr int most_at_once = 256;
-// The number of other processes that are remembered beside as many as there are ranks: without a token, any process can claim to be one.
-constexpr std::size_t most_strangers = 1024;
 constexpr std::size_t longest_name = 255;  // bytes of a group name in a datagram
 
 // The order in which processes without a rank fill the gaps: neighbours on a host stay neighbours.
@@ -51,7 +46,8 @@ MulticastDiscovery::MulticastDiscovery(Request request, const base::Environment&
       token_(store::token_for(std::span(&request_.address, 1), std::nullopt, environment)),
       tls_(store::tls_for(token_, environment)),
       place_(base::describe(request_.address)),
-      socket_(request_.address, base::InterfaceRule::own_or_others(environment)) {
+      socket_(request_.address, base::InterfaceRule::own_or_others(environment)),
+      others_(request_.world_size) {
   if (request_.group_name.size() > longest_name)
     throw InvalidArgument(fmt::format("the group name has {} bytes; a datagram carries {}", request_.group_name.size(), longest_name), info());
   const Record own = own_record(request_.rank);
@@ -91,7 +87,7 @@ std::string MulticastDiscovery::place() const { return "the store at " + base::d
 
 void MulticastDiscovery::gather(const Deadline& deadline) {
   auto pause = shortest_pause;
-  Time next = Clock::now();
+  auto next = Clock::now();
   for (;;) {
     if (Clock::now() >= next) {
       announce();
@@ -125,20 +121,9 @@ void MulticastDiscovery::gather(const Deadline& deadline) {
 }
 
 void MulticastDiscovery::announce() {
-  repeat_others();
-  send_error_ = socket_.send(encode(self_, token_.view(), place_));
-}
-
-/// Repeats the nonces of others in turn, as many as fit a datagram.
-void MulticastDiscovery::repeat_others() {
   ++self_.number;
-  self_.heard.clear();
-  auto next = others_.upper_bound(repeated_);
-  for (std::size_t i = std::min(others_.size(), most_echoes); i > 0; --i, ++next) {
-    if (next == others_.end()) next = others_.begin();
-    self_.heard.push_back(echo_of(next->first));
-    repeated_ = next->first;
-  }
+  self_.heard = others_.next_echoes();
+  send_error_ = socket_.send(encode(self_, token_.view(), place_));
 }
 
 /// Receives datagrams. Returns true where one brought something new.
@@ -162,64 +147,30 @@ bool MulticastDiscovery::hear_one(const MulticastSocket::Datagram& datagram) {
     case Hearing::ours: break;
   }
   Announcement& said = heard.announcement;
-  if (said.nonce == self_.nonce || is_old(said)) return false;
+  if (said.nonce == self_.nonce || others_.is_old(said)) return false;
   const bool fresh = std::ranges::find(said.heard, echo_of(self_.nonce)) != said.heard.end();
   if (said.refusal && fresh) refuse(*said.refusal);
-  const std::size_t most = static_cast<std::size_t>(request_.world_size) + most_strangers;
   // An agreed job that this process has never named is complete without it.
   if (said.agreed && !named_.contains(said.job)) {
-    if (of_other_jobs_.size() >= most) of_other_jobs_.clear();  // those that are still there announce themselves again
-    of_other_jobs_.insert(said.nonce);
-    others_.erase(said.nonce);
+    others_.leave_out(said.nonce);
     return false;
   }
-  if (of_other_jobs_.contains(said.nonce)) return false;
-  if (others_.size() >= most && !others_.contains(said.nonce) && !make_room()) return false;
+  if (others_.is_left_out(said.nonce) || !others_.make_room_for(said.nonce)) return false;
   if (said.agreed) standing_ = said.job;
-  Other& other = others_[said.nonce];
-  const bool changed = other.times == 0 || (fresh && !other.proven) || other.said.job != said.job || other.said.agreed != said.agreed;
-  other.proven = other.proven || fresh;
-  if (other.proven) last_number_[said.nonce] = said.number;
-  other.said = std::move(said);
-  other.source = datagram.source;
-  other.heard_at = Clock::now();
-  ++other.times;
-  return changed;
-}
-
-/// Returns true for an announcement that is not later than the last known one of its process: recordings of earlier ones do not count.
-bool MulticastDiscovery::is_old(const Announcement& said) const {
-  if (const auto last = last_number_.find(said.nonce); last != last_number_.end() && said.number <= last->second) return true;
-  const auto other = others_.find(said.nonce);
-  return other != others_.end() && said.number <= other->second.said.number;
-}
-
-/// Forgets the process that was heard longest ago among those that have not proven to be of this run.
-bool MulticastDiscovery::make_room() {
-  ++too_many_;
-  auto oldest = others_.end();
-  for (auto each = others_.begin(); each != others_.end(); ++each) {
-    if (!each->second.proven && (oldest == others_.end() || each->second.heard_at < oldest->second.heard_at)) oldest = each;
-  }
-  if (oldest == others_.end()) return false;
-  others_.erase(oldest);
-  return true;
+  return others_.take(std::move(said), datagram.source, fresh);
 }
 
 void MulticastDiscovery::forget_the_silent() {
-  const Time now = Clock::now();
-  std::erase_if(others_, [&](const auto& each) { return now - each.second.heard_at > silence; });
+  others_.forget_the_silent();
   std::erase_if(quarrels_, [&](const auto& each) {
-    const auto gone = [&](const std::string& nonce) { return nonce != self_.nonce && !others_.contains(nonce); };
+    const auto gone = [&](const std::string& nonce) { return nonce != self_.nonce && others_.find(nonce) == nullptr; };
     return gone(each.first.first) || gone(each.first.second);
   });
 }
 
 std::vector<const Announcement*> MulticastDiscovery::everybody() const {
-  std::vector<const Announcement*> all{&self_};
-  for (const auto& [nonce, other] : others_) {
-    if (other.proven) all.push_back(&other.said);
-  }
+  std::vector<const Announcement*> all = others_.proven();
+  all.insert(all.begin(), &self_);
   return all;
 }
 
@@ -270,8 +221,7 @@ void MulticastDiscovery::settle() {
     server_ = base::local_address(listening_.get());
   } else {
     listening_.reset();
-    const Other& server = others_.at(by_rank[0]->nonce);
-    server_ = with_port(server.source, server.said.port);
+    server_ = with_port(others_.find(by_rank[0]->nonce)->source, by_rank[0]->port);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "base/environment.h"
 #include "base/thread.h"
 #include "rendezvous/announcement.h"
+#include "rendezvous/heard_processes.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous/reach.h"
 
@@ -53,14 +54,6 @@ class MulticastDiscovery final : public Meeting {
   std::string place() const override;
 
  private:
-  using Time = base::Clock::time_point;
-  struct Other {
-    Announcement said;
-    base::SocketAddress source;
-    Time heard_at;
-    int times = 0;
-    bool proven = false;  // it has heard us in this run
-  };
   /// The number of announcements of both processes when a conflict between them was first seen.
   using Quarrel = std::pair<int, int>;
 
@@ -68,9 +61,6 @@ class MulticastDiscovery final : public Meeting {
   void announce();
   bool listen();
   bool hear_one(const MulticastSocket::Datagram& datagram);
-  bool is_old(const Announcement& said) const;
-  bool make_room();
-  void repeat_others();
   void forget_the_silent();
   void look_for_quarrels();
   void quarrel(Announcement::Refusal::Kind kind, const Announcement& first, const Announcement& second);
@@ -90,14 +80,11 @@ class MulticastDiscovery final : public Meeting {
   MulticastSocket socket_;
   base::FileDescriptor listening_;
   Announcement self_;
-  std::map<std::string, Other> others_;                 // by nonce
-  std::map<std::string, std::uint64_t> last_number_;    // by nonce, of those that were proven at some time
-  std::string repeated_;                                // the last of the others that was repeated
+  HeardProcesses others_;
   std::map<std::string, std::set<std::string>> named_;  // the jobs that this process has named, with their members
   std::string standing_;                                // the job among them that is known to be agreed
-  std::set<std::string> of_other_jobs_;                 // nonces
   std::map<std::pair<std::string, std::string>, Quarrel> quarrels_;
-  std::size_t forged_ = 0, nothing_ = 0, other_versions_ = 0, too_many_ = 0;
+  std::size_t forged_ = 0, nothing_ = 0, other_versions_ = 0;
   int send_error_ = 0;
 
   int rank_ = -1;

@@ -42,8 +42,8 @@ void MulticastDiscovery::look_for_quarrels() {
 /// Reports a conflict only between two processes that both live: the last datagram of one that has ended may still arrive.
 void MulticastDiscovery::quarrel(Announcement::Refusal::Kind kind, const Announcement& first, const Announcement& second) {
   const auto times = [&](const std::string& nonce) {
-    const auto found = others_.find(nonce);
-    return found == others_.end() ? 0 : found->second.times;
+    const auto* const found = others_.find(nonce);
+    return found == nullptr ? 0 : found->times;
   };
   const auto alive = [&](const std::string& nonce, int before) { return nonce == self_.nonce || times(nonce) > before; };
   const auto [seen, fresh] = quarrels_.try_emplace({first.nonce, second.nonce}, Quarrel{times(first.nonce), times(second.nonce)});
@@ -83,13 +83,11 @@ void MulticastDiscovery::give_up(const Deadline& deadline) const {
   std::string text = fmt::format("{} of {} processes came to {} (group name \"{}\", interface {}) within {} ms", by_rank.size() - missing.size(),
                                  by_rank.size(), place_, request_.group_name, socket_.interface(), deadline.timeout().count());
   text += missing.empty() ? fmt::format(", and did not agree (here: {})", here) : fmt::format("; missing ranks {} (here: {})", list(missing), here);
-  if (!of_other_jobs_.empty())
-    text += fmt::format("; {} others are of a job of that name that is complete without this process", of_other_jobs_.size());
+  if (others_.of_other_jobs() > 0)
+    text += fmt::format("; {} others are of a job of that name that is complete without this process", others_.of_other_jobs());
   if (forged_ > 0) text += fmt::format("; {} datagrams were ignored because they are not of this job's token", forged_);
   if (other_versions_ > 0) text += fmt::format("; {} were of another version of unisono", other_versions_);
-  const auto unproven = std::ranges::count_if(others_, [](const auto& each) { return !each.second.proven; });
-  if (unproven > 0) text += fmt::format("; {} others have not heard this process, or are records of an earlier run", unproven);
-  if (too_many_ > 0) text += fmt::format("; {} datagrams came when too many others had been heard", too_many_);
+  text += others_.describe_unproven();
   if (nothing_ > 0) text += fmt::format("; {} were no announcements", nothing_);
   if (send_error_ != 0) text += fmt::format("; sending failed: {}", base::error_text(send_error_));
   throw Timeout(text,

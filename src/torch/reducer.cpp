@@ -1,7 +1,6 @@
 #include "reducer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/SequenceNumber.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/function_hook.h>
 
@@ -35,8 +34,7 @@ Reducer::Reducer(std::shared_ptr<torch::nn::Module> module, ProcessGroup group, 
       group_(std::move(group)),
       find_unused_(options.find_unused_parameters),
       broadcast_buffers_(options.broadcast_buffers),
-      caps_(caps),
-      hook_(options.compression.make_hook()) {}
+      buckets_(group_, caps, options.compression.make_hook()) {}
 
 Reducer::~Reducer() {
   for (const Trained& trained : trained_) {
@@ -50,6 +48,7 @@ void Reducer::attach() {
     known_.push_back({item.key(), parameter, parameter.requires_grad(), parameter.scalar_type(), parameter.device(), parameter.sizes().vec(), {}});
     if (!parameter.requires_grad()) continue;
     known_.back().accumulator = autograd::impl::grad_accumulator(parameter);
+    forward_.add(known_.back().accumulator.get());
     const auto is_this = [&](const Trained& other) { return other.parameter.is_same(parameter); };
     if (std::ranges::any_of(trained_, is_this)) continue;  // another name of a parameter that submodules share
     trained_.push_back({item.key(), parameter, known_.back().accumulator});
@@ -68,18 +67,8 @@ void Reducer::attach() {
 }
 
 void Reducer::lay_out(const std::vector<std::size_t>& order) {
-  const at::NoGradGuard no_grad;
-  auto assigned = assign_buckets(parameters_, order, caps_);
-  buckets_.clear();
-  for (std::size_t b = 0; b < assigned.size(); ++b) {
-    const bool is_last = b + 1 == assigned.size();
-    buckets_.push_back({.content = make_bucket(parameters_, std::move(assigned[b]), b, is_last)});
-    const auto& members = buckets_.back().content.parameters;
-    for (std::size_t slot = 0; slot < members.size(); ++slot) {
-      trained_[members[slot]].bucket = b;
-      trained_[members[slot]].slot = slot;
-    }
-  }
+  const auto places = buckets_.lay_out(parameters_, order);
+  for (std::size_t i = 0; i < places.size(); ++i) trained_[i].place = places[i];
 }
 
 // All ranks take rank 0's order, so that it is the same everywhere.
@@ -91,8 +80,8 @@ void Reducer::reorder() {
     if (!seen[i]) order.push_back(static_cast<std::int64_t>(i));
     seen[i] = true;
   };
-  for (const std::size_t i : arrivals_) add(i);
-  for (const Bucket& bucket : buckets_) std::ranges::for_each(bucket.content.parameters, add);
+  std::ranges::for_each(arrivals_, add);
+  std::ranges::for_each(buckets_.order(), add);
   broadcast(order, 0, group_);
   lay_out({order.begin(), order.end()});
 }
@@ -101,16 +90,15 @@ void Reducer::before_forward() {
   check_module();
   const std::lock_guard lock(mutex_);
   if (!module_->is_training()) return;
-  if (broadcast_buffers_ && held_ == 0 && !graph_waits_) share_buffers();
-  if (at::GradMode::is_enabled()) graph_waits_ = true;
+  if (broadcast_buffers_ && held_ == 0 && !forward_.graph_waits()) share_buffers();
+  if (at::GradMode::is_enabled()) forward_.makes_graph();
 }
 
 void Reducer::after_forward(const std::vector<at::Tensor>& outputs) {
   if (!at::GradMode::is_enabled()) return;
   {
     const std::lock_guard lock(mutex_);
-    forwarded_ = true;
-    forward_end_ = std::max(forward_end_, at::sequence_number::peek());
+    forward_.made_graph();
   }
   // If a rank uses none of the parameters, only the outputs show that a backward pass has begun.
   for (const at::Tensor& output : outputs) {

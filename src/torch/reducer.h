@@ -7,18 +7,16 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "buckets.h"
+#include "bucket_reduction.h"
+#include "forward_watch.h"
 #include "unisono/process_group.h"
-#include "unisono/torch/compression.h"
 #include "unisono/torch/data_parallel.h"
-#include "unisono/work.h"
 
 namespace unisono::libtorch {
 
@@ -48,18 +46,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     at::Tensor parameter;
     Accumulator accumulator;
     std::uintptr_t hook = 0;
-    std::size_t bucket = 0, slot = 0;
+    BucketReduction::Place place = {};
     bool ready = false;      // in this pass
     bool used = false;       // since the last reduction, on this rank
     at::Tensor before = {};  // the gradient of an unused parameter, which lies in the bucket
-  };
-  struct Bucket {
-    GradientBucket content;
-    std::size_t pending = 0;
-    Work work = {};
-    Compression::Finish finish = {};
-    Clock::time_point started = {}, completed = {};
-    std::shared_ptr<std::atomic<Clock::rep>> work_completed = {};
   };
   /// The state of a parameter when the module was wrapped.
   struct Known {
@@ -80,15 +70,10 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void arrived(std::size_t trained);
   void reached();
   void begin();
-  bool went_around() const;
-  static void abandon(Bucket& bucket);
   bool will_arrive(const Trained& trained) const;
   void make_ready(std::size_t trained, bool used);
   void fill(Trained& trained, bool used);
-  void start_full_buckets();
-  void start(Bucket& bucket);
   void finish();
-  void wait_for_buckets(Work& status);
   void settle(const at::Tensor& used_anywhere);
   [[noreturn]] void throw_missing(const std::vector<std::string>& own) const;
   [[noreturn]] void throw_gone_around(int culprit) const;
@@ -96,23 +81,18 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::shared_ptr<torch::nn::Module> module_;
   ProcessGroup group_;
   const bool find_unused_, broadcast_buffers_;
-  const BucketCaps caps_;
-  const Compression::Hook hook_;
   std::vector<Known> known_;
   std::atomic<int> held_{0};
 
   mutable std::mutex mutex_;  // guards the members below, because hooks run in autograd's threads
   std::vector<Trained> trained_;
   std::vector<at::Tensor> parameters_;  // the trained ones
-  std::vector<Bucket> buckets_;
-  std::size_t next_ = 0;           // the next bucket to start
-  std::weak_ptr<void> pass_;       // lives as long as a backward pass that is under way or was broken off
-  bool reducing_ = false;          // true if this pass reduces
-  bool graph_waits_ = false;       // a forward pass has made a graph, and no backward pass has come since
-  bool forwarded_ = false;         // a forward pass has gone through the wrapper, and no backward pass has come since
-  bool went_around_ = false;       // the forward pass of this backward pass has not gone through the wrapper
-  std::uint64_t forward_end_ = 0;  // the number that autograd's next node had after the latest forward pass
-  bool ordered_ = false;           // the buckets are in the order of arrival
+  BucketReduction buckets_;
+  ForwardWatch forward_;
+  std::weak_ptr<void> pass_;  // lives as long as a backward pass that is under way or was broken off
+  bool reducing_ = false;     // true if this pass reduces
+  bool went_around_ = false;  // the forward pass of this backward pass has not gone through the wrapper
+  bool ordered_ = false;      // the buckets are in the order of arrival
   std::vector<std::size_t> arrivals_;
   BackwardTimes times_;
 };

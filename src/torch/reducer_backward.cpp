@@ -9,7 +9,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "unisono/collectives.h"
 #include "unisono/error.h"
@@ -46,18 +45,6 @@ void Reducer::reached() {
   begin();
 }
 
-// Waits for the reduction of a pass that an exception broke off, because it may still write where the next gradients go. Its result is ignored; a
-// failure of the group is met by the next call.
-void Reducer::abandon(Bucket& bucket) {
-  try {
-    bucket.work.wait();
-    if (bucket.finish) bucket.finish();
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): see above
-  }
-  bucket.work = {};
-  bucket.finish = nullptr;
-}
-
 bool Reducer::will_arrive(const Trained& trained) const {
   const auto* planned = autograd::get_current_graph_task_exec_info();
   if (planned != nullptr && !planned->empty()) {
@@ -68,27 +55,8 @@ bool Reducer::will_arrive(const Trained& trained) const {
   return nodes != nullptr && nodes->contains(trained.accumulator.get());
 }
 
-/// Tells whether the parameters in this pass were used outside the wrapper: after its latest forward pass, and none of them in one. Autograd numbers
-/// its nodes, and a second pass through a retained graph has older ones.
-bool Reducer::went_around() const {
-  if (forwarded_) return false;
-  const auto* nodes = autograd::get_current_graph_task_nodes_in_graph();
-  if (nodes == nullptr) return false;
-  std::unordered_set<const autograd::Node*> accumulators;
-  for (const Trained& trained : trained_) accumulators.insert(trained.accumulator.get());
-  bool used = false;
-  for (autograd::Node* node : *nodes) {
-    const auto leads_to_parameter = [&](const autograd::Edge& edge) { return accumulators.contains(edge.function.get()); };
-    if (std::ranges::none_of(node->next_edges(), leads_to_parameter)) continue;
-    if (node->sequence_nr() < forward_end_) return false;
-    used = true;
-  }
-  return used;
-}
-
 void Reducer::begin() {
-  went_around_ = went_around();
-  graph_waits_ = forwarded_ = false;
+  went_around_ = forward_.begin_backward();
   reducing_ = held_ == 0;
   if (went_around_ && !reducing_) throw_gone_around(group_.rank());  // no other rank is asked in such a pass
   // The pass keeps this object alive until it is over, also when an exception ends it.
@@ -96,12 +64,8 @@ void Reducer::begin() {
   autograd::Engine::get_default_engine().queue_callback([token] { (*token)->finish(); });
   pass_ = token;
   if (!reducing_) return;
-  next_ = 0;
   arrivals_.clear();
-  for (Bucket& bucket : buckets_) {
-    abandon(bucket);
-    bucket.pending = bucket.content.parameters.size();
-  }
+  buckets_.begin();
   for (Trained& trained : trained_) {
     trained.ready = false;
     trained.before = at::Tensor();
@@ -118,12 +82,12 @@ void Reducer::make_ready(std::size_t i, bool used) {
   if (trained.ready) return;  // accumulated once more by a pass within the pass
   trained.ready = true;
   fill(trained, used);
-  if (--buckets_[trained.bucket].pending == 0) start_full_buckets();
+  buckets_.filled(trained.place);
 }
 
 void Reducer::fill(Trained& trained, bool used) {
   const at::NoGradGuard no_grad;
-  const at::Tensor& place = buckets_[trained.bucket].content.gradients[trained.slot];
+  const at::Tensor& place = buckets_.gradient(trained.place);
   at::Tensor& gradient = trained.parameter.mutable_grad();
   if (!gradient.defined()) {
     place.zero_();
@@ -137,24 +101,6 @@ void Reducer::fill(Trained& trained, bool used) {
   if (!same_memory(gradient, place)) place.copy_(gradient);
   else if (!used) trained.before = gradient.clone();
   if (used) gradient = place;
-}
-
-void Reducer::start_full_buckets() {
-  while (next_ < buckets_.size() && buckets_[next_].pending == 0) start(buckets_[next_++]);
-}
-
-void Reducer::start(Bucket& bucket) {
-  const at::NoGradGuard no_grad;
-  bucket.started = Clock::now();
-  if (hook_) {
-    bucket.finish = hook_(bucket.content, group_);
-    if (!bucket.finish) bucket.completed = Clock::now();
-    return;
-  }
-  bucket.work_completed = std::make_shared<std::atomic<Clock::rep>>(0);
-  bucket.work = all_reduce_async(bucket.content.buffer, ReduceOp::avg, group_);
-  // The memory is kept until the operation is over, even if this pass is broken off.
-  bucket.work.on_completion([buffer = bucket.content.buffer, at = bucket.work_completed] { *at = Clock::now().time_since_epoch().count(); });
 }
 
 void Reducer::finish() {
@@ -175,7 +121,7 @@ void Reducer::finish() {
   for (std::size_t i = 0; find_unused_ && i < trained_.size(); ++i) flags[1 + i] = trained_[i].used ? 1 : 0;
   Work work = all_reduce_async(status, ReduceOp::max, group_);
   work.on_completion([status] {});
-  wait_for_buckets(work);
+  buckets_.wait(work);
   if (flags[0] == 2) {
     const std::vector<int> edges = all_gather(went_around_ ? 1 : 0, group_);
     throw_gone_around(static_cast<int>(std::ranges::find(edges, 1) - edges.begin()));
@@ -186,30 +132,6 @@ void Reducer::finish() {
   if (!ordered_) reorder();
 }
 
-void Reducer::wait_for_buckets(Work& status) {
-  std::exception_ptr first;
-  const auto attempt = [&](auto&& wait) {
-    try {
-      wait();
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  };
-  for (Bucket& bucket : buckets_) {
-    attempt([&] {
-      const at::NoGradGuard no_grad;
-      bucket.work.wait();
-      if (bucket.finish) {
-        bucket.finish();
-        bucket.completed = Clock::now();
-      }
-    });
-    bucket.finish = nullptr;
-  }
-  attempt([&] { status.wait(); });
-  if (first) std::rethrow_exception(first);
-}
-
 // A gradient used on any rank becomes the average in its bucket; a gradient that no rank has used is left as it was.
 void Reducer::settle(const at::Tensor& used_anywhere) {
   const at::NoGradGuard no_grad;
@@ -217,23 +139,12 @@ void Reducer::settle(const at::Tensor& used_anywhere) {
   for (std::size_t i = 0; i < trained_.size(); ++i) {
     Trained& trained = trained_[i];
     at::Tensor& gradient = trained.parameter.mutable_grad();
-    if (!find_unused_ || flags[1 + i] != 0) gradient = buckets_[trained.bucket].content.gradients[trained.slot];
+    if (!find_unused_ || flags[1 + i] != 0) gradient = buckets_.gradient(trained.place);
     else if (trained.before.defined()) gradient.copy_(trained.before);
     trained.before = at::Tensor();
     trained.used = false;
   }
-  times_.buckets.clear();
-  Clock::time_point latest;
-  for (const Bucket& bucket : buckets_) {
-    BucketTimes& times = times_.buckets.emplace_back();
-    for (const std::size_t i : bucket.content.parameters) times.parameters.push_back(trained_[i].name);
-    times.bytes = bucket.content.buffer.nbytes();
-    times.started = bucket.started;
-    // The time may be stored a moment after the reduction is seen to be over.
-    const Clock::rep said = hook_ ? 0 : bucket.work_completed->load();
-    times.completed = hook_ ? bucket.completed : said == 0 ? Clock::now() : Clock::time_point(Clock::duration(said));
-    latest = times.completed = std::max({times.completed, times.started, latest});
-  }
+  times_.buckets = buckets_.times([&](std::size_t i) { return trained_[i].name; });
 }
 
 void Reducer::throw_missing(const std::vector<std::string>& own) const {

@@ -126,11 +126,11 @@ MANY_TEST(NewGroup, AsksForOneBackend) {
 
 // A program may form groups for as long as it runs.
 WORLD_TEST(NewGroup, IsForgottenWhenItIsOver) {
-  const auto& known = context::current().groups;
+  const auto& groups = context::current().groups;
   barrier(new_group());
-  const std::size_t before = known.size();
+  const std::size_t before = groups.known();
   for (int again = 0; again < 8; ++again) barrier(new_group());
-  EXPECT_LT(known.size(), before + 4);
+  EXPECT_LT(groups.known(), before + 4);
 }
 
 // A single member, overlapping groups, and groups of the same list one after the other.

@@ -159,7 +159,7 @@ void meet_fate(const Plan& plan, const ElasticState& state, const ProcessGroup& 
     let_all_come_to_rest(group);
     if (plan.is_victim) die();
     // The launcher sees the end of the victim: it has come when this is over.
-    static_cast<void>(context::current().launcher_store->get("unisono/exit/first", std::chrono::seconds(30)));
+    static_cast<void>(context::current().launcher.store()->get("unisono/exit/first", std::chrono::seconds(30)));
   }
   if (!plan.is_victim || state.step != plan.step) return;
   for (const char* moment : {"small", "newcomer", "refuse", "together", "part", "unstarted", "hang"}) {
@@ -185,7 +185,7 @@ void wait_for_newcomers(int number, const ProcessGroup& group) {
   for (bool waits = true; waits;) {
     int asked = 0;
     if (group.rank() == 0) {
-      Store& store = *context::current().facts.growth.store;  // a process counts as soon as its ticket has its name
+      Store& store = *context::current().job.facts.growth.store;  // a process counts as soon as its ticket has its name
       while (asked < number && store.try_get(fmt::format("unisono/grow/ticket/{}", asked))) ++asked;
     }
     waits = broadcast(asked, 0, group) < number;
@@ -281,7 +281,7 @@ int train_and_be_left_out(const Plan& plan) {
     say("grow: " + describe_current_exception());
   }
   // It takes the seat of a rank in the generation that the others have formed, or are about to form, without it.
-  const auto& facts = context::current().facts;
+  const auto& facts = context::current().job.facts;
   rendezvous::GrowthKeys keys(*facts.growth.store);
   static_cast<void>(facts.growth.store->get("unisono/grow/2/members", std::chrono::seconds(30)));
   const auto generation = keys.read(2);

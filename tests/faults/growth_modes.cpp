@@ -48,7 +48,7 @@ long resident_kib() {
 void say_held(const std::string& name) {
   barrier();  // no rank is about to make or erase a key
   say(fmt::format("held {}: descriptors {} mappings {} threads {} keys {} resident {}", name, entries_of("/proc/self/fd"), mappings_of_ours(),
-                  entries_of("/proc/self/task"), context::current().group_store->num_keys(), resident_kib()));
+                  entries_of("/proc/self/task"), context::current().groups.store()->num_keys(), resident_kib()));
   barrier();
 }
 
@@ -110,7 +110,7 @@ int many_generations(int size, int losses) {
     } else if (!counted || *counted != group) {
       expect_sum(*split_group(group, group.rank() % 2, -group.rank()), static_cast<int>(state.step));
       barrier(group);  // no rank is about to make or erase a key
-      std::int64_t now = group.rank() == 0 ? context::current().facts.growth.store->num_keys() : 0;
+      std::int64_t now = group.rank() == 0 ? context::current().job.facts.growth.store->num_keys() : 0;
       now = broadcast(now, 0, group);
       keys.push_back(now);
       counted = group;

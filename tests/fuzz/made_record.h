@@ -49,21 +49,21 @@ inline std::string made_record(Input& in, int rank, bool is_trace) {
   std::memset(memory.get(), 0, bytes);
   auto& header = *static_cast<recorder::RecordHeader*>(memory.get());  // all-zero is its initial state
   header.magic.store(recorder::record_magic);
-  header.calls.store(calls);
-  header.others.store(others);
-  header.most_calls = calls;
-  header.most_others = others;
-  header.more_groups = more_groups;
-  header.rank.store(rank);
-  header.size.store(2);
-  header.node.store(in.choice(3) == 0 ? rank : 0);
+  header.rings.calls.store(calls);
+  header.rings.others.store(others);
+  header.rings.most_calls = calls;
+  header.rings.most_others = others;
+  header.rings.more_groups = more_groups;
+  header.in_job.rank.store(rank);
+  header.in_job.size.store(2);
+  header.in_job.node.store(in.choice(3) == 0 ? rank : 0);
   header.state.store(static_cast<std::uint32_t>(in.choice(5)));
   header.uses_counter.store(in.choice(3) == 0 ? 1 : 0);
-  for (auto* const clock : {&header.first, &header.last}) {
+  for (auto* const clock : {&header.clocks.first, &header.clocks.last}) {
     clock->ticks.store(time_of(in));
     clock->steady.store(time_of(in));
   }
-  header.real_at_first.store(time_of(in));
+  header.clocks.real_at_first.store(time_of(in));
   header.host.set(in.flag() ? "a" : in.text(64));
   header.job.set("made");
   header.program.set(in.text(40));
@@ -71,18 +71,18 @@ inline std::string made_record(Input& in, int rank, bool is_trace) {
   header.next_of_others.store(in.choice(7) == 0 ? in.number<std::uint64_t>() : in.choice(3));
   header.program_waits_since.store(in.choice(3) == 0 ? in.number<std::uint64_t>() : 0);
   for (std::size_t i = 0; i < 3; ++i) {
-    header.counted_groups[i].set(in.text(4));
-    header.count_keys[i].store(in.number<std::uint32_t>());
-    header.own_counts[i].calls.store(in.choice(3));
-    header.shared_counts[i].waited_ticks.store(in.flag() ? in.number<std::uint64_t>() : 0);
+    header.counted.groups[i].set(in.text(4));
+    header.counted.keys[i].store(in.number<std::uint32_t>());
+    header.counts.own[i].calls.store(in.choice(3));
+    header.counts.shared[i].waited_ticks.store(in.flag() ? in.number<std::uint64_t>() : 0);
   }
   for (std::size_t i = 1; i < 4; ++i) {
     header.groups[i].set(static_cast<std::uint16_t>(i), 2, "world");
     if (is_trace)
       recorder::more_groups_of(&header)[i].set(static_cast<std::uint16_t>(i), static_cast<int>(in.choice(3)), i == 1 ? "world" : in.text(8),
                                                static_cast<int>(i - 1), 1 - rank);
-    header.labels[i].set(i == 1 ? "wait" : in.text(8));
-    header.places[i].set(in.text(8));
+    header.texts.labels[i].set(i == 1 ? "wait" : in.text(8));
+    header.texts.places[i].set(in.text(8));
   }
   for (std::uint32_t i = 0; i < calls + others; ++i) fill(recorder::entries_of(&header)[i], in);
   std::string file(static_cast<const char*>(memory.get()), bytes);

@@ -14,7 +14,7 @@ void check_read(const recorder::RecordReader& reader, std::size_t bytes) {
   for (const std::size_t most : {std::size_t{0}, std::size_t{2}, SIZE_MAX}) {
     const recorder::RankSeen seen = reader.read(most);
     require(seen.recent.size() <= std::min(most, bytes / sizeof(recorder::CallEntry)), "no more calls are read than are there");
-    require(seen.counts.size() <= recorder::RecordHeader::most_counts + 1, "no more is counted than there is room for");
+    require(seen.counts.size() <= recorder::CountTable::most_counts + 1, "no more is counted than there is room for");
     for (const std::string& text : {seen.host, seen.job, seen.program, seen.failure}) require(text.size() <= longest_text, "a text has its length");
     const std::string name = recorder::file_name_of(seen.job, seen.rank, seen.pid);
     require(name.find('/') == std::string::npos && name.find('\0') == std::string::npos && name != "." && name != "..", "a file stays in its folder");

@@ -17,7 +17,7 @@ namespace {
 /// Rank 1 gives up a group of ranks 1, 2, 0, and ends after them. Nobody leaves the world in an orderly way.
 int give_up_a_group() {
   initialize();
-  const auto store = context::current().launcher_store;
+  const auto store = context::current().launcher.store();
   auto group = *new_group({1, 2, 0});
   barrier(group);
   if (rank() == 1) {
@@ -43,7 +43,7 @@ int adopted_by_sync() {
   });
   sync();
   if (all_reduce(1) != 2) return 90;
-  const auto store = context::current().launcher_store;
+  const auto store = context::current().launcher.store();
   store->set("done/" + std::to_string(rank()), "1");
   store->wait(std::vector<std::string>{"done/0", "done/1"});
   std::_Exit(0);

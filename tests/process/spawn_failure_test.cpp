@@ -219,7 +219,7 @@ TEST(SpawnFailure, SurvivorsMayShrinkAndReturn) {
       const auto group = shrink_group(world());
       // So the launcher learns that it need not end them.
       const context::State& state = context::current();
-      if (state.launcher_store->get(fmt::format("unisono/status/{}", state.rank)) != "shrunk") throw std::logic_error("nobody was told");
+      if (state.launcher.store()->get(fmt::format("unisono/status/{}", state.rank)) != "shrunk") throw std::logic_error("nobody was told");
       return all_reduce(rank(), ReduceOp::sum, *group);
     }
     return -1;

@@ -52,7 +52,7 @@ TEST(ForeignRecord, NoTextOfItMovesTheCursor) {
   recorder->set_failure(moves_the_cursor);
   const std::uint16_t group = recorder->add_group(moves_the_cursor, 2);
   { recorder::Recording recording(*recorder, {.operation = Operation::barrier, .label = moves_the_cursor, .group = group, .sequence = 1}); }
-  recorder->header().places[1].set(moves_the_cursor);
+  recorder->header().texts.places[1].set(moves_the_cursor);
   recorder->header().groups[group].set(group, 2, moves_the_cursor);
   recorder::entries_of(&recorder->header())->place.store(1);
   const recorder::RankSeen seen = recorder::RecordReader(recorder->memory()).read();

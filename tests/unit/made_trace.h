@@ -86,14 +86,14 @@ inline void make_trace(const std::string& folder, const MadeRank& made, std::uin
   std::thread([&] {
     for (const MadeCall& call : made.of_others) add(call);
   }).join();
-  header.first.steady.store(made.began);
-  header.first.ticks.store(made.began);
-  header.real_at_first.store(made.real);
+  header.clocks.first.steady.store(made.began);
+  header.clocks.first.ticks.store(made.began);
+  header.clocks.real_at_first.store(made.real);
   header.state.store(static_cast<std::uint32_t>(made.state));
   std::uint64_t last = std::max(made.now, made.began);
   for (const MadeCall& call : made.calls) last = std::max({last, call.begun, call.done});
-  header.last.steady.store(last);
-  header.last.ticks.store(last);
+  header.clocks.last.steady.store(last);
+  header.clocks.last.ticks.store(last);
 }
 
 inline constexpr std::uint64_t us = 1000, ms = 1'000'000, began = 1'000'000'000;

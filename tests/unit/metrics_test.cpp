@@ -35,8 +35,8 @@ JobSeen job_of(std::vector<RankFacts> ranks) {
 }
 
 TEST(Metrics, TellWhatIsCountedAndWhatIsSeen) {
-  RankFacts first = rank_with(3, {{.group = "world", .operation = "all_reduce", .calls = 5, .bytes = 40, .failures = 1, .waited = 2 * second},
-                                  {.group = "{3, 4}", .operation = "broadcast", .calls = 7, .bytes = 70, .failures = 0, .waited = 0}});
+  RankFacts first =
+      rank_with(3, {{{.calls = 5, .bytes = 40, .waited = 2 * second}, "world", "all_reduce", 1}, {{.calls = 7, .bytes = 70}, "{3, 4}", "broadcast"}});
   first.record.failures = 2;
   first.record.recent.push_back({.operation = "all_reduce",
                                  .group = "world",
@@ -46,7 +46,7 @@ TEST(Metrics, TellWhatIsCountedAndWhatIsSeen) {
                                  .sequence = 5,
                                  .begun = 99 * second,
                                  .waited_for = 6});
-  const RankFacts second_rank = rank_with(4, {{.group = "", .operation = "", .calls = 9, .bytes = 1, .failures = 0, .waited = 3}});
+  const RankFacts second_rank = rank_with(4, {{{.calls = 9, .bytes = 1, .waited = 3}, "", ""}});
   Metrics metrics([&] { return job_of({first, second_rank}); });
   const OpenMetrics page(metrics.text());
   const OpenMetrics::Labels world{{"rank", "3"}, {"group", "world"}, {"operation", "all_reduce"}};
@@ -74,7 +74,7 @@ TEST(Metrics, TellWhatIsCountedAndWhatIsSeen) {
 
 // A counter that falls counts as one that began again, and its whole value as new.
 TEST(Metrics, AWaitNeverFallsButInAnotherProcess) {
-  const recorder::CountSeen count{.group = "world", .operation = "barrier", .calls = 1, .bytes = 0, .failures = 0, .waited = 5 * second};
+  const recorder::CountSeen count{{.calls = 1, .waited = 5 * second}, "world", "barrier"};
   JobSeen job = job_of({rank_with(0, {count})});
   Metrics metrics([&] { return job; });
   const auto waited = [&] {
@@ -94,9 +94,7 @@ TEST(Metrics, AWaitNeverFallsButInAnotherProcess) {
 
 // The record has other names for a group's calls than for its counts.
 TEST(Metrics, TellTheWaitUnderWayWhereItIsCounted) {
-  const std::vector<recorder::CountSeen> counts{{.group = "{0, 1}", .operation = "barrier", .calls = 1},
-                                                {.group = "", .operation = "scan", .calls = 1},
-                                                {.group = "", .operation = "", .calls = 1}};
+  const std::vector<recorder::CountSeen> counts{{{.calls = 1}, "{0, 1}", "barrier"}, {{.calls = 1}, "", "scan"}, {{.calls = 1}, "", ""}};
   for (const int at : {0, 1, 2}) {
     RankFacts rank = rank_with(0, counts);
     rank.record.recent.push_back(
@@ -113,10 +111,8 @@ TEST(Metrics, TellTheWaitUnderWayWhereItIsCounted) {
 
 TEST(Metrics, AnyNameIsALabel) {
   const std::string odd = "a\"b\\c\nd", cut = "caf\xc3", other = "\xff{}=,";
-  JobSeen job = job_of({rank_with(0, {{.group = odd, .operation = "scan", .calls = 1},
-                                      {.group = cut, .operation = "scan", .calls = 2},
-                                      {.group = "caf\xfe", .operation = "scan", .calls = 4},
-                                      {.group = other, .operation = "caf\xc3\xa9", .calls = 8}})});
+  JobSeen job = job_of({rank_with(
+      0, {{{.calls = 1}, odd, "scan"}, {{.calls = 2}, cut, "scan"}, {{.calls = 4}, "caf\xfe", "scan"}, {{.calls = 8}, other, "caf\xc3\xa9"}})});
   job.job = "\"";
   const OpenMetrics page(Metrics([&] { return job; }).text());
   EXPECT_EQ(page.value("unisono_calls_total", {{"rank", "0"}, {"group", odd}, {"operation", "scan"}}), 1);

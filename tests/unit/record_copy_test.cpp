@@ -18,9 +18,9 @@ std::shared_ptr<void> record_of_a_call() {
   std::memset(memory.get(), 0, bytes);
   auto& header = *static_cast<RecordHeader*>(memory.get());
   header.magic.store(record_magic);
-  header.calls.store(1);
-  header.others.store(1);
-  header.most_calls = header.most_others = 1;
+  header.rings.calls.store(1);
+  header.rings.others.store(1);
+  header.rings.most_calls = header.rings.most_others = 1;
   header.uses_counter.store(1);
   header.next.store(1);
   CallEntry& entry = *entries_of(&header);
@@ -37,12 +37,12 @@ TEST(RecordCopy, AClockThatNoProcessorHas) {
   // The second moment, of the first clock and the second one: it stands still, runs backwards, or faster than any.
   for (const auto& [ticks, steady] :
        {std::pair{std::uint64_t{10}, std::uint64_t{1000}}, {11, 0}, {11, ~std::uint64_t{0}}, {~std::uint64_t{0}, 1000}}) {
-    header.first.ticks.store(10);
-    header.first.steady.store(1000);
-    header.last.ticks.store(ticks);
-    header.last.steady.store(steady);
-    header.own_counts[0].calls.store(1);
-    header.shared_counts[0].waited_ticks.store(~std::uint64_t{0} >> 1);
+    header.clocks.first.ticks.store(10);
+    header.clocks.first.steady.store(1000);
+    header.clocks.last.ticks.store(ticks);
+    header.clocks.last.steady.store(steady);
+    header.counts.own[0].calls.store(1);
+    header.counts.shared[0].waited_ticks.store(~std::uint64_t{0} >> 1);
     const RankSeen seen = RecordReader(memory, RecordReader::Kind::copy).read();
     ASSERT_EQ(seen.recent.size(), 1U);
     EXPECT_LE(seen.recent[0].done, 9'200'000'000'000'000'000U) << ticks << " " << steady;

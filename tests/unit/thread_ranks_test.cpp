@@ -55,7 +55,7 @@ TEST(ThreadRanks, SeventeenAndMoreCombine) {
 TEST(ThreadRanks, OneThatWasLeftOutDoesNotShrinkToItself) {
   const auto job = std::make_shared<MemoryStore>();
   run_threads(3, [&](int rank) {
-    context::current().facts.growth.store = job;
+    context::current().job.facts.growth.store = job;
     barrier();
     if (rank != 1) return;
     EXPECT_THROW(for (;;) barrier(), PeerFailed);
@@ -229,7 +229,7 @@ TEST(ThreadRanks, ShrinkWhereTheFirstDoesNotDecide) {
     auto group = *new_group({0, 1}, {.timeout = std::chrono::milliseconds(300)});
     barrier(group);
     if (rank == 0) {
-      PrefixStore("shrink/0.1/" + group.name() + "#0/", context::current().group_store).set("here/0", "1");
+      PrefixStore("shrink/0.1/" + group.name() + "#0/", context::current().groups.store()).set("here/0", "1");
       group.abort("no more of this");
       barrier();
       return;

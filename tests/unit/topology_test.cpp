@@ -81,20 +81,20 @@ TEST(Topology, WhatRanksPresentIsNoOtherMachine) {
 }
 
 TEST(Topology, HostsByNameWithTheirRanks) {
-  EXPECT_EQ(describe_hosts(topology_of(members_on("babca"), 0)), "aa (rank 1, 4); bb (rank 0, 2); cc (rank 3)");
-  EXPECT_EQ(describe_hosts(topology_of(members_on("a"), 0)), "aa (rank 0)");
+  EXPECT_EQ(topology_of(members_on("babca"), 0).describe_hosts(), "aa (rank 1, 4); bb (rank 0, 2); cc (rank 3)");
+  EXPECT_EQ(topology_of(members_on("a"), 0).describe_hosts(), "aa (rank 0)");
 }
 
 TEST(Topology, TheLocalRankIsWhatWasGivenThenTheHint) {
   const Topology topology = topology_of(members_on("aaa"), 1);
-  EXPECT_EQ(choose_local_rank({}, {}, topology), 1);
-  EXPECT_EQ(choose_local_rank({}, 2, topology), 2);
-  EXPECT_EQ(choose_local_rank(0, 2, topology), 0);
+  EXPECT_EQ(topology.choose_local_rank({}, {}), 1);
+  EXPECT_EQ(topology.choose_local_rank({}, 2), 2);
+  EXPECT_EQ(topology.choose_local_rank(0, 2), 0);
   testing::internal::CaptureStderr();
-  EXPECT_EQ(choose_local_rank(1, {}, topology), 1);
+  EXPECT_EQ(topology.choose_local_rank(1, {}), 1);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // nothing is contradicted
   testing::internal::CaptureStderr();
-  EXPECT_EQ(choose_local_rank(2, {}, topology), 2);
+  EXPECT_EQ(topology.choose_local_rank(2, {}), 2);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("local rank 2 was given, but this process is number 1 of its host's 3"), std::string::npos);
 }
 

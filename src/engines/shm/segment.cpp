@@ -58,4 +58,14 @@ std::shared_ptr<std::byte> private_memory(std::size_t bytes) {
   return {static_cast<std::byte*>(memory), [bytes](std::byte* p) { ::munmap(p, bytes); }};
 }
 
+std::shared_ptr<Segment> private_segment(int ranks, std::vector<base::Notifier*> notifiers, std::shared_ptr<void> keep_alive) {
+  const Segment::Shape shape{.ranks = ranks};
+  auto memory = private_memory(Segment::size_for(shape));
+  auto* const address = memory.get();
+  auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep_alive));
+  auto segment = std::make_shared<Segment>(shape, address, std::move(both), std::move(notifiers));
+  segment->member(0).step_kib = asked_step_kib(base::Environment::process());
+  return segment;
+}
+
 }  // namespace unisono::engines::shm

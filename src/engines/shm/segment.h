@@ -242,5 +242,8 @@ class Segment {
 
 /// Returns zeroed memory for ranks that are threads of this process.
 std::shared_ptr<std::byte> private_memory(std::size_t bytes);
+/// Makes a segment in such memory, with the step size that this process was asked for. It keeps `keep_alive` as long. `notifiers`: as the
+/// constructor.
+std::shared_ptr<Segment> private_segment(int ranks, std::vector<base::Notifier*> notifiers = {}, std::shared_ptr<void> keep_alive = {});
 
 }  // namespace unisono::engines::shm

@@ -113,9 +113,9 @@ InitOptions init_options(const SpawnOptions& options, const std::string& place, 
 /// Connects a rank to the launcher's store for its status, where the ranks do not meet through that store.
 void listen_to(const Environment& environment, std::chrono::milliseconds timeout) {
   context::State& state = *context::initialized();
-  if (state.launcher_store) return;
-  state.launcher_store = rendezvous::launcher_store(environment, base::Deadline(timeout));
-  context::tell_launcher(state, "initialized");
+  if (state.launcher.store()) return;
+  state.launcher.connect(rendezvous::launcher_store(environment, base::Deadline(timeout)));
+  state.launcher.tell("initialized");
 }
 
 /// Runs in the forked process, from its beginning to its end.

@@ -1,0 +1,158 @@
+#include "context/world.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/host.h"
+#include "base/log.h"
+#include "context/engines.h"
+#include "context/termination.h"
+#include "engines/device_copy.h"
+#include "engines/registry.h"
+#include "rendezvous/newcomer.h"
+#include "rendezvous/secret.h"
+#include "schedule/selection.h"
+
+namespace unisono::context {
+namespace {
+
+group::CoreOptions options_of_world(const State& state, const rendezvous::JobIdentity& identity, const Formation& formation, std::string_view backend,
+                                    std::chrono::milliseconds timeout) {
+  const Topology& topology = state.topology;
+  group::CoreOptions options;
+  options.group_name = state.job.terms.name;
+  options.rank = identity.rank;
+  for (int r = 0; r < identity.world_size; ++r) options.global_ranks.push_back(r);
+  options.host_names = topology.host_names;
+  // Tests let ranks present themselves as being on other hosts. Engines that were asked for by name see these hosts; the native engine does not.
+  if (topology.machines > 1 || backend != "auto") options.hosts = topology.hosts;
+  options.local_rank = topology.local_rank;
+  options.crowding = std::max(1.0, static_cast<double>(topology.ranks_under_kernel) / topology.processors);
+  options.address = identity.address;
+  if (identity.token && *identity.token != "none") options.token = *identity.token;
+  options.key = "world";
+  options.networks = std::make_shared<schedule::MeasuredNetworks>();
+  options.store = formation.watched();
+  options.job_store = identity.launcher_store;
+  options.launched = identity.growth.names;
+  options.timeout = timeout;
+  return options;
+}
+
+/// Makes the cores of later groups on the engines of the world, or on those that a group asks for. `all_hosts`: by global rank.
+CoreMaker core_maker(const Selection& selection, const group::CoreOptions& of_world, const std::vector<int>& all_hosts) {
+  return [selection, hosts = of_world.hosts, all_hosts, local_rank = of_world.local_rank, address = of_world.address, networks = of_world.networks](
+             const group::CoreOptions& given, const std::string& backend) {
+    group::CoreOptions of_group = given;
+    const auto place = [&](const std::vector<int>& hosts_of_world) {
+      of_group.hosts.clear();
+      for (const int r : given.global_ranks) {
+        if (!hosts_of_world.empty()) of_group.hosts.push_back(hosts_of_world[static_cast<std::size_t>(r)]);
+      }
+    };
+    place(all_hosts);
+    const Selection of_its_own = select_for_group(selection, backend, of_group.hosts);
+    if (of_its_own.asked == selection.asked || of_its_own.asked == "auto") place(hosts);
+    of_group.local_rank = local_rank;
+    of_group.address = address;
+    of_group.networks = networks;
+    return make_group_core(of_its_own, of_group);
+  };
+}
+
+/// The ranks of a job that has grown have the local ranks of their places, which are those of their devices.
+int local_rank_of(const rendezvous::JobIdentity& identity, const Terms& terms, const Topology& topology) {
+  if (!terms.are_job || identity.growth.generation > 1) return identity.local_rank.value_or(topology.local_rank);
+  return topology.choose_local_rank(identity.local_rank, local_rank_hint());
+}
+
+std::vector<std::string> names_of(const std::vector<rendezvous::Member>& members) {
+  std::vector<std::string> names;
+  for (const rendezvous::Member& member : members) names.push_back(fmt::format("{} {} {}", member.machine, member.host, member.pid));
+  return names;
+}
+
+void identify(const State& state, const std::vector<rendezvous::Member>& members) {
+  state.recorder->set_identity({.rank = state.rank,
+                                .size = state.world_size,
+                                .local_rank = state.topology.local_rank,
+                                .node = state.topology.node_rank,
+                                .host = base::host_name(),
+                                .job = state.job.facts.job_id,
+                                .members = names_of(members)});
+}
+
+}  // namespace
+
+std::chrono::milliseconds timeout_of(const InitOptions& options, const base::Environment& environment) {
+  if (options.timeout.count() <= 0) throw InvalidArgument("the timeout must be positive", {.operation = "initialize"});
+  if (options.timeout != rendezvous::default_timeout) return base::clamped(options.timeout);
+  const auto seconds = environment.get_int("UNISONO_TIMEOUT");
+  if (!seconds) return options.timeout;
+  if (*seconds <= 0) throw InvalidArgument("UNISONO_TIMEOUT must be a positive number of seconds", {.operation = "initialize"});
+  return std::chrono::seconds(*seconds);
+}
+
+std::unique_ptr<State> alone() {
+  auto state = std::make_unique<State>(0, 1, recorder::of_process());
+  state->topology.host_names = {base::host_name()};
+  group::GroupParts parts;
+  parts.name = "world";
+  parts.core = std::make_unique<group::GroupCore>(group::parts_alone());
+  parts.timeout = timeout_of({}, base::Environment::process());
+  state->open_world(std::move(parts));
+  return state;
+}
+
+std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms, const rendezvous::JobIdentity& identity, const Formation& formation,
+                                  const base::Deadline& deadline) {
+  const auto& environment = base::Environment::process();
+  const auto timeout = timeout_of(options, environment);
+  rendezvous::check_secret(identity, environment);
+  auto state =
+      std::make_unique<State>(identity.rank, identity.world_size, recorder::of_process(), Job{options, terms, rendezvous::facts_of(identity)});
+  Topology& topology = state->topology;
+  if (identity.world_size > 1) topology = topology_of(identity.members, identity.rank);
+  else topology.host_names = {base::host_name()};
+  topology.local_rank = local_rank_of(identity, terms, topology);
+  if (identity.growth.generation == 1) identify(*state, identity.members);  // a later one may be abandoned
+  base::debug(fmt::format("local rank {} on host {} of {} ({}), which has {} of the {} ranks", topology.local_rank, topology.node_rank,
+                          topology.nnodes, base::host_name(), topology.nproc_per_node, identity.world_size));
+  const Selection selection = select_engines(options, environment, topology, identity.launcher,
+                                             {identity.rank, identity.world_size, *formation.watched(), deadline, topology.local_rank});
+  state->own_device = selection.own_device;
+  // Without an engine of devices nobody else brings the runtime, which knows where memory lies.
+  if (selection.device.empty() && selection.own_device) static_cast<void>(engines::require_runtime(selection.own_device->type));
+
+  const group::CoreOptions core_options = options_of_world(*state, identity, formation, selection.asked, deadline.left());
+  state->groups = FormedGroups(formation.store(), core_maker(selection, core_options, topology.hosts));
+  formation.store()->set_timeout(timeout);
+  group::GroupParts parts;
+  parts.name = terms.name;
+  parts.generation = state->job.generation();
+  parts.core = make_group_core(selection, core_options);
+  parts.timeout = timeout;
+  if (!terms.are_job) parts.recorded_ranks = state->recorder->ranks_of(names_of(identity.members));
+  parts.on_failure = [raw = state.get()](const Failure& failure) {
+    if (!raw->is_after_mismatch()) raw->launcher.tell_failure(failure.culprit, failure.message);
+  };
+  parts.on_error_of_all = [raw = state.get()](const std::string& text, int culprit, int ranks) { raw->launcher.tell_mismatch(culprit, ranks, text); };
+  state->open_world(std::move(parts));
+  state->goodbye = Goodbye(identity, terms);
+  return state;
+}
+
+void begin(State& state) {
+  base::set_log_rank("rank " + std::to_string(state.rank));
+  identify(state, {});  // of a process that came later
+  log_group(*state.world);
+  state.recorder->set_state(recorder::RankState::running);
+  state.termination = watch_termination(state);
+  // Only a job of `initialize` owes its launcher a `finalize`.
+  state.launcher.tell(state.job.owes_finalize() ? "initialized" : "member");
+}
+
+}  // namespace unisono::context

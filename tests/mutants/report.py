@@ -5,7 +5,7 @@ import json
 CAUGHT = {"red", "time", "memory"}
 HEAD = """# Mutations that no test tells
 
-`scripts/test-mutants` changes one thing at a time in the sources named here and runs the tests; what stays green is written below, behind the dash why that
+`scripts/test/mutants` changes one thing at a time in the sources named here and runs the tests; what stays green is written below, behind the dash why that
 is no gap of the tests. A line without such a word is one that nobody has looked at; the script ends with 1 then.
 """
 NONE = "?"

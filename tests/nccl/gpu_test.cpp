@@ -1,5 +1,5 @@
 // The success paths on real devices: ranks are processes, started by `unisono run` with backend nccl. Started by itself the program says what is
-// missing for that (and ends with 77), or starts itself with 1, 2 and 4 ranks; scripts/test-gpu.sh brings what is needed.
+// missing for that (and ends with 77), or starts itself with 1, 2 and 4 ranks; scripts/test/gpu brings what is needed.
 
 #include <gtest/gtest.h>
 

@@ -257,7 +257,7 @@ TEST(Device, of_a_process) {
 }
 
 TEST(Declarations, are_those_of_nccl) {
-  if (declarations::nccl_compared() == 0) GTEST_SKIP() << "missing on this machine: nccl.h (scripts/get-nccl fetches it) or cuda_runtime.h";
+  if (declarations::nccl_compared() == 0) GTEST_SKIP() << "missing on this machine: nccl.h (scripts/get/nccl fetches it) or cuda_runtime.h";
   EXPECT_GE(declarations::nccl_compared(), oldest_version);
 }
 TEST(Declarations, are_those_of_the_cuda_runtime) {
@@ -268,7 +268,7 @@ TEST(Declarations, are_those_of_the_cuda_runtime) {
 // The real library, as far as it goes on this machine.
 TEST(RealLibrary, answers_as_we_expect) {
   const char* path = std::getenv("UNISONO_TEST_NCCL");
-  if (path == nullptr) GTEST_SKIP() << "missing on this machine: libnccl.so.2 (scripts/get-nccl fetches it)";
+  if (path == nullptr) GTEST_SKIP() << "missing on this machine: libnccl.so.2 (scripts/get/nccl fetches it)";
   Settings settings = Settings::of_process();
   settings.nccl_library = path;
   std::string why;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check-words finds a retired word as an identifier, and none in comments, texts and longer names.
+# check/words finds a retired word as an identifier, and none in comments, texts and longer names.
 #   check_words_test.sh CHECK_WORDS
 set -euo pipefail
 check=$1

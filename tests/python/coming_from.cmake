@@ -1,5 +1,5 @@
 # The modules by the names of other systems, over torch.distributed. What compares them with the originals, side by side, is skipped where those are
-# not installed (scripts/get-frameworks).
+# not installed (scripts/get/frameworks).
 if(NOT TARGET unisono_python)
   message(STATUS "tests/python: unisono.ignite, mmengine, virtex and horovod are left out, the backend of torch.distributed is not built")
   return()

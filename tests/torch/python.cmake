@@ -59,5 +59,5 @@ unisono_python_test(stores_test TIMEOUT 900)
 unisono_python_test(many_runs_test TIMEOUT 900 LONG)
 unisono_python_test(restarts_test TIMEOUT 1800 SHORT Restarts.test_ended_by_an_exception_at_work)
 unisono_python_test(errors_table_test TIMEOUT 900 LONG)  # as the rest of that document
-# The rest of PyTorch's own suite, and all of it over gloo beside it: scripts/test-pytorch-suite.
+# The rest of PyTorch's own suite, and all of it over gloo beside it: scripts/test/pytorch-suite.
 unisono_python_test(run_pytorch_suite ARGUMENTS --quick --world-sizes 3 TIMEOUT 1800 LONG)

@@ -295,7 +295,7 @@ TEST(ProxiedStore, N7N8WhatDoesNotHoldEndsTheJoining) {
 }
 
 // N7: the content of messages is the ranks' own, and a change of it on the way is noticed where connections are encrypted, and only there
-// (docs/reliability-matrix.md).
+// (docs/design/reliability-matrix.md).
 TEST(ChangedContent, N7IsNoticedWhereItIsEncrypted) {
   constexpr int in_the_payload = static_cast<int>(transport::frame_head_size + transport::call_head_size) + 43;
   ProxiedJob plain({.ranks = 2, .links = {.deed = {What::corrupt, -1, call, 3, in_the_payload}, .client = 0}}, {"rounds", "10", "24"});

@@ -156,7 +156,7 @@ TEST_F(SlurmAllocation, whose_variables_contradict_is_refused) {
   EXPECT_NE(list.err.find("a bracket is not closed"), std::string::npos) << list.err;
 }
 
-/// The batch script in docs/clusters.md, without the lines that Slurm reads.
+/// The batch script in docs/start/clusters.md, without the lines that Slurm reads.
 TEST_F(SlurmAllocation, runs_the_script_of_the_document) {
   const std::string document = contents(CLUSTERS_DOCUMENT);
   const auto begin = document.find("#!/bin/bash\n#SBATCH");

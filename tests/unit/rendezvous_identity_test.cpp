@@ -189,7 +189,7 @@ TEST(LocalRank, is_taken_from_whoever_speaks_of_this_rank) {
 TEST(Documentation, lists_every_variable_that_is_read) {
   const std::filesystem::path root = UNISONO_SOURCE_DIR;
   std::ostringstream text;
-  text << std::ifstream(root / "docs/environment.md").rdbuf();
+  text << std::ifstream(root / "docs/guide/environment.md").rdbuf();
   const std::string documented = text.str();
   ASSERT_FALSE(documented.empty());
   for (const std::string_view name : variables_read()) EXPECT_NE(documented.find(fmt::format("`{}`", name)), std::string::npos) << name;

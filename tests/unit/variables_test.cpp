@@ -61,7 +61,7 @@ TEST(Variables, TheTableHoldsAllThatTheSourcesReadAndNothingElse) {
 }
 
 TEST(Variables, TheTableAndTheDocumentAgree) {
-  const Names documented = found_in(contents(root / "docs/environment.md"), std::regex("`(UNISONO_[A-Z0-9_]+)`"));
+  const Names documented = found_in(contents(root / "docs/guide/environment.md"), std::regex("`(UNISONO_[A-Z0-9_]+)`"));
   EXPECT_EQ(documented, names_of_table());
 }
 
@@ -72,7 +72,7 @@ std::string without_links(const std::string& text) {
 }
 
 TEST(Variables, TheDocumentSaysOfEachWhatTheTableSays) {
-  const std::string document = without_links(contents(root / "docs/environment.md"));
+  const std::string document = without_links(contents(root / "docs/guide/environment.md"));
   Names set_for_ranks;
   for (const RankVariables& row : variables_of_ranks()) {
     std::string names;
@@ -82,7 +82,7 @@ TEST(Variables, TheDocumentSaysOfEachWhatTheTableSays) {
       set_for_ranks.emplace(name);
     }
     const std::string line = fmt::format("\n| {} | {} |\n", names, row.about);
-    EXPECT_NE(document.find(line), std::string::npos) << "docs/environment.md lacks" << line;
+    EXPECT_NE(document.find(line), std::string::npos) << "docs/guide/environment.md lacks" << line;
   }
   for (const Variable& variable : variables()) {
     if (variable.about.empty()) {
@@ -90,7 +90,7 @@ TEST(Variables, TheDocumentSaysOfEachWhatTheTableSays) {
       continue;
     }
     const std::string line = fmt::format("\n| `{}` | {} |\n", variable.name, variable.about);
-    EXPECT_NE(document.find(line), std::string::npos) << "docs/environment.md lacks" << line;
+    EXPECT_NE(document.find(line), std::string::npos) << "docs/guide/environment.md lacks" << line;
   }
 }
 

@@ -58,7 +58,6 @@ if [[ $long == yes ]] && ! ./scripts/get/mpi4py; then
   printf '\n== %s\n' "${without[@]}" >&2
 fi
 step "layers" ./scripts/check/layers
-step "words" ./scripts/check/words
 step "format" ./scripts/check/format
 step "lengths" ./scripts/check/lengths
 step "tidy" ./scripts/check/tidy --within 60

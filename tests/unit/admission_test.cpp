@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // A wait for what is there already would be none, and keep a processor busy.
-TEST(Admission, waits_for_another_launcher_where_one_has_left) {
+TEST(Admission, AdmissionWaitsForAnotherLauncherWhereOneHasLeft) {
   const auto store = store::serve(base::try_listen(base::resolve("127.0.0.1", 0).front()).fd, "the launchers' store", {});
   const HostOffer offer{.ranks = 2, .least = 0, .where = "a:1"};
   ASSERT_EQ(take_ticket(*store), 1);

@@ -10,7 +10,7 @@
 namespace unisono::tools {
 namespace {
 
-TEST(AgentFrames, come_back_however_the_stream_is_cut) {
+TEST(AgentFrames, FramesComeBackHoweverTheStreamIsCut) {
   const std::string stream =
       "what a shell prints\nready\n" + encode(FrameKind::hello, encode(Fields{{"host", "a"}, {"host", ""}})) + encode(FrameKind::beat);
   for (std::size_t piece = 1; piece <= stream.size(); ++piece) {
@@ -25,7 +25,7 @@ TEST(AgentFrames, come_back_however_the_stream_is_cut) {
   }
 }
 
-TEST(AgentFrames, a_header_is_too_long_however_the_stream_is_cut) {
+TEST(AgentFrames, AHeaderIsTooLongHoweverTheStreamIsCut) {
   const std::string stream = "O 0000000000000005\nhello\n";
   for (const std::size_t piece : {std::size_t{1}, stream.size()}) {
     FrameReader reader("");

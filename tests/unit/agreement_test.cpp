@@ -113,7 +113,7 @@ struct RankZero {
 };
 
 // A single rank of three is to blame; while the third has not come, nobody is.
-TEST(Agreement, WaitsForWhoIsOnTheWay) {
+TEST(Agreement, AnAgreementWaitsForARankThatIsOnTheWay) {
   const BallotTime time(patience);
   RankZero rank(3);
   rank.hears(1, 4);
@@ -128,7 +128,7 @@ TEST(Agreement, WaitsForWhoIsOnTheWay) {
 }
 
 // It sleeps until something comes, instead of looking again and again.
-TEST(Agreement, SleepsMeanwhile) {
+TEST(Agreement, AnAgreementSleepsMeanwhile) {
   const BallotTime time(400ms);
   RankZero rank(3);
   rank.hears(1, 4);
@@ -136,7 +136,7 @@ TEST(Agreement, SleepsMeanwhile) {
   EXPECT_LT(rank.polls, 200);
 }
 
-TEST(Agreement, DoesNotWaitForAHostThatIsGone) {
+TEST(Agreement, AnAgreementDoesNotWaitForAHostThatIsGone) {
   const BallotTime time(patience);
   RankZero rank(4);
   rank.hears(1, 4);
@@ -149,7 +149,7 @@ TEST(Agreement, DoesNotWaitForAHostThatIsGone) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, patience);
 }
 
-TEST(Agreement, WaitsForAHostThatLivesThoughAnotherIsGone) {
+TEST(Agreement, AnAgreementWaitsForAHostThatLivesThoughAnotherIsGone) {
   const BallotTime time(patience);
   RankZero rank(4);
   rank.hears(1, 4);
@@ -165,7 +165,7 @@ TEST(Agreement, WaitsForAHostThatLivesThoughAnotherIsGone) {
 }
 
 // A rank that has left after this agreement has come to it, though this one has not heard so from those between.
-TEST(Agreement, DoesNotNameWhoHasLeftAfterIt) {
+TEST(Agreement, AnAgreementDoesNotNameARankThatHasLeftAfterIt) {
   RankZero rank(3);
   rank.left_after[2] = 7;
   EXPECT_EQ(rank.awaited(), std::vector<int>{1});
@@ -174,7 +174,7 @@ TEST(Agreement, DoesNotNameWhoHasLeftAfterIt) {
 }
 
 // The group's failure keeps nobody waiting, and does not hide that ranks differ.
-TEST(Agreement, DoesNotWaitInAGroupThatIsOver) {
+TEST(Agreement, AnAgreementDoesNotWaitInAGroupThatIsOver) {
   const BallotTime time(patience);
   RankZero rank(3);
   rank.hears(1, 4);
@@ -187,7 +187,7 @@ TEST(Agreement, DoesNotWaitInAGroupThatIsOver) {
 }
 
 // A rank that decides without a host tells all others, that host too.
-TEST(Agreement, TellsWhomItHasLeftOut) {
+TEST(Agreement, AnAgreementTellsWhichRanksItHasLeftOut) {
   const BallotTime time(1ms);
   RankZero rank(4);
   rank.hears(1, 4);
@@ -203,7 +203,7 @@ TEST(Agreement, TellsWhomItHasLeftOut) {
 }
 
 // A rank decides without a host where another has done so: at once, and also if it knows what that host has called.
-TEST(Agreement, LeavesOutWhomOthersHaveLeftOut) {
+TEST(Agreement, AnAgreementLeavesOutRanksThatOthersHaveLeftOut) {
   const BallotTime time(patience);
   for (const bool has_come : {false, true}) {
     RankZero rank(4);
@@ -221,7 +221,7 @@ TEST(Agreement, LeavesOutWhomOthersHaveLeftOut) {
 }
 
 // Even if it is this rank's own host.
-TEST(Agreement, LeavesItselfOut) {
+TEST(Agreement, ARankMayLeaveItselfOut) {
   const BallotTime time(patience);
   RankZero rank(3);
   rank.hears(1, 4);
@@ -233,7 +233,7 @@ TEST(Agreement, LeavesItselfOut) {
 }
 
 // Several may have left out one host each: where no two are left that differ, all that is known counts.
-TEST(Agreement, CountsAllWhereTooManyAreLeftOut) {
+TEST(Agreement, AnAgreementCountsAllWhereTooManyAreLeftOut) {
   const BallotTime time(patience);
   RankZero rank(3);
   rank.hears(1, 4);
@@ -245,7 +245,7 @@ TEST(Agreement, CountsAllWhereTooManyAreLeftOut) {
 }
 
 // Nothing is kept of a call that is over.
-TEST(Agreement, ForgetsWhomItHasLeftOut) {
+TEST(Agreement, AnAgreementForgetsRanksThatItHasLeftOut) {
   Ballots ballots;
   ballots.leave_out(3, {1});
   ballots.leave_out(4, {2});

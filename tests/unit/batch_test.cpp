@@ -81,7 +81,7 @@ float sum(std::size_t i) { return static_cast<float>(30 + 2 * i); }
 
 }  // namespace
 
-TEST(Batch, PaysWhereRanksShareProcessors) {
+TEST(Batch, ABatchPaysWhereRanksShareProcessors) {
   EXPECT_TRUE(Batch::pays({}, true));
   EXPECT_FALSE(Batch::pays({}, false));
   EXPECT_TRUE(Batch::pays(environment("on"), false));
@@ -89,7 +89,7 @@ TEST(Batch, PaysWhereRanksShareProcessors) {
 }
 
 // The rank that comes second sees how many the first has put there; the first puts few there until it knows that the others have as many.
-TEST(Batch, CarriesOutAsManyAsAllHave) {
+TEST(Batch, ABatchCarriesOutAsManyAsAllHave) {
   Two two;
   auto& [a, b] = two.ranks;
   const auto x = two.post(0, 8), y = two.post(1, 8);
@@ -115,7 +115,7 @@ TEST(Batch, CarriesOutAsManyAsAllHave) {
   }
 }
 
-TEST(Batch, OneWithoutFollowersHoldsNobodyUp) {
+TEST(Batch, ABatchWithoutFollowersHoldsNobodyUp) {
   Two two;
   auto& [a, b] = two.ranks;
   const auto x = two.post(0, 3), y = two.post(1, 1);
@@ -128,7 +128,7 @@ TEST(Batch, OneWithoutFollowersHoldsNobodyUp) {
 }
 
 // The elements of calls of more than a line lie in the slot before those of their followers. Both operations, and a batch that is full.
-TEST(Batch, HoldsDifferentCallsAndNotTooMany) {
+TEST(Batch, ABatchHoldsDifferentCallsAndNotTooMany) {
   Two two;
   auto& [a, b] = two.ranks;
   constexpr std::size_t calls = 30, length = 240;
@@ -152,7 +152,7 @@ TEST(Batch, HoldsDifferentCallsAndNotTooMany) {
 }
 
 // A call that reads what one before it writes, the first of the batch or another, gets a step behind that one.
-TEST(Batch, LeavesOutWhatReadsAResult) {
+TEST(Batch, ABatchLeavesOutWhatReadsAResult) {
   Two two;
   auto& [a, b] = two.ranks;
   std::array<std::vector<std::vector<float>>, 2> x;
@@ -183,7 +183,7 @@ TEST(Batch, LeavesOutWhatReadsAResult) {
   }
 }
 
-TEST(Batch, NamesTheCallThatDiffersAndEndsThere) {
+TEST(Batch, ABatchNamesTheCallThatDiffersAndEndsThere) {
   Two two;
   auto& [a, b] = two.ranks;
   std::array<std::vector<std::vector<float>>, 2> x;
@@ -329,7 +329,7 @@ TEST(Coalescing, ARankThatEndsEndsWhatItHasNotPosted) {
 }
 
 // The bits are those of a step for each call.
-TEST(Coalescing, GivesTheSameBits) {
+TEST(Coalescing, CoalescingGivesTheSameBits) {
   constexpr std::size_t calls = 200;
   run_threads(5, [&](int rank) {
     std::vector<std::vector<float>> alone, together;

@@ -19,7 +19,7 @@
 namespace unisono::bench {
 namespace {
 
-TEST(BenchStatistics, MedianAndQuantiles) {
+TEST(BenchStatistics, MedianAndQuantilesAreExact) {
   EXPECT_EQ(median({3}), 3);
   EXPECT_EQ(median({9, 1, 4}), 4);
   EXPECT_EQ(median({8, 1, 4, 2}), 3);
@@ -113,14 +113,14 @@ TEST(BenchOperations, AWindowHasSoManyPlacesAsFitIntoAMebibyte) {
   EXPECT_EQ(partner_of(2, 5), 3);
 }
 
-TEST(BenchOperations, BusFactors) {
+TEST(BenchOperations, BusFactorsAreThoseOfTheOperations) {
   EXPECT_DOUBLE_EQ(bus_factor(Operation::all_reduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::all_gather, 4), 0.75);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::reduce_scatter, 2), 0.5);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::broadcast, 4), 1);
 }
 
-TEST(BenchPlan, SurvivesTheWayToTheRanks) {
+TEST(BenchPlan, APlanSurvivesTheWayToTheRanks) {
   const Plan plan{.operations = {Operation::scatter, Operation::barrier},
                   .sizes = {8, 1 << 20},
                   .dtype = DType::bfloat16,
@@ -150,7 +150,7 @@ TEST(BenchPlan, SurvivesTheWayToTheRanks) {
   EXPECT_EQ(back.timeout, plan.timeout);
 }
 
-TEST(BenchPlan, DtypesByShortAndLongName) {
+TEST(BenchPlan, DtypesHaveShortAndLongNames) {
   EXPECT_EQ(parse_dtype("f32"), DType::float32);
   EXPECT_EQ(parse_dtype("bfloat16"), DType::bfloat16);
   EXPECT_EQ(short_name(DType::int64), "i64");
@@ -221,7 +221,7 @@ bool has_no_output(Operation operation, int rank, int ranks) {
 
 class BenchPattern : public ::testing::TestWithParam<int> {};
 
-TEST_P(BenchPattern, AcceptsTheRightResultAndSeesEveryWrongElement) {
+TEST_P(BenchPattern, APatternAcceptsTheRightResultAndSeesEveryWrongElement) {
   const int ranks = GetParam();
   const Pattern pattern(DType::float64, ranks);
   for (Operation operation : operations()) {
@@ -288,7 +288,7 @@ TEST(BenchPatterns, NeighboursRanksAndRewritesDiffer) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NE(a[i], b[i]);
 }
 
-TEST(BenchBuffer, SeesWritesBesideTheBuffer) {
+TEST(BenchBuffer, TheGuardSeesWritesBesideTheBuffer) {
   GuardedBuffer buffer(1000);
   for (std::size_t used : {std::size_t{1000}, std::size_t{8}, std::size_t{0}}) {
     buffer.guard(used);
@@ -319,7 +319,7 @@ TEST(BenchReals, SumsAreJudgedByTheirErrorBound) {
   EXPECT_NE(wrong_real_sum(DType::float32, sum.data(), elements, 5, 9), std::nullopt);
 }
 
-TEST(BenchReading, ConsumesAndHashesEveryByte) {
+TEST(BenchReading, ReadingConsumesAndHashesEveryByte) {
   std::vector<std::byte> bytes(203, std::byte{7});
   const std::uint64_t consumed = consume(bytes.data(), bytes.size());
   const std::uint64_t hash = hash_of(bytes.data(), bytes.size());

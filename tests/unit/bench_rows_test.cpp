@@ -28,12 +28,12 @@ class BenchRows : public testing::Test {
                                    .ratio = bench::Interval{.middle = 5, .low = 4, .high = 6}}});
 };
 
-TEST_F(BenchRows, come_back) {
+TEST_F(BenchRows, RowsComeBack) {
   EXPECT_EQ(to_json(read(made_)), made_);
   EXPECT_EQ(read(made_).front().ratio->high, 6);
 }
 
-TEST_F(BenchRows, whose_numbers_no_run_has_are_refused) {
+TEST_F(BenchRows, RowsWhoseNumbersNoRunHasAreRefused) {
   for (const char* const name : {"ranks", "hosts", "bytes"}) {
     for (const nlohmann::json& wrong :
          {nlohmann::json(1e300), nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json("2"), nlohmann::json(nullptr)}) {

@@ -95,7 +95,7 @@ void run_ranks(const Plan& plan, std::vector<ThreadCandidate::Flaw> flaws, const
     });
 }
 
-TEST(BenchSession, MeasuresEveryCandidateAtEverySize) {
+TEST(BenchSession, ASessionMeasuresEveryCandidateAtEverySize) {
   using enum ThreadCandidate::Flaw;
   for (int ranks : {1, 2, 3}) {
     for (DataMode data : {DataMode::constant, DataMode::varying, DataMode::touch}) {
@@ -122,7 +122,7 @@ TEST(BenchSession, MeasuresEveryCandidateAtEverySize) {
   }
 }
 
-TEST(BenchSession, CountsTheSwitchesOfACall) {
+TEST(BenchSession, ASessionCountsTheSwitchesOfACall) {
   using enum ThreadCandidate::Flaw;
   run_ranks(plan_for(1), {none, sleep}, [&](int, Session& session) {
     for (const Block& block : session.round(0)) {
@@ -142,7 +142,7 @@ TEST(BenchSession, SizesThatComeToTheSameElementsAreMeasuredOnce) {
 
 class BenchSessionFlaw : public ::testing::TestWithParam<ThreadCandidate::Flaw> {};
 
-TEST_P(BenchSessionFlaw, EndsTheRunOnEveryRankAndNamesTheCulprit) {
+TEST_P(BenchSessionFlaw, AFlawEndsTheRunOnEveryRankAndNamesTheCulprit) {
   for (int ranks : {1, 2, 3}) {
     std::atomic<int> caught = 0;
     run_ranks(plan_for(ranks), {ThreadCandidate::Flaw::none, GetParam()}, [&](int, Session& session) {
@@ -177,7 +177,7 @@ TEST(BenchArena, WaitingEndsAtTheDeadline) {
   EXPECT_THROW(arena.barrier(), std::runtime_error);
 }
 
-TEST(BenchArena, AgreesOnTheMaximum) {
+TEST(BenchArena, RanksAgreeOnTheMaximum) {
   const ArenaFile file(3);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < 3; ++rank)

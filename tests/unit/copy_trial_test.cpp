@@ -48,7 +48,7 @@ TEST(CopyTrial, LinesCrossWhereTheSecondBecomesFaster) {
   EXPECT_EQ(engines::shm::crossing(1000, 100, 200, 3000, 300, 400), std::nullopt);
 }
 
-TEST(CopyTrial, IsGivenUpWhereTheOtherRankDoesNotAnswer) {
+TEST(CopyTrial, ATrialIsGivenUpWhereTheOtherRankDoesNotAnswer) {
   const TwoRanks world;
   PrivateMemory memory(*world.segment, 0);
   memory.publish_card();
@@ -58,7 +58,7 @@ TEST(CopyTrial, IsGivenUpWhereTheOtherRankDoesNotAnswer) {
 }
 
 // The slot belongs to the next step once the trial is over.
-TEST(CopyTrial, IsNotOverWhileTheOtherRankReadsTheSlot) {
+TEST(CopyTrial, ATrialIsNotOverWhileTheOtherRankReadsTheSlot) {
   const TwoRanks world;
   PrivateMemory memory(*world.segment, 0);
   memory.publish_card();
@@ -124,7 +124,7 @@ TEST(CopyTrial, MemoryThatCannotBeReadIsNotTimed) {
 }
 
 // All ranks write their slots as rank 0 says, unless the variable says otherwise.
-TEST(Staging, FollowsRank0AndTheVariable) {
+TEST(Staging, StagingFollowsRank0AndTheVariable) {
   const TwoRanks world;
   std::array ranks{DirectAccess(*world.segment, 0, true), DirectAccess(*world.segment, 1, true)};
   std::vector<float> x(n), y(2 * n);
@@ -178,7 +178,7 @@ TEST(CopyTrial, RanksThatShareProcessorsTryOnTwoOfThem) {
   ASSERT_EQ(::sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-TEST(CopyTrial, HasOnePartner) {
+TEST(CopyTrial, ATrialHasOnePartner) {
   const TwoRanks world;
   PrivateMemory second(*world.segment, 1);
   CopyTrial(*world.segment, second, step + 1, 5).follow(1);
@@ -190,7 +190,7 @@ TEST(CopyTrial, HasOnePartner) {
   EXPECT_NE(world.segment->member(0).trial_partner, partner);
 }
 
-TEST(CopyTrial, IsRepeatedNowAndThenByRanks0And1) {
+TEST(CopyTrial, ATrialIsRepeatedNowAndThenByRanks0And1) {
   const TwoRanks world;
   std::array ranks{DirectAccess(*world.segment, 0, false), DirectAccess(*world.segment, 1, false)};
   std::vector<float> x(n), y(2 * n);
@@ -219,7 +219,7 @@ TEST(CopyTrial, IsRepeatedNowAndThenByRanks0And1) {
 }
 
 // Each rank writes its slots in its own way, which may change between two steps, and still cuts a call as the others do.
-TEST(Staging, DoesNotChangeTheSteps) {
+TEST(Staging, StagingDoesNotChangeTheSteps) {
   for (const Operation operation : {Operation::broadcast, Operation::scatter, Operation::all_gather, Operation::all_to_all, Operation::all_reduce}) {
     TwoEngines world;
     constexpr std::size_t count = 100'000;  // a block of 400 KiB: more than a step, less than a slot

@@ -50,7 +50,7 @@ struct Machine {
 
 }  // namespace
 
-TEST(CopyTuner, BeginsWithTheRuleAndThenTriesTheOtherWay) {
+TEST(CopyTuner, TheTunerBeginsWithTheRuleAndThenTriesTheOtherWay) {
   for (const auto by_rule : {Method::staged, Method::read}) {
     Machine machine{.by_slots = 100, .by_reading = 100, .by_rule = by_rule};
     const auto other = by_rule == Method::read ? Method::staged : Method::read;
@@ -58,7 +58,7 @@ TEST(CopyTuner, BeginsWithTheRuleAndThenTriesTheOtherWay) {
   }
 }
 
-TEST(CopyTuner, KeepsTheWayThatIsClearlyFaster) {
+TEST(CopyTuner, TheTunerKeepsTheWayThatIsClearlyFaster) {
   Machine faster{.by_slots = 100, .by_reading = 94}, slower{.by_slots = 100, .by_reading = 96},
       by_rule{.by_slots = 94, .by_reading = 100, .by_rule = Method::read};
   faster.calls(8);
@@ -69,7 +69,7 @@ TEST(CopyTuner, KeepsTheWayThatIsClearlyFaster) {
   EXPECT_EQ(by_rule.reads_of(10), 0);
 }
 
-TEST(CopyTuner, TriesLessAndLessOftenAndNeverStops) {
+TEST(CopyTuner, TheTunerTriesLessAndLessOftenAndNeverStops) {
   Machine machine{.by_slots = 100, .by_reading = 200};
   machine.calls(4);
   for (const int pause : {16, 32, 64, 128, 256, 256, 256}) {
@@ -78,7 +78,7 @@ TEST(CopyTuner, TriesLessAndLessOftenAndNeverStops) {
   }
 }
 
-TEST(CopyTuner, FollowsAMachineThatChanges) {
+TEST(CopyTuner, TheTunerFollowsAMachineThatChanges) {
   Machine machine{.by_slots = 100, .by_reading = 50};
   machine.calls(100);
   EXPECT_EQ(machine.tuner.method(machine.cell, Method::staged), Method::read);
@@ -90,7 +90,7 @@ TEST(CopyTuner, FollowsAMachineThatChanges) {
 
 // The first call after a change finds the caches as the other way left them; a time that nobody knows, or of a call that went another way after all,
 // tells nothing.
-TEST(CopyTuner, CountsOnlyTimesThatTellSomething) {
+TEST(CopyTuner, TheTunerCountsOnlyTimesThatTellSomething) {
   CopyTuner tuner;
   const auto cell = CopyTuner::cell_of(Operation::broadcast, std::size_t{1} << 20).value();
   const auto trial = [&](std::array<std::optional<CopyTuner::Ticks>, 3> times, CopyTuner::Method taken) {
@@ -110,7 +110,7 @@ TEST(CopyTuner, CountsOnlyTimesThatTellSomething) {
   EXPECT_EQ(trial({200, std::nullopt, 10}, Method::read), Method::read);
 }
 
-TEST(CopyTuner, HasACellForEachKindAndSize) {
+TEST(CopyTuner, TheTunerHasACellForEachKindAndSize) {
   const auto cell = [](Operation operation, std::size_t bytes) { return CopyTuner::cell_of(operation, bytes); };
   EXPECT_FALSE(cell(Operation::all_gather, CopyTuner::least_bytes - 1));
   for (const Operation operation : {Operation::all_to_all_v, Operation::scan, Operation::barrier, Operation::send})
@@ -183,7 +183,7 @@ TEST(CopyTuner, TheTimeOfACallDependsOnWhetherRanksShareProcessors) {
 }
 
 // In an all_to_all_v a rank decides for itself, whatever the others do, and its times say nothing about other calls.
-TEST(CopyTuner, OfAnAllToAllVIsTheRanksOwn) {
+TEST(CopyTuner, TheTunerOfAnAllToAllVIsTheRanksOwn) {
   TwoRanks world;
   std::array ranks{engines::shm::DirectAccess(*world.segment, 0, false), engines::shm::DirectAccess(*world.segment, 1, false)};
   std::vector<float> x(2 * n), y(2 * n);

@@ -23,7 +23,7 @@ Decision decide_on(const std::string& calls) {
 
 using Ranks = std::vector<int>;
 
-TEST(Ballots, BlameThoseWhoDifferFromMoreThanHalf) {
+TEST(Ballots, BallotsBlameThoseThatDifferFromMoreThanHalf) {
   const std::vector<std::pair<std::string, Ranks>> rows{
       {"ab", {}},        {"aab", {2}},      {"baa", {0}},  {"abc", {}},   {"abbb", {0}},    {"aabb", {}},   {"aabc", {}},           {"abcd", {}},
       {"ababa", {1, 3}}, {"abaac", {1, 4}}, {"aabbc", {}}, {"abcde", {}}, {"baaaaaa", {0}}, {"aaabbb", {}}, {"aaaabbc", {4, 5, 6}},
@@ -37,7 +37,7 @@ TEST(Ballots, BlameThoseWhoDifferFromMoreThanHalf) {
   }
 }
 
-TEST(Ballots, SayWhatEachHasCalled) {
+TEST(Ballots, BallotsSayWhatEachHasCalled) {
   EXPECT_EQ(decide_on("ab").calls, "rank 0 a(), rank 1 b()");
   EXPECT_EQ(decide_on("abaa").calls, "rank 1 b(), ranks 0, 2, 3 a()");
   EXPECT_EQ(decide_on("caaba").calls, "rank 0 c(), rank 3 b(), ranks 1, 2, 4 a()");
@@ -49,7 +49,7 @@ TEST(Ballots, SayWhatEachHasCalled) {
 }
 
 // The decision is the same in whatever order the calls have come.
-TEST(Ballots, AreShownByRank) {
+TEST(Ballots, BallotsAreShownByRank) {
   std::vector<Ballot> ballots;
   for (const auto& [rank, call] : {std::pair(2, 'c'), {4, 'b'}, {3, 'a'}, {1, 'b'}, {0, 'a'}, {6, 'a'}, {5, 'a'}}) {
     ballots.push_back({.rank = rank, .key = std::string(1, call), .call = std::string(1, call) + "()"});
@@ -59,7 +59,7 @@ TEST(Ballots, AreShownByRank) {
   EXPECT_EQ(decision.calls, "ranks 1, 4 b(), rank 2 c(), ranks 0, 3, 5, 6 a()");
 }
 
-TEST(Ballots, OfPairsThatDoNotFitTheRankThatFitsToFewest) {
+TEST(Ballots, TheRankThatFitsToFewestIsToBlameAmongPairsThatDoNotFit) {
   const Decision one = decide(std::vector<Conflict>{{.a = 0, .b = 1, .text = "0 and 1"}}, 3);
   EXPECT_EQ(one.culprit(), std::nullopt);
   EXPECT_EQ(one.calls, "0 and 1");

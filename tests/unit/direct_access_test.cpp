@@ -74,7 +74,7 @@ constexpr std::array neither{false, false}, both{true, true};
 
 }  // namespace
 
-TEST(DirectAccess, IsExpectedOnceAllReachAll) {
+TEST(DirectAccess, DirectAccessIsExpectedOnceAllReachAll) {
   TwoRanks world;
   shared_vector<float> x(5000), y(5000);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), neither);  // they could: now they map
@@ -87,7 +87,7 @@ TEST(DirectAccess, IsExpectedOnceAllReachAll) {
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), both);
 }
 
-TEST(DirectAccess, IsNotExpectedWhereOneBufferLiesElsewhere) {
+TEST(DirectAccess, DirectAccessIsNotExpectedWhereOneBufferLiesElsewhere) {
   shared_vector<float> x(5000), y(5000);
   std::vector<float> ordinary(5000);
   const CollectiveCall within = all_reduce_of(x.data(), 5000);
@@ -120,7 +120,7 @@ TEST(DirectAccess, WhatIsEmptyLiesAnywhere) {
 }
 
 // A process whose memory cannot be reached, as where a sandbox hides /proc: nobody ever expects it, and nobody tries for ever.
-TEST(DirectAccess, IsNeverExpectedWhereOneCannotBeReached) {
+TEST(DirectAccess, DirectAccessIsNeverExpectedWhereOneCannotBeReached) {
   TwoRanks world;
   shared_vector<float> x(5000), y(5000);
   world.segment.member(0).pid = ::getpid();
@@ -130,7 +130,7 @@ TEST(DirectAccess, IsNeverExpectedWhereOneCannotBeReached) {
 }
 
 // In an all_to_all_v each rank decides for itself; it needs to know that the others have mapped its pool, whatever the call before was.
-TEST(DirectAccess, OfAnAllToAllVBeginsWithTheRanksOwnPart) {
+TEST(DirectAccess, DirectAccessOfAnAllToAllVBeginsWithTheRanksOwnPart) {
   TwoRanks world;
   shared_vector<float> x(5000), y(5000);
   std::vector<float> ordinary(5000);
@@ -151,7 +151,7 @@ TEST(DirectAccess, OfAnAllToAllVBeginsWithTheRanksOwnPart) {
   }
 }
 
-TEST(DirectAccess, IsNotAskedForOnSmallOrOtherCalls) {
+TEST(DirectAccess, DirectAccessIsNotAskedForOnSmallOrOtherCalls) {
   const TwoRanks world;
   shared_vector<float> x(5000);
   EXPECT_TRUE(world.ranks[0].suits(all_reduce_of(x.data(), 1024)));
@@ -167,7 +167,7 @@ TEST(DirectAccess, IsNotAskedForOnSmallOrOtherCalls) {
   EXPECT_FALSE(world.ranks[0].suits(blocks));
 }
 
-TEST(Segment, HasRoomForEveryPart) {
+TEST(Segment, ASegmentHasRoomForEveryPart) {
   for (const int n : {1, 2, 33, 70}) {
     const engines::shm::Segment::Shape shape{.ranks = n, .slot_bytes = 4096, .ring_bytes = 4096};
     const std::size_t size = engines::shm::Segment::size_for(shape);

@@ -13,7 +13,7 @@ namespace unisono::launcher {
 namespace {
 
 // The ranks that meet for the first time look for the first end. They do not wait for a process that was started later.
-TEST(ElasticWords, the_first_end_is_that_of_a_process_of_the_start) {
+TEST(ElasticWords, TheFirstEndIsThatOfAProcessOfTheStart) {
   const auto store = std::make_shared<MemoryStore>();
   const ElasticKeys keys{.attempt = 3};
   const auto say = [&](const std::vector<std::string>& names) {

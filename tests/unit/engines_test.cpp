@@ -62,20 +62,20 @@ TEST(Engines, OneHostHasTheNativeOneAndSeveralHaveTcp) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");  // which is rank 0
 }
 
-TEST(Engines, AloneNobodyIsAsked) {
+TEST(Engines, NobodyIsAskedByARankAlone) {
   Joiners one({0});
   EXPECT_EQ(one.select(0, "auto").host, "serial");
   EXPECT_EQ(one.store_->num_keys(), 0);
 }
 
-TEST(Engines, WhoDiffersFromRankZeroIsNamedOnAllRanks) {
+TEST(Engines, ARankThatDiffersFromRankZeroIsNamedOnAllRanks) {
   for (const std::string& text : Joiners({0, 0, 0}).all({"native", "native", "tcp"}))
     EXPECT_EQ(text, "rank 0 asks for backend native, and rank 2 for tcp");
   for (const std::string& text : Joiners({0, 0, 0}).all({"auto", "tcp", "native"}))
     EXPECT_EQ(text, "rank 0 asks for backend auto, and rank 1 for tcp");
 }
 
-TEST(Engines, WhatAllCanTakeBetweenHosts) {
+TEST(Engines, TheEngineBetweenHostsIsOneThatAllCanTake) {
   // Rank 1 speaks for itself: it asks for the same, and can take only what stands behind.
   const auto agreed = [](const std::string& says) {
     Joiners joiners({0, 1});
@@ -87,7 +87,7 @@ TEST(Engines, WhatAllCanTakeBetweenHosts) {
   EXPECT_EQ(agreed(""), "tcp");  // whoever can take nothing that is common says so when it makes its engine
 }
 
-TEST(Engines, AnotherScheduleThanRankZeros) {
+TEST(Engines, AnotherScheduleThanRankZerosIsNamed) {
   Joiners joiners({0, 1});
   joiners.store_->set("engines/1", "auto\ntcp \n\nall_reduce=shares");
   for (const int rank : {0, 1}) {
@@ -102,7 +102,7 @@ TEST(Engines, AnotherScheduleThanRankZeros) {
 }
 
 // The first of rank 0's that all the others have.
-TEST(Engines, WhatRankZeroWouldRatherTake) {
+TEST(Engines, TheFirstChoiceOfRankZeroIsTaken) {
   const auto verdict = [](const std::string& rank_0, const std::string& rank_1, const std::string& rank_2) {
     Joiners joiners({0, 1, 1});
     joiners.store_ = std::make_shared<WithMoreAtRankZero>("auto\n" + rank_0);
@@ -121,7 +121,7 @@ TEST(Engines, WhatRankZeroWouldRatherTake) {
 }
 
 // Only what `auto` may take between hosts is said; mpi is one of these where an MPI has started the job.
-TEST(Engines, WhatARankSaysThatItCanTake) {
+TEST(Engines, ARankSaysWhatItCanTake) {
   const auto said = [](const std::vector<int>& machines, const std::string& asked, Launcher launcher) {
     Joiners joiners(machines);
     joiners.store_->set("engines/verdict", "take tcp");
@@ -141,7 +141,7 @@ TEST(Engines, WhatARankSaysThatItCanTake) {
   EXPECT_EQ(said({0, 0}, "auto", Launcher::none), "auto\n\n\n");
 }
 
-TEST(Engines, WhoSaysNothingInTimeIsMissed) {
+TEST(Engines, ARankThatSaysNothingInTimeIsMissed) {
   const auto missed = [](const std::vector<std::string>& there) {
     Joiners joiners({0, 0, 0});
     for (const std::string& key : there) joiners.store_->set(key, "auto\n");

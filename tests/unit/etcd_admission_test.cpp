@@ -59,7 +59,7 @@ void demand_passwords(const EtcdServer& server) {
   post(server, "/v3/auth/enable", "{}");
 }
 
-TEST(EtcdAdmission, asks_for_the_password_of_a_user) {
+TEST(EtcdAdmission, AdmissionAsksForThePasswordOfAUser) {
   NEEDS_ETCD();
   const EtcdServer server;
   demand_passwords(server);
@@ -84,7 +84,7 @@ TEST(EtcdAdmission, asks_for_the_password_of_a_user) {
 }
 
 // etcd forgets its tokens when it is restarted: the store logs in once more.
-TEST(EtcdAdmission, logs_in_again_where_the_token_is_gone) {
+TEST(EtcdAdmission, AdmissionLogsInAgainWhereTheTokenIsGone) {
   NEEDS_ETCD();
   EtcdServer server;
   demand_passwords(server);
@@ -98,7 +98,7 @@ TEST(EtcdAdmission, logs_in_again_where_the_token_is_gone) {
   EXPECT_EQ(store->get("k"), "2");
 }
 
-TEST(EtcdAdmission, knows_etcd_by_its_certificate) {
+TEST(EtcdAdmission, AdmissionKnowsEtcdByItsCertificate) {
   NEEDS_ETCD();
   const TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {

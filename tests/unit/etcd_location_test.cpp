@@ -21,7 +21,7 @@ std::vector<std::string> urls(const Location& location) {
   return all;
 }
 
-TEST(EtcdLocation, is_read_from_its_url) {
+TEST(EtcdLocation, TheLocationIsReadFromItsUrl) {
   const Location location = location_of("etcd://10.0.0.1:2379,[fd00::7]:99,etcd.local/jobs/train-17/", Environment());
   EXPECT_EQ(urls(location), (std::vector<std::string>{"http://10.0.0.1:2379", "http://[fd00::7]:99", "http://etcd.local:2379"}));
   EXPECT_EQ(location.prefix, "/jobs/train-17");
@@ -32,7 +32,7 @@ TEST(EtcdLocation, is_read_from_its_url) {
   EXPECT_EQ(safe.time_to_live, std::chrono::seconds(7));
 }
 
-TEST(EtcdLocation, refuses_other_urls) {
+TEST(EtcdLocation, TheLocationRefusesOtherUrls) {
   for (const auto& [url, why] : std::vector<std::pair<std::string, std::string>>{{"tcp://a:1/b", "neither etcd:// nor etcds://"},
                                                                                  {"etcd://a:2379", "no job"},
                                                                                  {"etcd://a:2379/", "no job"},
@@ -49,7 +49,7 @@ TEST(EtcdLocation, refuses_other_urls) {
   }
 }
 
-TEST(EtcdLocation, keeps_passwords_out_of_sight) {
+TEST(EtcdLocation, TheLocationKeepsPasswordsOutOfSight) {
   const std::string text = refusal<InvalidArgument>([] { location_of("etcds://me:secret@a/job", Environment()); });
   EXPECT_EQ(text.find("secret"), std::string::npos) << text;
   EXPECT_NE(text.find("UNISONO_ETCD_PASSWORD_FILE"), std::string::npos) << text;
@@ -60,7 +60,7 @@ TEST(EtcdLocation, keeps_passwords_out_of_sight) {
   EXPECT_EQ(location_of("etcds://me@10.0.0.1/job", Environment(with)).user, "me");
 }
 
-TEST(EtcdLocation, reads_the_password_from_a_file_of_its_own) {
+TEST(EtcdLocation, TheLocationReadsThePasswordFromAFileOfItsOwn) {
   const TemporaryFile file;
   std::ofstream(file.path()) << "secret\n";
   const Variables named{{"UNISONO_ETCD_USER", "me"}, {"UNISONO_ETCD_PASSWORD_FILE", file.path()}};
@@ -69,7 +69,7 @@ TEST(EtcdLocation, reads_the_password_from_a_file_of_its_own) {
   EXPECT_NE(refusal<InvalidArgument>([&] { location_of("etcds://a/job", Environment(named)); }).find(file.path()), std::string::npos);
 }
 
-TEST(EtcdLocation, refuses_variables_without_meaning) {
+TEST(EtcdLocation, TheLocationRefusesVariablesWithoutMeaning) {
   const auto refused = [](const Variables& variables) {
     return refusal<InvalidArgument>([&] { location_of("etcds://a/job", Environment(variables)); });
   };

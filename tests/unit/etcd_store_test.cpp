@@ -48,7 +48,7 @@ class EtcdStoreTest : public ::testing::Test {
   std::unique_ptr<EtcdServer> server_;
 };
 
-TEST_F(EtcdStoreTest, prefixes_keep_jobs_apart) {
+TEST_F(EtcdStoreTest, PrefixesKeepJobsApart) {
   const auto one = opened(server_->url("/a")), other = opened(server_->url("/ab")), same = opened(server_->url("/a/"));
   one->set("k", "1");
   other->set("k", "2");
@@ -57,7 +57,7 @@ TEST_F(EtcdStoreTest, prefixes_keep_jobs_apart) {
   EXPECT_EQ(other->num_keys(), 1);
 }
 
-TEST_F(EtcdStoreTest, the_last_to_close_removes_all_keys) {
+TEST_F(EtcdStoreTest, TheLastToCloseRemovesAllKeys) {
   auto first = opened(server_->url()), second = opened(server_->url());
   const auto outside = opened(server_->url("/tests"));  // begins with the same letters
   outside->set("k", "stays");
@@ -71,7 +71,7 @@ TEST_F(EtcdStoreTest, the_last_to_close_removes_all_keys) {
   EXPECT_EQ(outside->get("k"), "stays");
 }
 
-TEST_F(EtcdStoreTest, waits_for_more_keys_than_a_transaction_takes) {
+TEST_F(EtcdStoreTest, TheStoreWaitsForMoreKeysThanATransactionTakes) {
   const auto store = opened(server_->url()), other = opened(server_->url());
   std::vector<std::string> keys;
   for (int i = 0; i < 210; ++i) keys.push_back(fmt::format("key {}", i));
@@ -83,7 +83,7 @@ TEST_F(EtcdStoreTest, waits_for_more_keys_than_a_transaction_takes) {
   for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(values[i], fmt::format("{}", i));
 }
 
-TEST_F(EtcdStoreTest, long_values_are_replaced_whole) {
+TEST_F(EtcdStoreTest, LongValuesAreReplacedWhole) {
   const auto store = opened(server_->url()), reader = opened(server_->url());
   const auto text = [](int round) { return std::string(600'000 + static_cast<std::size_t>(round), static_cast<char>('a' + round)); };
   store->set("k", text(0));
@@ -100,7 +100,7 @@ TEST_F(EtcdStoreTest, long_values_are_replaced_whole) {
 }
 
 // Whoever came first would be the first to expire without signs of life.
-TEST_F(EtcdStoreTest, the_presence_of_a_killed_process_expires_and_that_of_a_living_one_does_not) {
+TEST_F(EtcdStoreTest, ThePresenceOfAKilledProcessExpiresAndThatOfALivingOneDoesNot) {
   const Variables brief{{"UNISONO_ETCD_TTL", "2"}};
   const auto own = opened(server_->url(), brief);
   const pid_t child = ::fork();
@@ -125,7 +125,7 @@ TEST_F(EtcdStoreTest, the_presence_of_a_killed_process_expires_and_that_of_a_liv
   EXPECT_EQ(own->get("child"), std::to_string(theirs)) << "the keys of a job outlive the process that set them";
 }
 
-TEST_F(EtcdStoreTest, a_child_of_fork_is_refused) {
+TEST_F(EtcdStoreTest, AChildOfForkIsRefused) {
   auto store = opened(server_->url(), {{"UNISONO_ETCD_TTL", "2"}});
   const std::string key = "a key whose wait lets the thread of the store come to its own wait";
   EXPECT_THROW(store->get(key, 100ms), Timeout);
@@ -146,13 +146,13 @@ TEST_F(EtcdStoreTest, a_child_of_fork_is_refused) {
   EXPECT_TRUE(store->is_present(store->presence()));
 }
 
-TEST_F(EtcdStoreTest, another_endpoint_is_asked_where_one_is_gone) {
+TEST_F(EtcdStoreTest, AnotherEndpointIsAskedWhereOneIsGone) {
   const auto store = opened(fmt::format("etcd://127.0.0.1:1,{}/test", server_->endpoint()));
   store->set("k", "v");
   EXPECT_EQ(store->get("k"), "v");
 }
 
-TEST_F(EtcdStoreTest, a_wait_goes_on_when_etcd_was_killed_and_restarted) {
+TEST_F(EtcdStoreTest, AWaitGoesOnWhenEtcdWasKilledAndRestarted) {
   const auto store = opened(server_->url(), {}, 60s), other = opened(server_->url(), {}, 60s);
   store->set("before", "1");
   auto value = std::async(std::launch::async, [&] { return store->get("later", 60s); });
@@ -165,7 +165,7 @@ TEST_F(EtcdStoreTest, a_wait_goes_on_when_etcd_was_killed_and_restarted) {
   EXPECT_EQ(other->get("before"), "1");
 }
 
-TEST_F(EtcdStoreTest, an_etcd_that_is_gone_is_named_with_the_reason) {
+TEST_F(EtcdStoreTest, AnEtcdThatIsGoneIsNamedWithTheReason) {
   auto store = opened(server_->url());
   server_->kill();
   store->set_timeout(100ms);
@@ -180,7 +180,7 @@ TEST_F(EtcdStoreTest, an_etcd_that_is_gone_is_named_with_the_reason) {
 }
 
 // Each change is carried out, its answer is lost, and it is sent again.
-TEST_F(EtcdStoreTest, a_change_is_made_once_although_its_answer_is_lost) {
+TEST_F(EtcdStoreTest, AChangeIsMadeOnceAlthoughItsAnswerIsLost) {
   std::atomic<int> changes = 0;
   GatewayProxy proxy(server_->endpoint(), [&](const GatewayProxy::Request& request) {
     return Decision{request.is_change() && ++changes % 2 == 0 ? Decision::Kind::lose : Decision::Kind::pass};
@@ -207,7 +207,7 @@ struct Hostile {
 };
 class EtcdAnswers : public ::testing::TestWithParam<Hostile> {};
 
-TEST_P(EtcdAnswers, that_are_not_etcds_are_protocol_errors) {
+TEST_P(EtcdAnswers, AnswersThatAreNotEtcdsAreProtocolErrors) {
   NEEDS_ETCD();
   const EtcdServer server;
   std::atomic<bool> lies = false;
@@ -253,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"NoHttp", "/v3/kv/txn", "SSH-2.0-OpenSSH_9.2\r\n\r\n", {"no etcd"}}),
     [](const auto& parameter) { return parameter.param.name; });
 
-TEST_F(EtcdStoreTest, what_etcd_refuses_is_said_in_its_words) {
+TEST_F(EtcdStoreTest, WhatEtcdRefusesIsSaidInItsWords) {
   GatewayProxy proxy(server_->endpoint(), [&](const GatewayProxy::Request& request) {
     return request.path == "/v3/kv/txn"
                ? Decision{Decision::Kind::answer, GatewayProxy::http(400, R"({"error":"x","message":"etcdserver: permission denied","code":7})")}
@@ -263,7 +263,7 @@ TEST_F(EtcdStoreTest, what_etcd_refuses_is_said_in_its_words) {
                {"permission denied", proxy.endpoint()});
 }
 
-TEST_F(EtcdStoreTest, an_etcd_without_a_leader_is_asked_again) {
+TEST_F(EtcdStoreTest, AnEtcdWithoutALeaderIsAskedAgain) {
   GatewayProxy proxy(server_->endpoint(), [&](const GatewayProxy::Request& request) {
     return request.path == "/v3/kv/txn" && request.before < 3
                ? Decision{Decision::Kind::answer, GatewayProxy::http(503, R"({"error":"x","message":"etcdserver: no leader","code":14})")}

@@ -8,7 +8,7 @@ namespace unisono::coordination::testing {
 namespace {
 
 // Every host gets from each of the others what is for it, in one round of messages, before and after the hosts know whether they share processors.
-TEST(Exchange, SendsDirectlyWhatIsForEachOfTheOthers) {
+TEST(Exchange, TheExchangeSendsDirectlyWhatIsForEachOfTheOthers) {
   for (int n = 2; n <= 20; ++n) {
     Mail mail;
     auto hosts = make_hosts(one_rank_each(n), mail);
@@ -30,7 +30,7 @@ TEST(Exchange, SendsDirectlyWhatIsForEachOfTheOthers) {
 }
 
 // Blocks are of one length but for the last ones: shares of elements that are no multiple of the ranks, or fewer than these.
-TEST(Exchange, SendsShorterBlocksToTheLast) {
+TEST(Exchange, TheExchangeSendsShorterBlocksToTheLast) {
   for (int n = 2; n <= 9; ++n) {
     for (const std::size_t total : {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(n) * 4 - 1, static_cast<std::size_t>(n) * 3 + 1}) {
       Mail mail;
@@ -47,7 +47,7 @@ TEST(Exchange, SendsShorterBlocksToTheLast) {
   }
 }
 
-TEST(Exchange, EndsNowhereDirectlyBeforeAllHaveCome) {
+TEST(Exchange, TheExchangeEndsNowhereDirectlyBeforeAllHaveCome) {
   Mail mail;
   auto hosts = make_hosts(one_rank_each(5), mail);
   const std::unique_ptr<Host> late = std::move(hosts.back());
@@ -58,7 +58,7 @@ TEST(Exchange, EndsNowhereDirectlyBeforeAllHaveCome) {
 }
 
 // Hosts whose calls differ may use different patterns. None of them agrees, one at least sees it, and nothing of it is left in the next call.
-TEST(Exchange, LetsNobodyAgreeWhereSomeSendDirectlyAndOthersDoNot) {
+TEST(Exchange, TheExchangeLetsNobodyAgreeWhereSomeSendDirectlyAndOthersDoNot) {
   for (int n = 2; n <= 12; ++n) {
     for (const bool settled : {false, true}) {
       for (const bool odd_is_direct : {false, true}) {

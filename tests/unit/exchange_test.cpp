@@ -9,7 +9,7 @@
 namespace unisono::coordination::testing {
 namespace {
 
-TEST(Exchange, GivesAllContributionsToAnyNumberOfHosts) {
+TEST(Exchange, TheExchangeGivesAllContributionsToAnyNumberOfHosts) {
   for (int n = 1; n <= 40; ++n) {
     Mail mail;
     auto hosts = make_hosts(one_rank_each(n), mail);
@@ -30,7 +30,7 @@ TEST(Exchange, GivesAllContributionsToAnyNumberOfHosts) {
   }
 }
 
-TEST(Exchange, KnowsHostsOfSeveralRanks) {
+TEST(Exchange, TheExchangeKnowsHostsOfSeveralRanks) {
   Mail mail;
   auto hosts = make_hosts({0, 1, 1, 2, 0, 2, 2, 3}, mail);
   for (const int only : {-1, 0, 2, 6, 7}) {
@@ -41,7 +41,7 @@ TEST(Exchange, KnowsHostsOfSeveralRanks) {
 }
 
 // A host that has not come keeps all others waiting, and they know what they know.
-TEST(Exchange, EndsNowhereBeforeAllHaveCome) {
+TEST(Exchange, TheExchangeEndsNowhereBeforeAllHaveCome) {
   for (int n = 2; n <= 20; ++n) {
     Mail mail;
     auto hosts = make_hosts(one_rank_each(n), mail);
@@ -53,7 +53,7 @@ TEST(Exchange, EndsNowhereBeforeAllHaveCome) {
   }
 }
 
-TEST(Exchange, LetsNobodyAgreeWhereOneCallDiffers) {
+TEST(Exchange, TheExchangeLetsNobodyAgreeWhereOneCallDiffers) {
   for (int n = 2; n <= 20; ++n) {
     Mail mail;
     auto hosts = make_hosts(one_rank_each(n), mail);
@@ -71,7 +71,7 @@ TEST(Exchange, LetsNobodyAgreeWhereOneCallDiffers) {
 }
 
 // What is left over from a call in which the ranks differed belongs to no later call, and what comes early is kept.
-TEST(Exchange, KeepsCallsApart) {
+TEST(Exchange, TheExchangeKeepsCallsApart) {
   Mail mail;
   auto hosts = make_hosts(one_rank_each(6), mail);
   for (auto& host : hosts) host->begin(1, host == hosts[2] ? another : call, 4);
@@ -92,7 +92,7 @@ TEST(Exchange, KeepsCallsApart) {
 }
 
 // One crowded host is enough: from the second call on the messages of all hosts together are few.
-TEST(Exchange, TakesTheTreeWhereProcessorsAreShared) {
+TEST(Exchange, TheExchangeTakesTheTreeWhereProcessorsAreShared) {
   for (int n = 3; n <= 40; ++n) {
     Mail mail;
     auto hosts = settled_hosts(n, n / 2, mail);
@@ -128,7 +128,7 @@ TEST(Exchange, TheTreeIsFlatForFewBytes) {
 }
 
 // Calls of few and of many bytes have different ways back.
-TEST(Exchange, LetsNobodyAgreeInTheTreeWhereOneCallIsLarger) {
+TEST(Exchange, TheExchangeLetsNobodyAgreeInTheTreeWhereOneCallIsLarger) {
   for (int n = 3; n <= 20; ++n) {
     for (const bool odd_is_larger : {false, true}) {
       for (std::size_t odd = 0; odd < static_cast<std::size_t>(n); ++odd) {
@@ -162,7 +162,7 @@ TEST(Exchange, TheTreeEndsNowhereBeforeAllHaveCome) {
   }
 }
 
-TEST(Exchange, LetsNobodyAgreeInTheTreeWhereOneCallDiffers) {
+TEST(Exchange, TheExchangeLetsNobodyAgreeInTheTreeWhereOneCallDiffers) {
   for (int n = 3; n <= 20; ++n) {
     for (std::size_t odd = 0; odd < static_cast<std::size_t>(n); ++odd) {
       Mail mail;
@@ -179,7 +179,7 @@ TEST(Exchange, LetsNobodyAgreeInTheTreeWhereOneCallDiffers) {
 }
 
 // Where the first call differs, nobody knows yet, so all go on as before.
-TEST(Exchange, SettlesOnlyWhenAllHaveAgreed) {
+TEST(Exchange, TheExchangeSettlesOnlyWhenAllHaveAgreed) {
   Mail mail;
   auto hosts = make_hosts(one_rank_each(7), mail);
   hosts[3]->memory.is_crowded = true;
@@ -193,7 +193,7 @@ TEST(Exchange, SettlesOnlyWhenAllHaveAgreed) {
   }
 }
 
-TEST(Exchange, RefusesAMessageOfAnotherLength) {
+TEST(Exchange, TheExchangeRefusesAMessageOfAnotherLength) {
   Mail mail;
   auto hosts = make_hosts(one_rank_each(2), mail);
   hosts[0]->begin(1, call, 4);
@@ -202,7 +202,7 @@ TEST(Exchange, RefusesAMessageOfAnotherLength) {
   EXPECT_THROW(hosts[1]->exchange->advance(), ProtocolError);
 }
 
-TEST(Exchange, LooksWithoutUsing) {
+TEST(Exchange, TheExchangeLooksWithoutUsing) {
   Mail mail;
   auto hosts = make_hosts(one_rank_each(2), mail);
   for (auto& host : hosts) host->begin(1, call, 4);

@@ -12,7 +12,7 @@
 namespace unisono::coordination {
 namespace {
 
-TEST(FailureText, comes_back) {
+TEST(FailureText, TheTextComesBack) {
   const Failure failure{.kind = Failure::Kind::timeout, .cause = PeerFailed::silent, .culprit = 2, .missing = {1, 2, 4}, .message = "too late"};
   const auto again = decode_failure(encode_failure(failure), 5);
   ASSERT_TRUE(again);
@@ -23,7 +23,7 @@ TEST(FailureText, comes_back) {
   EXPECT_EQ(again->message, "too late");
 }
 
-TEST(FailureText, names_only_ranks_of_the_group) {
+TEST(FailureText, TheTextNamesOnlyRanksOfTheGroup) {
   const Failure failure{.kind = Failure::Kind::timeout, .culprit = 5, .missing = {-7, 1, 5, 1 << 30}, .message = "too late"};
   const auto again = decode_failure(encode_failure(failure), 5);
   ASSERT_TRUE(again) << "the group is over all the same";
@@ -31,19 +31,19 @@ TEST(FailureText, names_only_ranks_of_the_group) {
   EXPECT_EQ(again->missing, std::vector<int>{1});
 }
 
-TEST(FailureText, of_an_unknown_cause) {
+TEST(FailureText, AnUnknownCauseIsRead) {
   std::string notice = encode_failure({.culprit = 1, .message = "gone"});
   notice[2] = '\x7f';
   EXPECT_EQ(decode_failure(notice, 2)->cause, PeerFailed::disconnected);
 }
 
-TEST(FailureText, is_nothing_where_it_is_cut_or_goes_on) {
+TEST(FailureText, TheTextIsNothingWhereItIsCutOrGoesOn) {
   const std::string notice = encode_failure({.culprit = 1, .missing = {0, 1}, .message = "gone"});
   for (std::size_t size = 0; size < notice.size(); ++size) EXPECT_FALSE(decode_failure(std::string_view(notice).substr(0, size), 2)) << size;
   EXPECT_FALSE(decode_failure(notice + "x", 2));
 }
 
-TEST(FailureText, of_many_ranks_fits_a_notice) {
+TEST(FailureText, TheTextOfManyRanksFitsANotice) {
   Failure failure{.kind = Failure::Kind::timeout, .message = std::string(5000, 'x')};
   for (int rank = 0; rank < 100'000; ++rank) failure.missing.push_back(rank);
   const std::string notice = encode_failure(failure);
@@ -51,7 +51,7 @@ TEST(FailureText, of_many_ranks_fits_a_notice) {
   EXPECT_TRUE(decode_failure(notice, 100'000));
 }
 
-TEST(RecordedEndings, say_how_a_process_has_ended) {
+TEST(RecordedEndings, RecordedEndingsSayHowAProcessHasEnded) {
   const auto store = std::make_shared<MemoryStore>();
   store->set("unisono/exit/0", "exit 7");
   store->set("unisono/exit/1", "signal 9");

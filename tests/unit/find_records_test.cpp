@@ -24,7 +24,7 @@ std::ptrdiff_t found_of(pid_t process) {
   return std::ranges::count_if(find_records(), [&](const auto& reader) { return reader->process() == process; });
 }
 
-TEST(FindRecords, LooksIntoFilesOfThisUserAlone) {
+TEST(FindRecords, TheSearchLooksIntoFilesOfThisUserAlone) {
   const TemporaryFolder folder;
   const std::string pipe = folder.file("any.trace");
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

@@ -33,7 +33,7 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-TEST(Printable, KeepsLettersOfAllLanguagesAndNoControlCharacter) {
+TEST(Printable, PrintableTextKeepsLettersOfAllLanguagesAndNoControlCharacter) {
   EXPECT_EQ(base::printable("rank 1: größer → 音"), "rank 1: größer → 音");
   EXPECT_EQ(base::printable("a\nb\tc"), "a b c");
   EXPECT_EQ(base::printable(moves_the_cursor), "?[2J?]0;title?");

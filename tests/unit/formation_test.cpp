@@ -45,7 +45,7 @@ std::exception_ptr thrown(E error) {
   return std::make_exception_ptr(std::move(error));
 }
 
-TEST(Formation, WhoeverFailsIsTheCulprit) {
+TEST(Formation, TheRankThatFailsIsTheCulprit) {
   const auto error = Forming().heard<PeerFailed>(thrown(std::runtime_error("no memory")));
   EXPECT_EQ(error.message(), "rank 1 cannot form the group: no memory");
   EXPECT_EQ(error.culprit(), 1);
@@ -115,7 +115,7 @@ TEST(Formation, TheFirstToGiveUpIsHeard) {
   EXPECT_EQ(forming.heard<PeerFailed>(thrown(std::runtime_error("second"))).message(), "rank 0 cannot form the group: first");
 }
 
-TEST(Formation, AloneThereIsNobodyToTell) {
+TEST(Formation, ARankAloneHasNobodyToTell) {
   Forming forming;
   auto parts = forming.parts(0);
   parts.size = 1;
@@ -148,7 +148,7 @@ class ListeningStore final : public Store {
   MemoryStore inner_;
 };
 
-TEST(Formation, WhoServesTheStoreWaitsUntilTheOthersHaveReadIt) {
+TEST(Formation, TheServerOfTheStoreWaitsUntilTheOthersHaveReadIt) {
   const auto store = std::make_shared<ListeningStore>();
   auto parts = Forming().parts(1);
   parts.store = store;
@@ -196,7 +196,7 @@ TEST(Formation, TheReasonComesBeforeItsConsequence) {
   }
 }
 
-TEST(Formation, WhatIsKnownWithoutTheStoreIsLookedAt) {
+TEST(Formation, LossesThatAreKnownWithoutTheStoreAreLookedAt) {
   Forming forming;
   auto parts = forming.parts(2);
   parts.look = [] { throw PeerFailed("rank 1 is dead", {.culprit = 1}, PeerFailed::Cause::killed); };

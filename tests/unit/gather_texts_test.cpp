@@ -68,7 +68,7 @@ std::vector<int> requests_of_all(int nodes, std::size_t bytes) {
   return requests;
 }
 
-TEST(TextsOfNodes, TakeAFewRequestsOfEachNode) {
+TEST(TextsOfNodes, TextsTakeAFewRequestsOfEachNode) {
   for (const int nodes : {1, 2, 3, 100}) {
     const std::vector<int> requests = requests_of_all(nodes, 20);
     EXPECT_EQ(requests[0], 4) << nodes;  // its own, the wait, all of them, and what it writes of all
@@ -77,14 +77,14 @@ TEST(TextsOfNodes, TakeAFewRequestsOfEachNode) {
 }
 
 // A store takes no value of more than 8 MiB, and what the nodes say together may be longer.
-TEST(TextsOfNodes, LongOnesAreReadByEachNode) {
+TEST(TextsOfNodes, LongTextsAreReadByEachNode) {
   const std::vector<int> requests = requests_of_all(3, std::size_t{3} << 20);
   EXPECT_EQ(requests[0], 4);
   EXPECT_EQ(requests[1], 3);
   EXPECT_EQ(requests[2], 3);
 }
 
-TEST(TextsOfNodes, OfSomeNodesInTheirOrderWhoeverComesFirst) {
+TEST(TextsOfNodes, TextsOfSomeNodesComeInTheirOrderWhoeverComesFirst) {
   MemoryStore store;
   const TextsOfNodes texts{"some", {7, 2, 5}};
   std::map<int, std::vector<std::string>> got;
@@ -99,7 +99,7 @@ TEST(TextsOfNodes, OfSomeNodesInTheirOrderWhoeverComesFirst) {
   for (const auto& [node, all] : got) EXPECT_EQ(all, (std::vector<std::string>{"7", "2", "5"})) << node;
 }
 
-TEST(TextsOfNodes, EndAtTheDeadlineOrWhenTheyAreGivenUp) {
+TEST(TextsOfNodes, TextsEndAtTheDeadlineOrWhenTheyAreGivenUp) {
   MemoryStore store;
   for (const int node : {0, 1}) {
     EXPECT_THROW(gather_texts(store, texts_of(3), node, "", Deadline(10ms), [] { return true; }), Timeout) << node;
@@ -107,7 +107,7 @@ TEST(TextsOfNodes, EndAtTheDeadlineOrWhenTheyAreGivenUp) {
   }
 }
 
-TEST(TextsOfNodes, OfAnotherNumberOfNodesAreRefused) {
+TEST(TextsOfNodes, TextsOfAnotherNumberOfNodesAreRefused) {
   MemoryStore store;
   store.set("texts/1", "");
   ASSERT_TRUE(gather_texts(store, texts_of(2), 0, "", Deadline(1min), [] { return true; }));
@@ -116,7 +116,7 @@ TEST(TextsOfNodes, OfAnotherNumberOfNodesAreRefused) {
 
 // ---- a request that waits for many keys -------------------------------------------------------------------------
 
-TEST(Waiters, LookAtEachOfManyKeysOnceAndAtTheEndAgain) {
+TEST(Waiters, WaitersLookAtEachOfManyKeysOnceAndAtTheEndAgain) {
   constexpr std::size_t keys = 1000;
   store::Table table;
   store::Waiters waiters;
@@ -131,7 +131,7 @@ TEST(Waiters, LookAtEachOfManyKeysOnceAndAtTheEndAgain) {
   EXPECT_LE(waiters.looks(), 3 * keys);
 }
 
-TEST(Waiters, WaitAgainForAKeyThatWasErased) {
+TEST(Waiters, WaitersWaitAgainForAKeyThatWasErased) {
   store::Table table;
   store::Waiters waiters;
   store::Waiter waiter;

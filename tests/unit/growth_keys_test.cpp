@@ -85,7 +85,7 @@ TEST_F(GrowthKeysTest, AGenerationThatWasAbandonedStaysSo) {
   EXPECT_THROW(static_cast<void>(keys.await_call(1, 1)), Timeout);
 }
 
-TEST_F(GrowthKeysTest, WhoHasEndedIsCalledNoMore) {
+TEST_F(GrowthKeysTest, ANewcomerThatHasEndedIsCalledNoMore) {
   keys.ask("1.1");
   keys.ask("2.1");
   store.set("unisono/exit/1.1", "signal 9");

@@ -24,7 +24,7 @@ struct Vector {
 
 class HostList : public testing::TestWithParam<Vector> {};
 
-TEST_P(HostList, is_taken_apart) {
+TEST_P(HostList, AListOfHostsIsTakenApart) {
   COVERS(GetParam().row.c_str(), "W-11", "K-73");
   EXPECT_EQ(parse_host_list(GetParam().text), GetParam().expected);
 }
@@ -63,7 +63,7 @@ struct Refused {
 };
 class NoHostList : public testing::TestWithParam<Refused> {};
 
-TEST_P(NoHostList, is_refused_with_its_text) {
+TEST_P(NoHostList, ATextThatIsNoListIsRefusedWithItsText) {
   COVERS(GetParam().row.c_str());
   try {
     const auto names = parse_host_list(GetParam().text);
@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, NoHostList,
                                          Refused{"K-47", "n[0-9999][0-9999]"}));
 
 // Hosts that are sorted elsewhere can be had so; the order of the items stays.
-TEST(LongHostList, ends_before_a_million_long_names_take_all_memory) {
+TEST(LongHostList, ALongListEndsBeforeAMillionLongNamesTakeAllMemory) {
   const std::string longest(longest_host_name - 1, 'n');
   EXPECT_EQ(parse_host_list(longest + "[1-9]").size(), 9U);
   for (const std::string& text : {longest + "[1-10]", longest + "[10]", longest + "[1]x", std::string(100'000, 'n') + "[1-1000000]"}) {
@@ -89,7 +89,7 @@ TEST(LongHostList, ends_before_a_million_long_names_take_all_memory) {
   }
 }
 
-TEST(SortedHostList, sorts_the_numbers_of_a_bracket) {
+TEST(SortedHostList, ASortedListSortsTheNumbersOfABracket) {
   COVERS("H-07", "C-24");
   const auto sorted = [](const std::string& text) { return parse_host_list(text, HostOrder::sorted); };
   EXPECT_EQ(sorted("node[18-19,1-16,21-22]"),

@@ -21,7 +21,7 @@ std::string told(const std::string& each, const std::string& counts, int late = 
   return texts.told(2);
 }
 
-TEST(HostStates, NameTheRankThatWaitsForNobody) {
+TEST(HostStates, TheStatesNameTheRankThatWaitsForNobody) {
   HostStates states(3);
   states.take(0, told("0 waiting, 1 waiting", "2 waiting", 4, 9));
   states.take(1, told("4 waiting, 14 waiting", "2 waiting", 8, 8));
@@ -29,7 +29,7 @@ TEST(HostStates, NameTheRankThatWaitsForNobody) {
   EXPECT_EQ(states.line(7s, 200), "[unisono] 7 s, restart 2: 0 waiting, 1 waiting, 4 waiting, 14 waiting, 8 program | rank 8 is late");
 }
 
-TEST(HostStates, NameTheRankThatIsLateForLongest) {
+TEST(HostStates, TheStatesNameTheRankThatIsLateForLongest) {
   HostStates states(2);
   states.take(0, told("0 waiting, 1 program", "1 program, 1 waiting", 1, 2));
   states.take(1, told("2 waiting, 3 program", "1 program, 1 waiting", 3, 300));
@@ -38,14 +38,14 @@ TEST(HostStates, NameTheRankThatIsLateForLongest) {
   EXPECT_EQ(states.line(7s, 64), "[unisono] 7 s, restart 2: 1 program, 3 waiting | rank 1 is late") << "there is no room for each rank";
 }
 
-TEST(HostStates, NameOneWhereRanksOfTwoHostsWaitForEachOther) {
+TEST(HostStates, TheStatesNameOneWhereRanksOfTwoHostsWaitForEachOther) {
   HostStates states(2);
   states.take(0, told("0 waiting", "1 waiting", 1, 5));
   states.take(1, told("1 waiting", "1 waiting", 0, 6));
   EXPECT_EQ(states.line(7s, 200), "[unisono] 7 s, restart 2: 0 waiting, 1 waiting | rank 0 is late");
 }
 
-TEST(HostStates, TakeNothingFromALineOfAnotherKind) {
+TEST(HostStates, TheStatesTakeNothingFromALineOfAnotherKind) {
   HostStates states(1);
   for (const char* const text : {"", "\t", "a\tb", "1\t\t\tx y\tz"}) states.take(0, text);
   EXPECT_EQ(states.line(7s, 200), "");

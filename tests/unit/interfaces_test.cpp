@@ -44,19 +44,19 @@ std::string refusal(const std::string& variable, const std::string& text) {
   return {};
 }
 
-TEST(InterfaceRule, names_one_or_several_in_the_order_of_the_list) {
+TEST(InterfaceRule, TheRuleNamesOneOrSeveralInTheOrderOfTheList) {
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "eth0"), "192.168.7.4");
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "eth1"), "10.1.2.3 fd00:1::3");
   EXPECT_EQ(chosen("UNISONO_INTERFACE", " docker0, eth0 "), "172.17.0.1 192.168.7.4");
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "ib0,eth0"), "192.168.7.4") << "hosts may differ: the first that is there";
 }
 
-TEST(InterfaceRule, means_all_but_those_after_a_caret) {
+TEST(InterfaceRule, TheRuleMeansAllButThoseAfterACaret) {
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "^docker0,lo"), "192.168.7.4 10.1.2.3 fd00:1::3");
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "^eth1,172.16.0.0/12"), "192.168.7.4 127.0.0.1 ::1") << "loopback last";
 }
 
-TEST(InterfaceRule, knows_networks_and_addresses) {
+TEST(InterfaceRule, TheRuleKnowsNetworksAndAddresses) {
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "10.0.0.0/8"), "10.1.2.3");
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "192.168.7.4"), "192.168.7.4");
   EXPECT_EQ(chosen("UNISONO_INTERFACE", "192.168.6.0/23"), "192.168.7.4");
@@ -65,7 +65,7 @@ TEST(InterfaceRule, knows_networks_and_addresses) {
   EXPECT_NE(refusal("UNISONO_INTERFACE", "192.168.8.0/24").find("192.168.7.4"), std::string::npos) << "what there is";
 }
 
-TEST(InterfaceRule, understands_the_variables_of_others) {  // F12: NCCL's are beginnings of names
+TEST(InterfaceRule, TheRuleUnderstandsTheVariablesOfOthers) {  // F12: NCCL's are beginnings of names
   COVERS("E-13");
   EXPECT_EQ(chosen("NCCL_SOCKET_IFNAME", "eth"), "192.168.7.4 10.1.2.3 fd00:1::3");
   EXPECT_EQ(chosen("NCCL_SOCKET_IFNAME", "=eth0"), "192.168.7.4");
@@ -76,7 +76,7 @@ TEST(InterfaceRule, understands_the_variables_of_others) {  // F12: NCCL's are b
   EXPECT_NE(refusal("GLOO_SOCKET_IFNAME", "eth").find("GLOO_SOCKET_IFNAME is \"eth\""), std::string::npos);
 }
 
-TEST(InterfaceRule, names_its_variable_where_it_makes_no_sense) {
+TEST(InterfaceRule, TheRuleNamesItsVariableWhereItMakesNoSense) {
   for (const char* text : {",", "eth0,", "^", "eth0,^lo", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/x", "10.0.0.0/-1", "fd00::/129", "eth0/8",
                            "10.0.0.300", "fd00::1::2", "an interface", "aninterfacewithalongname", "="}) {
     const std::string why = refusal("UNISONO_INTERFACE", text);
@@ -85,13 +85,13 @@ TEST(InterfaceRule, names_its_variable_where_it_makes_no_sense) {
   }
 }
 
-TEST(InterfaceRule, says_what_is_there_where_nothing_is_meant) {
+TEST(InterfaceRule, TheRuleSaysWhatIsThereWhereNothingIsMeant) {
   const std::string text = refusal("UNISONO_INTERFACE", "eth7");
   for (const char* part : {"UNISONO_INTERFACE is \"eth7\"", "lo (127.0.0.1)", "docker0 (172.17.0.1)"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
-TEST(InterfaceRule, own_variable_first_then_gloos_then_nccls) {
+TEST(InterfaceRule, OurVariableComesFirstThenGloosThenNccls) {
   COVERS("E-13");
   EXPECT_FALSE(InterfaceRule::own_or_others(Environment{}));
   const Variables all{{"UNISONO_INTERFACE", "eth0"}, {"GLOO_SOCKET_IFNAME", "eth1"}, {"NCCL_SOCKET_IFNAME", "docker0"}};
@@ -104,7 +104,7 @@ TEST(InterfaceRule, own_variable_first_then_gloos_then_nccls) {
   EXPECT_EQ(got, "eth0 eth1 docker0 ");
 }
 
-TEST(OwnAddress, loopback_on_one_host_and_the_way_to_the_store_between_hosts) {
+TEST(OwnAddress, TheAddressIsLoopbackOnOneHostAndTheWayToTheStoreBetweenHosts) {
   const auto route = resolve("127.0.0.9", 1).front();
   EXPECT_EQ(rendezvous::own_address(Environment{}, route, true), "127.0.0.1");
   EXPECT_EQ(rendezvous::own_address(Environment{}, resolve("::1", 1).front(), true), "::1");
@@ -114,7 +114,7 @@ TEST(OwnAddress, loopback_on_one_host_and_the_way_to_the_store_between_hosts) {
   EXPECT_THROW(rendezvous::own_address(others, route, false), InvalidArgument);
 }
 
-TEST(OwnAddress, what_the_variable_means_wins) {
+TEST(OwnAddress, WhatTheVariableMeansWins) {
   const Environment said{Variables{{"UNISONO_INTERFACE", "127.0.0.0/8"}}};
   EXPECT_EQ(rendezvous::own_address(said, resolve("198.51.100.7", 1).front(), false), "127.0.0.1");
   EXPECT_EQ(rendezvous::own_address(said, std::nullopt, true), "127.0.0.1");
@@ -122,7 +122,7 @@ TEST(OwnAddress, what_the_variable_means_wins) {
   EXPECT_THROW(rendezvous::own_address(absent, std::nullopt, true), InvalidArgument);
 }
 
-TEST(OwnAddress, a_meeting_on_loopback_is_refused_where_others_are_to_come) {  // N11: a name that means 127.0.1.1
+TEST(OwnAddress, AMeetingOnLoopbackIsRefusedWhereOthersAreToCome) {  // N11: a name that means 127.0.1.1
   const std::vector<SocketAddress> loopback{resolve("127.0.1.1", 29500).front()};
   try {
     rendezvous::check_reachable("node17", loopback);
@@ -134,7 +134,7 @@ TEST(OwnAddress, a_meeting_on_loopback_is_refused_where_others_are_to_come) {  /
   rendezvous::check_reachable("node17", both);
 }
 
-TEST(OwnAddress, a_number_is_listened_on_as_it_is_and_a_name_where_the_variable_says) {
+TEST(OwnAddress, ANumberIsListenedOnAsItIsAndANameWhereTheVariableSays) {
   const Environment said{Variables{{"UNISONO_INTERFACE", "127.0.0.1"}}};
   const std::vector<SocketAddress> two{resolve("127.0.0.1", 7).front(), resolve("::1", 7).front()};
   const auto listened = rendezvous::addresses_to_listen_on("a-name", two, said);
@@ -146,7 +146,7 @@ TEST(OwnAddress, a_number_is_listened_on_as_it_is_and_a_name_where_the_variable_
 }
 
 // Another host does not know the name of the interface by which it is reached from here.
-TEST(LinkLocalAddresses, OfOthersGetTheOwnInterface) {
+TEST(LinkLocalAddresses, LinkLocalAddressesOfOthersGetTheOwnInterface) {
   const SocketAddress own = resolve("fe80::1%lo", 0).front(), told = resolve("fe80::2", 7).front();
   EXPECT_EQ(own.host_for_others(), "fe80::1");
   EXPECT_TRUE(told.lacks_interface());

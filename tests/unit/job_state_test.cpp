@@ -66,7 +66,7 @@ JobSeen host_with(int node, std::uint64_t now) {
   return seen;
 }
 
-TEST(JobState, ArrivesAsItWas) {
+TEST(JobState, AStateArrivesAsItWas) {
   // The other host began long after this one, or long before.
   for (const std::uint64_t clock : {100 * second, recorder::steady_ns() + 1'000'000 * second}) {
     const std::uint64_t before = recorder::steady_ns();
@@ -158,7 +158,7 @@ TEST(JobState, NamesThatAreCopiedToEachRankHaveALength) {
   EXPECT_FALSE(launcher::decode_job(launcher::encode(seen)));
 }
 
-TEST(StateServer, TellsThisUser) {
+TEST(StateServer, TheServerTellsThisUser) {
   const auto name = [](int i) { return "test " + std::to_string(::getpid()) + " " + std::to_string(i); };
   const auto job = [&](int i) {
     JobSeen seen = host_with(0, 100 * second);
@@ -192,7 +192,7 @@ TEST(StateServer, AStateThatCannotBeToldEndsNothing) {
 }
 
 // Those that are stopped say nothing, and one that is well is heard beside them.
-TEST(StateServer, IsToldBesideStoppedLaunchersWithinOneDeadline) {
+TEST(StateServer, TheServerIsToldBesideStoppedLaunchersWithinOneDeadline) {
   std::vector<base::FileDescriptor> silent;
   for (int i = 0; i < 3; ++i) {
     const std::string name = "unisono-launcher-" + std::to_string(::geteuid()) + "-" + std::to_string(::getpid()) + "-silent" + std::to_string(i);
@@ -211,7 +211,7 @@ TEST(StateServer, IsToldBesideStoppedLaunchersWithinOneDeadline) {
 }
 
 // Neither is another user told, nor is what another user says under such a name believed.
-TEST(StateServer, TellsNoOtherUser) {
+TEST(StateServer, TheServerTellsNoOtherUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user as well";
   constexpr uid_t nobody = 65534;
   launcher::StateServer server([] { return std::vector<JobSeen>{host_with(0, 100 * second)}; });
@@ -250,7 +250,7 @@ struct Launcher {
   launcher::NodeStates states;
 };
 
-TEST(NodeStates, ComeFromAllOtherHosts) {
+TEST(NodeStates, StatesOfNodesComeFromAllOtherHosts) {
   const store::Served served;
   Launcher first(served, 0, 3), other(served, 1, 3), last(served, 2, 3);
   for (int times = 0; times < 3; ++times) {
@@ -263,7 +263,7 @@ TEST(NodeStates, ComeFromAllOtherHosts) {
   store::wait_until([&] { return first.connection->num_keys() == 1; });  // only the number of questions is left
 }
 
-TEST(NodeStates, OfALauncherThatDoesNotAnswerAreLeftOut) {
+TEST(NodeStates, StatesOfALauncherThatDoesNotAnswerAreLeftOut) {
   const store::Served served;
   Launcher first(served, 0, 3), other(served, 1, 3);
   EXPECT_EQ(nodes_of(first.states.of_others()), (std::vector<int>{1}));

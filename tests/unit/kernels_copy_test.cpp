@@ -48,8 +48,8 @@ class CopyOn : public testing::TestWithParam<std::int64_t> {
   void TearDown() override { kernels::use_targets(0); }
 };
 
-TEST_P(CopyOn, CopiesTheseBytesAndNoOthers) { copies_exactly(kernels::copy); }
-TEST_P(CopyOn, StreamsTheseBytesAndNoOthers) { copies_exactly(kernels::copy_streaming); }
+TEST_P(CopyOn, ACopyCopiesTheseBytesAndNoOthers) { copies_exactly(kernels::copy); }
+TEST_P(CopyOn, AStreamedCopyWritesTheseBytesAndNoOthers) { copies_exactly(kernels::copy_streaming); }
 
 INSTANTIATE_TEST_SUITE_P(Targets, CopyOn, testing::Values(HWY_STATIC_TARGET, HWY_SSE4, HWY_AVX2, HWY_AVX3));
 

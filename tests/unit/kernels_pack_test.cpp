@@ -68,7 +68,7 @@ std::vector<std::byte> element(std::size_t size, std::int64_t number) {
 
 class Pack : public testing::TestWithParam<DType> {};
 
-TEST_P(Pack, TakesElementsInRowOrderAndPutsThemBack) {
+TEST_P(Pack, PackingTakesElementsInRowOrderAndPutsThemBack) {
   const std::size_t size = size_of(GetParam());
   for (const Layout& layout : layouts) {
     const std::int64_t n = numel(layout.shape);
@@ -99,7 +99,7 @@ TEST_P(Pack, TakesElementsInRowOrderAndPutsThemBack) {
 INSTANTIATE_TEST_SUITE_P(Sizes, Pack, testing::Values(DType::uint8, DType::bfloat16, DType::float32, DType::complex64, DType::complex128),
                          [](const auto& dtype) { return std::string(to_string(dtype.param)); });
 
-TEST(PackZero, RepeatsElementsButCannotWriteThem) {
+TEST(PackZero, AStrideOfZeroRepeatsElementsButCannotWriteThem) {
   std::vector<std::int32_t> x = {11, 22, 33};
   const Dims shape = {2, 3, 2};
   const Dims strides = {0, 1, 0};
@@ -111,7 +111,7 @@ TEST(PackZero, RepeatsElementsButCannotWriteThem) {
   EXPECT_EQ(x, (std::vector<std::int32_t>{11, 22, 33}));
 }
 
-TEST(PackEmpty, TouchesNothing) {
+TEST(PackEmpty, PackingNothingTouchesNothing) {
   const Dims shape = {3, 0, 2};
   const Dims strides = {4, 0, 1};
   const TensorView tensor(nullptr, DType::float64, shape, strides);
@@ -121,7 +121,7 @@ TEST(PackEmpty, TouchesNothing) {
   EXPECT_EQ(out, std::vector<double>{5.0});
 }
 
-TEST(PackLine, OfManyElementsIsACopy) {
+TEST(PackLine, ALineOfManyElementsIsACopy) {
   std::vector<float> x(10007);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.5F;
   std::vector<float> out(x.size());

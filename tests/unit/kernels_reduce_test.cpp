@@ -108,7 +108,7 @@ class Reduce : public testing::TestWithParam<std::int64_t> {
   void TearDown() override { kernels::use_targets(0); }
 };
 
-TEST_P(Reduce, GivesWhatTheOracleGives) {
+TEST_P(Reduce, AReductionGivesWhatTheOracleGives) {
   for_each_pair([](DType dtype, ReduceOp op) {
     for (const std::size_t fan_in : fan_ins) {
       for (const std::size_t count : counts) {
@@ -132,7 +132,7 @@ TEST_P(Reduce, GivesWhatTheOracleGives) {
   });
 }
 
-TEST_P(Reduce, WritesOverAnyOfItsInputs) {
+TEST_P(Reduce, AReductionWritesOverAnyOfItsInputs) {
   for_each_pair([](DType dtype, ReduceOp op) {
     for (const std::size_t fan_in : fan_ins) {
       for (const std::size_t count : counts_written_over) {
@@ -150,7 +150,7 @@ TEST_P(Reduce, WritesOverAnyOfItsInputs) {
   });
 }
 
-TEST_P(Reduce, GivesTheSameBitsWhereverItIsCut) {
+TEST_P(Reduce, AReductionGivesTheSameBitsWhereverItIsCut) {
   constexpr std::size_t count = 1000;
   for_each_pair([](DType dtype, ReduceOp op) {
     const std::size_t size = size_of(dtype);
@@ -171,7 +171,7 @@ TEST_P(Reduce, GivesTheSameBitsWhereverItIsCut) {
 }
 
 // Every float16 and bfloat16 there is, rounded from the sum and from the mean of two neighbours.
-TEST_P(Reduce, RoundsEveryHalfLikeTheConversions) {
+TEST_P(Reduce, EveryHalfIsRoundedLikeTheConversions) {
   constexpr std::size_t count = 65536;
   for (const DType dtype : {DType::float16, DType::bfloat16}) {
     std::vector<Bytes> inputs(2, Bytes(count * 2));
@@ -187,21 +187,21 @@ TEST_P(Reduce, RoundsEveryHalfLikeTheConversions) {
   }
 }
 
-TEST_P(Reduce, AccumulatesHalvesInFloatAndRoundsOnce) {
+TEST_P(Reduce, HalvesAreAccumulatedInFloatAndRoundedOnce) {
   EXPECT_EQ(run_one(ReduceOp::sum, std::vector<bfloat16>(300, bfloat16(1.0F))), 300.0F);                // rounded at each step it would stop at 256
   EXPECT_EQ(run_one(ReduceOp::sum, std::vector<float16>(2100, float16(1.0F))), 2100.0F);                // at 2048
   EXPECT_EQ(run_one(ReduceOp::avg, std::vector<float16>(4, float16(60000.0F)), 4), float16(60000.0F));  // the sum is no float16
   EXPECT_EQ(run_one(ReduceOp::sum, std::vector<float16>{float16(65504.0F), float16(65504.0F), float16(-65504.0F)}), 65504.0F);
 }
 
-TEST_P(Reduce, FoldsFromLeftToRight) {
+TEST_P(Reduce, ElementsAreFoldedFromLeftToRight) {
   EXPECT_EQ(run_one(ReduceOp::sum, std::vector<float>{1e8F, -1e8F, 1.0F}), 1.0F);
   EXPECT_EQ(run_one(ReduceOp::sum, std::vector<float>{1.0F, 1e8F, -1e8F}), 0.0F);
   EXPECT_EQ(run_one(ReduceOp::product, std::vector<double>{1e300, 1e300, 1e-300}), INFINITY);
   EXPECT_EQ(run_one(ReduceOp::product, std::vector<double>{1e300, 1e-300, 1e300}), 1e300);
 }
 
-TEST_P(Reduce, OrdersZerosAndKeepsNaN) {
+TEST_P(Reduce, ZerosAreOrderedAndNaNIsKept) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto bits = [](float value) { return std::bit_cast<std::uint32_t>(value); };
   EXPECT_EQ(bits(run_one(ReduceOp::min, std::vector<float>{0.0F, -0.0F})), bits(-0.0F));
@@ -222,7 +222,7 @@ TEST_P(Reduce, OrdersZerosAndKeepsNaN) {
   EXPECT_EQ(run_one(ReduceOp::lor, std::vector<float>{0.0F, std::numeric_limits<float>::denorm_min()}), 1.0F);
 }
 
-TEST_P(Reduce, WrapsIntegersAndTruncatesTheirMean) {
+TEST_P(Reduce, IntegersWrapAndTheirMeanIsTruncated) {
   EXPECT_EQ(run_one(ReduceOp::sum, std::vector<std::int8_t>{127, 1}), -128);
   EXPECT_EQ(run_one(ReduceOp::sum, std::vector<std::int64_t>{INT64_MIN, -1}), INT64_MAX);
   EXPECT_EQ(run_one(ReduceOp::product, std::vector<std::int32_t>{65536, 65536, 3}), 0);
@@ -237,7 +237,7 @@ TEST_P(Reduce, WrapsIntegersAndTruncatesTheirMean) {
   EXPECT_EQ(run_one(ReduceOp::avg, std::vector<std::int64_t>{-9}, 4), -2);
 }
 
-TEST_P(Reduce, TakesAnyByteButZeroForTrue) {
+TEST_P(Reduce, AnyByteButZeroIsTrue) {
   const std::vector<Bytes> inputs = {{std::byte{2}, std::byte{0}, std::byte{128}}, {std::byte{255}, std::byte{0}, std::byte{0}}};
   const auto is = [&](ReduceOp op, int a, int b, int c) {
     EXPECT_EQ(run(inputs, 3, DType::boolean, op, 1), (Bytes{std::byte(a), std::byte(b), std::byte(c)})) << to_string(op);
@@ -251,13 +251,13 @@ INSTANTIATE_TEST_SUITE_P(On, Reduce, testing::Values(HWY_STATIC_TARGET, HWY_SSE4
                          [](const auto& target) { return std::string(hwy::TargetName(target.param)) + "_" + std::to_string(target.index); });
 
 // Highway's own library, which no program of ours loads, knows the processor as well.
-TEST(ReduceTargets, AreThoseThatHighwayFinds) {
+TEST(ReduceTargets, TargetsAreThoseThatHighwayFinds) {
   if (base::Environment::process().has("UNISONO_INSTRUCTION_SET")) GTEST_SKIP() << "UNISONO_INSTRUCTION_SET leaves some out";
   constexpr std::int64_t known = HWY_SSSE3 | HWY_SSE4 | HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL;
   EXPECT_EQ(kernels::usable_targets() & known, hwy::SupportedTargets() & known);
 }
 
-TEST(ReduceSupports, IsTheTableOfTheHeader) {
+TEST(ReduceSupports, SupportIsTheTableOfTheHeader) {
   std::size_t pairs = 0;
   for_each_pair([&](DType, ReduceOp) { ++pairs; });
   EXPECT_EQ(pairs, 9U + 8 * 10 + 4 * 7 + 2 * 3);  // boolean, integers, floats, complex
@@ -269,7 +269,7 @@ TEST(ReduceSupports, IsTheTableOfTheHeader) {
 }
 
 // Each thread owns a slice of the result and reads all inputs; the first of them finds out which instructions there are.
-TEST(ReduceThreads, ShareTheirInputs) {
+TEST(ReduceThreads, ThreadsShareTheirInputs) {
   constexpr std::size_t count = 4093;
   constexpr std::size_t thread_count = 4;
   const auto inputs = inputs_of(DType::float32, 5, count);
@@ -289,7 +289,7 @@ TEST(ReduceThreads, ShareTheirInputs) {
   EXPECT_EQ(out, oracle::reduce(inputs, count, DType::float32, ReduceOp::sum, 1));
 }
 
-TEST(ReduceNames, AreReadInAnyCaseAndWrittenBack) {
+TEST(ReduceNames, NamesOfOperationsAreReadInAnyCaseAndWrittenBack) {
   for (const ReduceOp op : oracle::every_op) EXPECT_EQ(parse_reduce_op(to_string(op)), op) << to_string(op);
   const std::pair<const char*, ReduceOp> names[] = {
       {"SUM", ReduceOp::sum},  {"PROD", ReduceOp::product}, {"PRODUCT", ReduceOp::product}, {"MIN", ReduceOp::min},
@@ -300,7 +300,7 @@ TEST(ReduceNames, AreReadInAnyCaseAndWrittenBack) {
   for (const char* text : {"", "su", "sums", " sum", "nand"}) EXPECT_THROW(parse_reduce_op(text), InvalidArgument) << text;
 }
 
-TEST(ReduceErrors, AreInvalidArguments) {
+TEST(ReduceErrors, ErrorsOfReductionsAreInvalidArguments) {
   float value = 1.0F;
   const void* input = &value;
   EXPECT_THROW(kernels::reduce(&value, &input, 1, 1, DType::float32, ReduceOp::band, 1), InvalidArgument);

@@ -16,7 +16,7 @@
 namespace unisono::launcher {
 namespace {
 
-TEST(LaunchersText, ends_come_back) {
+TEST(LaunchersText, EndsOfLaunchersComeBack) {
   const std::vector<RankEnd> ends = {{.rank = 0,
                                       .pid = 12,
                                       .host = "a",
@@ -38,7 +38,7 @@ TEST(LaunchersText, ends_come_back) {
   EXPECT_EQ(encode_ends(again), text);
 }
 
-TEST(LaunchersText, codes_that_no_process_ends_with_are_refused) {
+TEST(LaunchersText, CodesThatNoProcessEndsWithAreRefused) {
   for (const char* const code : {"2147483647", "256", "-1"}) {
     EXPECT_THROW(decode_ends("0 12 2 " + std::string(code) + " 0 0 0 0 0 0 0 0 0 a \n"), ProtocolError) << code;
   }
@@ -48,7 +48,7 @@ TEST(LaunchersText, codes_that_no_process_ends_with_are_refused) {
   EXPECT_THROW(decode_ends("0 12\n"), ProtocolError);
 }
 
-TEST(LaunchersText, what_is_said_of_hosts_that_come_and_go_comes_back) {
+TEST(LaunchersText, WhatIsSaidOfHostsThatComeAndGoComesBack) {
   const HostTally tally{.members = 3, .well = 1, .last_lost = 7, .names = {"4", "5.1"}};
   EXPECT_EQ(decode_tally(encode_tally(tally)), tally);
   EXPECT_EQ(decode_tally(encode_tally({})), HostTally{});
@@ -60,7 +60,7 @@ TEST(LaunchersText, what_is_said_of_hosts_that_come_and_go_comes_back) {
   EXPECT_EQ(encode_welcome(decode_welcome("4 6 2 1 29501 1 0123")), "4 6 2 1 29501 1 0123");
 }
 
-TEST(LaunchersText, what_no_launcher_says_is_refused) {
+TEST(LaunchersText, WhatNoLauncherSaysIsRefused) {
   for (const char* text : {"", "1 2", "-1 0 -1", "1 -1 -1", "1 1 -2", "65537 0 -1"}) EXPECT_THROW(decode_tally(text), ProtocolError) << text;
   for (const char* text : {"0 2 0 0\n", "-1 2 0 0 0 a\n", "0 65537 0 0 0 a\n", "0 2 -1 0 0 a\n"})
     EXPECT_THROW(decode_roster(text), ProtocolError) << text;
@@ -71,7 +71,7 @@ TEST(LaunchersText, what_no_launcher_says_is_refused) {
 }
 
 // The first of those that count as the cause is one that the others have not survived.
-TEST(LaunchersText, the_cause_of_an_elastic_job_is_what_was_not_survived) {
+TEST(LaunchersText, TheCauseOfAnElasticJobIsWhatWasNotSurvived) {
   std::vector<RankEnd> ends = {{.rank = 0, .how = RankEnd::How::exited, .is_well = true},
                                {.rank = 1, .how = RankEnd::How::signaled, .code = 9, .is_survived = true, .order = 0},
                                {.rank = 2, .how = RankEnd::How::exited, .code = 7, .order = 1}};
@@ -83,7 +83,7 @@ TEST(LaunchersText, the_cause_of_an_elastic_job_is_what_was_not_survived) {
 }
 
 // Ranks 0 and 3 went on without rank 1 until their launchers ended them, because a host was lost: that is the cause, and no rank.
-TEST(LaunchersText, the_cause_of_an_elastic_job_that_loses_a_host_is_no_loss_of_before) {
+TEST(LaunchersText, TheCauseOfAnElasticJobThatLosesAHostIsNoLossOfBefore) {
   const std::vector<RankEnd> ends = {{.rank = 0, .how = RankEnd::How::signaled, .code = 15, .ended_by_launcher = true, .order = 1},
                                      {.rank = 1, .how = RankEnd::How::exited, .code = 7, .is_survived = true, .order = 0},
                                      {.rank = 3, .how = RankEnd::How::signaled, .code = 15, .ended_by_launcher = true, .order = 2}};
@@ -94,7 +94,7 @@ TEST(LaunchersText, the_cause_of_an_elastic_job_that_loses_a_host_is_no_loss_of_
 }
 
 // A launcher looks for the cause among its own ranks before it tells the others how these ended.
-TEST(LaunchersText, a_loss_that_was_survived_stays_so_whoever_looks_for_the_cause) {
+TEST(LaunchersText, ALossThatWasSurvivedStaysSoWhoeverLooksForTheCause) {
   const std::vector<RankEnd> own = {{.rank = 0, .how = RankEnd::How::signaled, .code = 15, .ended_by_launcher = true, .order = 1},
                                     {.rank = 1, .how = RankEnd::How::exited, .code = 7, .is_survived = true, .order = 0}};
   EXPECT_EQ(first_cause_of_elastic(own, 3, true), 1U);

@@ -49,7 +49,7 @@ TEST(LinkOnDemand, AnAnnouncementIsForItsMembersAndComesOnce) {
 }
 
 // The members of a small group that leaves are told where there is a connection, and the others when there is one.
-TEST(LinkOnDemand, WhoLeavesASmallGroupTellsWhoeverConnectsLater) {
+TEST(LinkOnDemand, ARankThatLeavesASmallGroupTellsThoseThatConnectLater) {
   const auto links = links_on_demand(world, [](Link::Options& options) { options.most_eager = 4; });
   Ears ears(links, 5);
   const std::vector<int> members{1, 18};
@@ -129,7 +129,7 @@ class Asleep {
 };
 
 // A rank that cannot be connected with any more has left where its neighbours say so, and is no loss.
-TEST(LinkOnDemand, WhoHasLeftMeanwhileIsNotLost) {
+TEST(LinkOnDemand, ARankThatHasLeftMeanwhileIsNotLost) {
   auto links = links_on_demand(world, [](Link::Options& options) { options.timeout = 1s; });
   Asleep sleeper(links, 9, 1);
   links[3]->goodbye(patience);
@@ -145,7 +145,7 @@ TEST(LinkOnDemand, WhoHasLeftMeanwhileIsNotLost) {
 
 // The ranks below a lost one connect with the rank above it, which may be about to leave the job: they hear which groups it has left before they see
 // that it is gone.
-TEST(LinkOnDemand, WhoConnectsWithARankThatLeavesHearsItsNoticesBeforeItsGoodbye) {
+TEST(LinkOnDemand, ARankThatConnectsWithOneThatLeavesHearsItsNoticesBeforeItsGoodbye) {
   for (int round = 0; round < 20; ++round) {
     auto links = links_on_demand(12);  // rank 0 has the children 1 … 8, rank 1 has 9 … 11
     Ears ears(links, 5);
@@ -244,7 +244,7 @@ TEST(LinkConnector, AnAttemptThatFailsNamesTheRank) {
   EXPECT_NE(refused.failed.find("rank 8 at 127.0.0.1:"), std::string::npos) << refused.failed;
 }
 
-TEST(LinkConnector, WhoDoesNotKnowTheSecretIsNotConnected) {
+TEST(LinkConnector, ARankThatDoesNotKnowTheSecretIsNotConnected) {
   Asked here, there;
   std::uint16_t port = 0, unused = 0;
   const auto accepts = connector(1, std::string(32, 's'), here, port);

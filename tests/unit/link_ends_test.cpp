@@ -112,7 +112,7 @@ TEST(LinkEnds, SilenceIsALoss) {
   EXPECT_NE(refusal_of(*recv).find("nothing has come"), std::string::npos);
 }
 
-TEST(LinkEnds, WhoeverSendsAnythingIsNotSilent) {
+TEST(LinkEnds, ARankThatSendsAnythingIsNotSilent) {
   const ImpatientWithSilence impatient(1500ms);
   const auto links = make_links(2);
   const auto both = make_link_and_hand();
@@ -181,7 +181,7 @@ TEST(LinkEnds, MoreUnreceivedMessagesThanThereIsRoomFor) {
   EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "room"));
 }
 
-TEST(LinkEnds, MoreDataThanAnnounced) {
+TEST(LinkEnds, MoreDataThanAnnouncedEndsTheConnection) {
   const auto both = make_link_and_hand();
   both.say({.kind = FrameKind::request, .group = 1, .channel = 1, .id = 1, .total = 10});
   std::vector<char> in(10, '-');

@@ -74,7 +74,7 @@ TEST(TcpEngine, AbortEndsWhatIsUnderWayAndNoOtherGroup) {
 }
 
 // The peer names the length: no memory is made for it.
-TEST(TcpEngine, WhatNobodyWantsIsDroppedOnItsWay) {
+TEST(TcpEngine, AMessageThatNobodyWantsIsDroppedOnItsWay) {
   const auto links = make_links(2);
   const auto ours = engines::tcp::make_tcp(engine_options(0, {0, 1}, "a"), links[0]);
   const auto peer = engines::tcp::make_tcp(engine_options(1, {0, 1}, "a"), links[1]);
@@ -118,7 +118,7 @@ TEST(TcpEngine, AnEngineThatCannotDropSaysWhereItHasNoRoom) {
   }
 }
 
-TEST(TcpEngine, WithoutConnectionsItCannotBeUsed) {
+TEST(TcpEngine, TheEngineCannotBeUsedWithoutConnections) {
   EXPECT_THROW(engines::tcp::make_tcp(engine_options(0, {0, 1}, "a"), nullptr), BackendUnavailable);
   EXPECT_EQ(engines::tcp::make_tcp(engine_options(0, {0}, "a"), nullptr)->name(), "tcp");
   Link::Options one_host = link_options(0, 2, std::make_shared<MemoryStore>());

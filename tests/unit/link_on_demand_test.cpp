@@ -10,7 +10,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(LinkOnDemand, ConnectsWithItsNeighboursAloneAndKnowsWhereAllListen) {
+TEST(LinkOnDemand, ARankConnectsWithItsNeighboursAloneAndKnowsWhereAllListen) {
   const auto links = links_on_demand();
   const WatchTree tree(link_options(0, world, nullptr).hosts);
   for (int r = 0; r < world; ++r) {
@@ -35,7 +35,7 @@ TEST(LinkOnDemand, TheLimitSaysWhenAndIsOfTheRankWithMostPeers) {
   }
 }
 
-TEST(LinkOnDemand, WhoSendsIsConnected) {
+TEST(LinkOnDemand, ARankThatSendsIsConnected) {
   const auto links = links_on_demand();
   talk(links, 15, 18, 4711);
   EXPECT_EQ(of(links, 15)->connections(), 2U);
@@ -87,7 +87,7 @@ TEST(LinkOnDemand, EverythingThatWaitsForAConnectionComesInItsOrder) {
 }
 
 // Both begin to connect at the same time, all of them with all: one connection each is used by both, and nothing is lost.
-TEST(LinkOnDemand, WhoConnectsWithEachOtherAtTheSameTime) {
+TEST(LinkOnDemand, TwoRanksMayConnectWithEachOtherAtTheSameTime) {
   constexpr int count = 12;
   for (int round = 0; round < 8; ++round) {
     const auto links = links_on_demand(count);

@@ -38,7 +38,7 @@ TEST(LinkHandshake, BothSidesProveThemselves) {
   EXPECT_EQ(pair.accepting.from(), 0);
 }
 
-TEST(LinkHandshake, ByteByByte) {
+TEST(LinkHandshake, AHandshakeMayComeByteByByte) {
   Pair pair;
   const auto carry = [](Handshake& from, Handshake& to) {
     const std::string bytes = from.take_output();
@@ -52,7 +52,7 @@ TEST(LinkHandshake, ByteByByte) {
   EXPECT_TRUE(pair.accepting.done());
 }
 
-TEST(LinkHandshake, AnotherSecretIsRefusedByWhoeverAccepts) {
+TEST(LinkHandshake, AnotherSecretIsRefusedByTheAcceptor) {
   Pair pair;
   pair.connecting = Handshake::connecting(store::fresh_nonce(), 0, 1);
   pair.accepting.receive(pair.connecting.take_output());
@@ -61,7 +61,7 @@ TEST(LinkHandshake, AnotherSecretIsRefusedByWhoeverAccepts) {
   EXPECT_EQ(pair.accepting.take_output(), "");
 }
 
-TEST(LinkHandshake, WhoeverAcceptsMustProveItselfToo) {
+TEST(LinkHandshake, TheAcceptorMustProveItselfToo) {
   Pair pair;
   pair.accepting.receive(pair.connecting.take_output());
   pair.connecting.receive(pair.accepting.take_output());
@@ -124,7 +124,7 @@ TEST(LinkHandshake, LengthsAndVersionsThatDoNotBelongThere) {
   EXPECT_THROW(Handshake::connecting("short", 0, 1), ProtocolError);
 }
 
-TEST(LinkHandshake, RandomBytes) {
+TEST(LinkHandshake, RandomBytesAreRefused) {
   std::mt19937 random(42);
   const std::string hello = Pair().connecting.take_output();
   for (int round = 0; round < 2000; ++round) {
@@ -179,7 +179,7 @@ class AtTheDoor : public ::testing::Test {
   base::SocketAddress address_;
 };
 
-TEST_F(AtTheDoor, ThreeHundredWhoSayNothing) {
+TEST_F(AtTheDoor, ThreeHundredSilentStrangersKeepNobodyOut) {
   std::vector<base::FileDescriptor> strangers;
   for (int i = 0; i < 300; ++i) strangers.push_back(stranger());
   const base::Deadline soon(30s);
@@ -187,14 +187,14 @@ TEST_F(AtTheDoor, ThreeHundredWhoSayNothing) {
   EXPECT_FALSE(soon.passed());
 }
 
-TEST_F(AtTheDoor, WhoSaysHalf) {
+TEST_F(AtTheDoor, AStrangerWithHalfAHandshakeKeepsNobodyOut) {
   const std::string hello = Handshake::connecting(secret, 0, 1).take_output();
   std::vector<base::FileDescriptor> strangers;
   for (std::size_t n = 1; n <= hello.size(); n += 3) strangers.push_back(stranger(std::string_view(hello).substr(0, n)));
   meet();
 }
 
-TEST_F(AtTheDoor, WhoSaysSomethingElse) {
+TEST_F(AtTheDoor, AStrangerOfAnotherProtocolKeepsNobodyOut) {
   std::mt19937 random(7);
   std::vector<base::FileDescriptor> strangers;
   strangers.push_back(stranger("GET / HTTP/1.1\r\n\r\n"));
@@ -213,7 +213,7 @@ TEST_F(AtTheDoor, WhoSaysSomethingElse) {
   }
 }
 
-TEST_F(AtTheDoor, WhoDoesNotKnowTheSecret) {
+TEST_F(AtTheDoor, AStrangerWithoutTheSecretKeepsNobodyOut) {
   const auto fd = stranger();
   Handshake impostor = Handshake::connecting(store::fresh_nonce(), 0, 1);
   const std::string hello = impostor.take_output();
@@ -257,7 +257,7 @@ TEST(LinkMeeting, AnotherSecretEndsInAnError) {
   });
 }
 
-TEST(LinkMeeting, WhoDoesNotComeIsNamed) {
+TEST(LinkMeeting, ARankThatDoesNotComeIsNamed) {
   const auto store = std::make_shared<MemoryStore>();
   try {
     Link::connect(link_options(2, 4, store, 300ms));
@@ -268,7 +268,7 @@ TEST(LinkMeeting, WhoDoesNotComeIsNamed) {
   }
 }
 
-TEST(LinkMeeting, AnAddressThatIsNotOurs) {
+TEST(LinkMeeting, AnAddressThatIsNotOursIsRefused) {
   auto options = link_options(1, 2, std::make_shared<MemoryStore>());
   options.address = "192.0.2.1";  // of nobody (RFC 5737)
   try {
@@ -279,7 +279,7 @@ TEST(LinkMeeting, AnAddressThatIsNotOurs) {
   }
 }
 
-TEST(LinkMeeting, AnAddressWhereNobodyListens) {
+TEST(LinkMeeting, AnAddressWhereNobodyListensIsNamed) {
   const auto store = std::make_shared<MemoryStore>();
   std::uint16_t port = 0;
   {

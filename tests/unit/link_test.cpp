@@ -84,7 +84,7 @@ TEST(Link, OrderIsKeptWithinAChannel) {
   });
 }
 
-TEST(Link, BothDirectionsAtOnceWhateverTheOrder) {
+TEST(Link, BothDirectionsMoveAtOnceWhateverTheOrder) {
   const auto links = make_links(2);
   constexpr std::size_t size = 24 * 1024 * kib;
   for (const bool send_first : {true, false}) {

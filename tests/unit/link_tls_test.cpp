@@ -78,14 +78,14 @@ Attempted attempt(const TlsOptions& first, const TlsOptions& second, const std::
   return {connecting, accepting.get()};
 }
 
-TEST(LinkTls, by_the_secret_and_by_certificates) {
+TEST(LinkTls, ConnectionsAreEncryptedByTheSecretAndByCertificates) {
   const Authority authority("the authority");
   const Files one(authority.identity("one")), other(authority.identity("other"));
   EXPECT_EQ(attempt(by_secret, by_secret).connecting, "");
   EXPECT_EQ(attempt(one.options(), other.options()).accepting, "");
 }
 
-TEST(LinkTls, ranks_that_differ_learn_it_from_the_store_at_once) {
+TEST(LinkTls, RanksThatDifferLearnItFromTheStoreAtOnce) {
   const Authority authority("the authority");
   const Files files(authority.identity("rank"));
   const struct {
@@ -109,7 +109,7 @@ TEST(LinkTls, ranks_that_differ_learn_it_from_the_store_at_once) {
 }
 
 // Whoever connects is told at once even where the store says nothing.
-TEST(LinkTls, the_connections_find_out_as_well) {
+TEST(LinkTls, TheConnectionsFindOutAsWell) {
   const auto encrypted_and_not = attempt(by_secret, off, "off", 2000ms);
   EXPECT_SAYS(encrypted_and_not.connecting, "what answers for rank 1 at 127.0.0.1:");
   EXPECT_SAYS(encrypted_and_not.connecting, "it does not encrypt its connections, and this process does");
@@ -119,14 +119,14 @@ TEST(LinkTls, the_connections_find_out_as_well) {
   EXPECT_SAYS(plain_and_encrypted.accepting, "`unisono doctor --hosts A,B` shows what a firewall drops");
 }
 
-TEST(LinkTls, another_authority_is_an_error_at_once) {
+TEST(LinkTls, AnotherAuthorityIsAnErrorAtOnce) {
   const Authority ours("ours"), theirs("theirs");
   const Files one(ours.identity("one")), other(theirs.identity("other"));
   const auto attempted = attempt(one.options(), other.options(), {}, 2000ms);
   EXPECT_SAYS(attempted.connecting, "its certificate does not hold: unable to get local issuer certificate");
 }
 
-TEST(LinkTls, nothing_on_the_wire_is_in_the_clear) {
+TEST(LinkTls, NothingOnTheWireIsInTheClear) {
   for (const bool encrypts : {false, true}) {
     const auto both = make_link_and_hand({}, encrypts ? by_secret : off);
     both.link->notify(1, 7, "an order in the clear");

@@ -22,7 +22,7 @@ int workers(int asked, int processes) {
 }  // namespace
 
 // Alone, everything stays as it was asked for.
-TEST(LoaderPlan, ChangesNothingForOneRank) {
+TEST(LoaderPlan, ThePlanChangesNothingForOneRank) {
   COVERS("A-01");
   const LoaderPlan plan = plan_loader({.batch_size = 30, .num_workers = 7, .shuffle = true, .drop_last = true, .dataset_size = 100}, {});
   EXPECT_EQ(plan.batch_size, 30U);
@@ -36,7 +36,7 @@ TEST(LoaderPlan, ChangesNothingForOneRank) {
 }
 
 // The batch is meant for all ranks together; what the division loses is said.
-TEST(LoaderPlan, SharesOutTheBatch) {
+TEST(LoaderPlan, ThePlanSharesOutTheBatch) {
   COVERS("A-02", "K-41", "Q-20");
   EXPECT_EQ(of_batch(32, 8).batch_size, 4U);
   EXPECT_EQ(of_batch(32, 8).total_batch_size, 32U);
@@ -49,7 +49,7 @@ TEST(LoaderPlan, SharesOutTheBatch) {
 }
 
 // A batch smaller than the ranks are many is one rank's, and the plan says what that makes in all.
-TEST(LoaderPlan, TakesASmallBatchAsOneRanks) {
+TEST(LoaderPlan, ThePlanTakesASmallBatchAsOneRanks) {
   COVERS("A-03");
   const LoaderPlan plan = of_batch(1, 8);
   EXPECT_EQ(plan.batch_size, 1U);
@@ -57,7 +57,7 @@ TEST(LoaderPlan, TakesASmallBatchAsOneRanks) {
   EXPECT_EQ(plan.notes.size(), 1U);
 }
 
-TEST(LoaderPlan, LeavesAnAbsentBatchAlone) {
+TEST(LoaderPlan, ThePlanLeavesAnAbsentBatchAlone) {
   COVERS("A-04");
   const LoaderPlan plan = plan_loader({.dataset_size = 10}, {.rank = 1, .world_size = 4});
   EXPECT_FALSE(plan.batch_size.has_value());
@@ -66,7 +66,7 @@ TEST(LoaderPlan, LeavesAnAbsentBatchAlone) {
 }
 
 // The other two ways to share out.
-TEST(LoaderPlan, KnowsOtherSplits) {
+TEST(LoaderPlan, ThePlanKnowsOtherSplits) {
   COVERS("C-19", "Q-20");
   std::size_t sum = 0;
   for (int r = 0; r < 8; ++r) {
@@ -83,7 +83,7 @@ TEST(LoaderPlan, KnowsOtherSplits) {
 }
 
 // Workers are shared out among the processes of a host, rounded up; fewer than these stay as they are.
-TEST(LoaderPlan, SharesOutTheWorkers) {
+TEST(LoaderPlan, ThePlanSharesOutTheWorkers) {
   COVERS("A-05", "A-06");
   EXPECT_EQ(workers(10, 4), 3);
   EXPECT_EQ(workers(2, 2), 1);
@@ -94,7 +94,7 @@ TEST(LoaderPlan, SharesOutTheWorkers) {
 }
 
 // A data set with a length gets a distributed sampler, which shuffles if and only if that was asked for, as one rank does.
-TEST(LoaderPlan, GivesADistributedSampler) {
+TEST(LoaderPlan, ThePlanGivesADistributedSampler) {
   COVERS("A-07", "K-41");
   for (const bool shuffle : {false, true}) {
     const LoaderPlan plan = plan_loader({.shuffle = shuffle, .dataset_size = 10}, {.rank = 1, .world_size = 2});
@@ -106,7 +106,7 @@ TEST(LoaderPlan, GivesADistributedSampler) {
 }
 
 // A distributed sampler is used as it is; one of another rank or world is warned of.
-TEST(LoaderPlan, ComparesAGivenDistributedSampler) {
+TEST(LoaderPlan, ThePlanComparesAGivenDistributedSampler) {
   COVERS("A-08");
   const auto given = [](int rank, int replicas) {
     return plan_loader({.dataset_size = 10, .sampling = Sampling::distributed, .given_rank = rank, .given_replicas = replicas},
@@ -120,13 +120,13 @@ TEST(LoaderPlan, ComparesAGivenDistributedSampler) {
   EXPECT_EQ(given(1, 5).warnings.size(), 1U);
 }
 
-TEST(LoaderPlan, WrapsAnyOtherSampler) {
+TEST(LoaderPlan, ThePlanWrapsAnyOtherSampler) {
   COVERS("A-09");
   EXPECT_EQ(plan_loader({.dataset_size = 10, .sampling = Sampling::other}, {.rank = 0, .world_size = 2}).sampler, Sampler::proxy);
 }
 
 // Refused alike for one rank and for many.
-TEST(LoaderPlan, RefusesShuffleWithASampler) {
+TEST(LoaderPlan, ThePlanRefusesShuffleWithASampler) {
   COVERS("A-10", "K-27");
   for (const int ranks : {1, 2}) {
     for (const Sampling sampling : {Sampling::distributed, Sampling::other, Sampling::batch_sampler}) {
@@ -136,7 +136,7 @@ TEST(LoaderPlan, RefusesShuffleWithASampler) {
   }
 }
 
-TEST(LoaderPlan, LeavesABatchSamplerAlone) {
+TEST(LoaderPlan, ThePlanLeavesABatchSamplerAlone) {
   COVERS("A-11");
   const LoaderPlan plan = plan_loader({.dataset_size = 10, .sampling = Sampling::batch_sampler}, {.rank = 0, .world_size = 2});
   EXPECT_EQ(plan.sampler, Sampler::given);
@@ -144,7 +144,7 @@ TEST(LoaderPlan, LeavesABatchSamplerAlone) {
   EXPECT_NE(plan.warnings[0].find("batch sampler"), std::string::npos);
 }
 
-TEST(LoaderPlan, GivesNoSamplerToADataSetWithoutLength) {
+TEST(LoaderPlan, ThePlanGivesNoSamplerToADataSetWithoutLength) {
   COVERS("A-12");
   const LoaderPlan plan = plan_loader({.batch_size = 8}, {.rank = 0, .world_size = 2});
   EXPECT_EQ(plan.sampler, Sampler::none);
@@ -154,14 +154,14 @@ TEST(LoaderPlan, GivesNoSamplerToADataSetWithoutLength) {
 }
 
 // drop_last is of batches: the loader's, while the sampler still pads.
-TEST(LoaderPlan, HandsDropLastToTheLoader) {
+TEST(LoaderPlan, ThePlanHandsDropLastToTheLoader) {
   COVERS("A-13");
   const LoaderPlan plan = plan_loader({.drop_last = true, .dataset_size = 10}, {.rank = 0, .world_size = 4});
   EXPECT_TRUE(plan.drop_last);
   EXPECT_EQ(plan.sampler, Sampler::distributed);
 }
 
-TEST(LoaderPlan, RefusesWhatMakesNoSense) {
+TEST(LoaderPlan, ThePlanRefusesWhatMakesNoSense) {
   EXPECT_THROW(static_cast<void>(of_batch(0, 1)), InvalidArgument);
   EXPECT_THROW(static_cast<void>(plan_loader({.num_workers = -1}, {})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(plan_loader({}, {.rank = 2, .world_size = 2})), InvalidArgument);
@@ -170,7 +170,7 @@ TEST(LoaderPlan, RefusesWhatMakesNoSense) {
 }
 
 // For this process, by its world.
-TEST(LoaderPlan, TakesThePlaceFromTheWorld) {
+TEST(LoaderPlan, ThePlanTakesThePlaceFromTheWorld) {
   COVERS("A-02", "A-05");
   run_threads(4, [](int rank) {
     const LoaderPlan plan = plan_loader({.batch_size = 10, .split = BatchSplit::even_remainder, .num_workers = 6, .dataset_size = 10});

@@ -19,7 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds forever = milliseconds::max();
 
-TEST(LongestTimeout, IsADeadlineThatDoesNotPass) {
+TEST(LongestTimeout, TheLongestTimeoutIsADeadlineThatDoesNotPass) {
   for (const milliseconds timeout : {forever, forever - 1ms, forever / 2, milliseconds(std::chrono::nanoseconds::max().count() / 1'000'000)}) {
     const base::Deadline deadline(timeout);
     EXPECT_FALSE(deadline.passed()) << timeout.count();
@@ -36,7 +36,7 @@ TEST(LongestTimeout, IsADeadlineThatDoesNotPass) {
 }
 
 // Rank 1 comes when rank 0 has waited in vain for a moment.
-TEST(LongestTimeout, OfACallIsWaitedFor) {
+TEST(LongestTimeout, TheLongestTimeoutOfACallIsWaitedFor) {
   run_threads(2, [](int rank) {
     const auto other = new_group({0, 1});
     std::vector<int> buffer{rank + 1, rank + 2};
@@ -53,7 +53,7 @@ TEST(LongestTimeout, OfACallIsWaitedFor) {
   });
 }
 
-TEST(LongestTimeout, OfABlockingCallIsWaitedFor) {
+TEST(LongestTimeout, TheLongestTimeoutOfABlockingCallIsWaitedFor) {
   run_threads(2, [](int rank) {
     const auto other = new_group({0, 1});
     if (rank == 0) {
@@ -69,7 +69,7 @@ TEST(LongestTimeout, OfABlockingCallIsWaitedFor) {
   });
 }
 
-TEST(LongestTimeout, OfNothingIsATimeoutAtOnce) {
+TEST(LongestTimeout, ATimeoutOfNothingIsATimeoutAtOnce) {
   run_threads(2, [](int rank) {
     const auto other = new_group({0, 1});
     if (rank == 0) {
@@ -94,12 +94,12 @@ void expect_waited_for(Store& waiting, Store& setting) {
   EXPECT_THROW(static_cast<void>(waiting.get("never", 0ms)), Timeout);
 }
 
-TEST(LongestTimeout, OfAStoreInMemoryIsWaitedFor) {
+TEST(LongestTimeout, TheLongestTimeoutOfAStoreInMemoryIsWaitedFor) {
   MemoryStore store;
   expect_waited_for(store, store);
 }
 
-TEST(LongestTimeout, OfAStoreInAFileIsWaitedFor) {
+TEST(LongestTimeout, TheLongestTimeoutOfAStoreInAFileIsWaitedFor) {
   const std::string path = ::testing::TempDir() + "unisono-longest-" + std::to_string(::getpid());
   {
     FileStore waiting(path), setting(path);
@@ -108,7 +108,7 @@ TEST(LongestTimeout, OfAStoreInAFileIsWaitedFor) {
   ::unlink(path.c_str());
 }
 
-TEST(LongestTimeout, OfAStoreOverTcpIsWaitedFor) {
+TEST(LongestTimeout, TheLongestTimeoutOfAStoreOverTcpIsWaitedFor) {
   TcpStore server("127.0.0.1", 0, {.is_server = true, .timeout = forever});
   TcpStore client("127.0.0.1", server.port(), {.timeout = forever});
   expect_waited_for(client, server);

@@ -55,7 +55,7 @@ Failure loss(int culprit, PeerFailed::Cause cause, const std::string& message, F
   return {.kind = kind, .cause = cause, .culprit = culprit, .missing = {}, .message = message};
 }
 
-TEST(MemberWatch, OfADeadMemberInTheWordsOfTheGroup) {
+TEST(MemberWatch, ADeadMemberIsNamedInTheWordsOfTheGroup) {
   Watched group;
   group.world->dead = loss(5, PeerFailed::killed, "rank 5 was killed, as rank 5 is");
   const auto error = group.seen(group.watch());
@@ -72,7 +72,7 @@ TEST(MemberWatch, OfADeadMemberInTheWordsOfTheGroup) {
   EXPECT_NO_THROW(group.watch().look());
 }
 
-TEST(MemberWatch, OfAMemberThatGivesUpTheWorldMeanwhile) {
+TEST(MemberWatch, AMemberThatGivesUpTheWorldMeanwhileIsNamed) {
   Watched group;
   const MemberWatch watch = group.watch();
   EXPECT_NO_THROW(watch.look());
@@ -87,7 +87,7 @@ TEST(MemberWatch, OfAMemberThatGivesUpTheWorldMeanwhile) {
   EXPECT_NO_THROW(group.watch().look());  // before this one began
 }
 
-TEST(MemberWatch, OfAMemberThatHasLeftWithoutHavingCome) {
+TEST(MemberWatch, AMemberThatHasLeftWithoutHavingComeIsNamed) {
   Watched group;
   group.world->gone_ranks = {1, 2, 4};  // the second is this one
   const auto left = group.seen(group.watch());
@@ -106,14 +106,14 @@ TEST(MemberWatch, OfAMemberThatHasLeftWithoutHavingCome) {
 }
 
 // Nobody can say then who has come: whoever has left is told of.
-TEST(MemberWatch, OfAMemberThatHasLeftAndTheStoreWithIt) {
+TEST(MemberWatch, AMemberThatHasLeftAndTheStoreWithItIsNamed) {
   Watched group;
   group.store = std::make_shared<store::WatchedStore>(group.store, [] { throw PeerFailed("the store is gone"); });
   group.world->gone_ranks = {4};
   EXPECT_EQ(group.seen(group.watch()).culprit(), 0);
 }
 
-TEST(MemberWatch, SaysWhoDidNotCome) {
+TEST(MemberWatch, TheWatchSaysWhoDidNotCome) {
   Watched group;
   group.comes("0");
   try {

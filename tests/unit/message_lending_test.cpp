@@ -7,7 +7,7 @@
 #include "two_rings.h"
 #include "unisono/failure.h"
 
-TEST(LentBuffer, IsReadOnce) {
+TEST(LentBuffer, ALentBufferIsReadOnce) {
   LentBuffer word;
   word.lend(0x7fff'1234'5678);
   EXPECT_FALSE(word.take_returned());

@@ -77,7 +77,7 @@ TEST(MessageRing, AMessageThatWaitsHoldsUpNoOther) {
   for (const std::size_t i : {4, 1, 0, 3, 2}) EXPECT_EQ(world.receive(messages[i]), data_of(sizes[i], 9));
 }
 
-TEST(MessageRing, IsUsedWhereOneSideDoesWithoutSingleCopy) {
+TEST(MessageRing, ARingIsUsedWhereOneSideDoesWithoutSingleCopy) {
   for (const bool is_sender : {false, true}) {
     TwoRings world(is_sender ? "off" : "0", is_sender ? "0" : "off");
     for (int i = 0; i < 2; ++i) world.get_ready();
@@ -89,14 +89,14 @@ TEST(MessageRing, IsUsedWhereOneSideDoesWithoutSingleCopy) {
   }
 }
 
-TEST(MessageRing, IsUsedWhereTheWordIsNotFound) {
+TEST(MessageRing, ARingIsUsedWhereTheWordIsNotFound) {
   TwoRings world;
   world.segment->member(0).pid = ended_process();
   for (int i = 0; i < 2; ++i) world.get_ready();
   EXPECT_EQ(world.reach(), Reach::no);
 }
 
-TEST(MessageRing, KeepsTheOrderOfLargeAndSmall) {
+TEST(MessageRing, ARingKeepsTheOrderOfLargeAndSmall) {
   TwoRings world;
   world.get_ready();
   std::vector<Data> data;

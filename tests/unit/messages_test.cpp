@@ -122,7 +122,7 @@ class FewChannels : public Messages {
   FewChannels() : Messages(3) {}
 };
 
-TEST_F(FewChannels, AreUsedAgainAndAgain) {
+TEST_F(FewChannels, FewChannelsAreUsedAgainAndAgain) {
   for (int tag = 0; tag < 20; ++tag) {
     begin_send(bytes, tag);
     expect_message(bytes, tag);
@@ -145,7 +145,7 @@ constexpr std::size_t inlined = 4096;                    // as much as a notice 
 constexpr std::size_t most_at_receiver = (5 << 20) / 4;  // bytes, beyond which a message waits at its sender
 constexpr int flood = 1000;                              // messages of 4 KiB that are three times as much
 
-TEST_F(Messages, WaitAtTheirSenderWhileTheReceiverTakesNone) {
+TEST_F(Messages, MessagesWaitAtTheirSenderWhileTheReceiverTakesNone) {
   for (int tag = 0; tag < flood; ++tag) begin_send(inlined, tag);
   Task& empty = begin_send(0, flood);
   Task& large = begin_send(bytes, flood + 1);
@@ -164,7 +164,7 @@ TEST_F(Messages, WaitAtTheirSenderWhileTheReceiverTakesNone) {
 }
 
 // What the receiver has looked at is its own, so that a message of another tag comes through.
-TEST_F(Messages, GoOnWhileTheReceiverWaitsForAnotherOne) {
+TEST_F(Messages, MessagesGoOnWhileTheReceiverWaitsForAnotherOne) {
   for (int i = 0; i < flood; ++i) begin_send(inlined, 1);
   begin_send(8, 2);
   expect_message(8, 2);
@@ -172,7 +172,7 @@ TEST_F(Messages, GoOnWhileTheReceiverWaitsForAnotherOne) {
   for (int i = 0; i < flood; ++i) expect_message(inlined, 1);
 }
 
-TEST_F(Messages, GoOnBehindOneWhoseSenderHasGivenUp) {
+TEST_F(Messages, MessagesGoOnBehindOneWhoseSenderHasGivenUp) {
   int tag = 1;
   while (begin_send(inlined, tag).waiting_for().empty()) ++tag;
   begin_send(inlined, tag + 1);
@@ -182,7 +182,7 @@ TEST_F(Messages, GoOnBehindOneWhoseSenderHasGivenUp) {
 }
 
 // The receiver tells how much it has taken when that is worth a notice.
-TEST_F(Messages, AreNotAnsweredOneByOne) {
+TEST_F(Messages, MessagesAreNotAnsweredOneByOne) {
   for (int tag = 0; tag < flood; ++tag) {
     begin_send(8, tag);
     expect_message(8, tag);

@@ -34,7 +34,7 @@ JobSeen job_of(std::vector<RankFacts> ranks) {
   return {.job = "0123", .host = "here", .node = 1, .world_size = 7, .restarts = 2, .ranks = std::move(ranks)};
 }
 
-TEST(Metrics, TellWhatIsCountedAndWhatIsSeen) {
+TEST(Metrics, MetricsTellWhatIsCountedAndWhatIsSeen) {
   RankFacts first = rank_with(3, {{.group = "world", .operation = "all_reduce", .calls = 5, .bytes = 40, .failures = 1, .waited = 2 * second},
                                   {.group = "{3, 4}", .operation = "broadcast", .calls = 7, .bytes = 70, .failures = 0, .waited = 0}});
   first.record.failures = 2;
@@ -93,7 +93,7 @@ TEST(Metrics, AWaitNeverFallsButInAnotherProcess) {
 }
 
 // The record has other names for a group's calls than for its counts.
-TEST(Metrics, TellTheWaitUnderWayWhereItIsCounted) {
+TEST(Metrics, MetricsTellTheWaitUnderWayWhereItIsCounted) {
   const std::vector<recorder::CountSeen> counts{{.group = "{0, 1}", .operation = "barrier", .calls = 1},
                                                 {.group = "", .operation = "scan", .calls = 1},
                                                 {.group = "", .operation = "", .calls = 1}};
@@ -124,7 +124,7 @@ TEST(Metrics, AnyNameIsALabel) {
   EXPECT_EQ(page.value("unisono_calls_total", {{"rank", "0"}, {"group", "?{}=,"}, {"operation", "caf\xc3\xa9"}}), 8);
 }
 
-TEST(OpenMetricsReader, RefusesWhatBreaksTheRules) {
+TEST(OpenMetricsReader, TheReaderRefusesWhatBreaksTheRules) {
   const std::string good = "# TYPE a counter\n# HELP a text\na_total{x=\"1\"} 1\n# EOF\n";
   EXPECT_NO_THROW(OpenMetrics{good});
   for (const std::string bad : {"# TYPE a counter\na_total 1\n", "# TYPE a counter\na 1\n# EOF\n", "# TYPE a counter\na_total 1\na_total 1\n# EOF\n",
@@ -140,7 +140,7 @@ HttpServer::Page page_with(std::string body) {
   return {"/metrics", launcher::metrics_type, [body = std::move(body)] { return body; }};
 }
 
-TEST(HttpServer, AnswersGetOfItsPathAlone) {
+TEST(HttpServer, TheServerAnswersGetOfItsPathAlone) {
   HttpServer server(0, page_with("the body\n"));
   const std::string answer = get(server.port());
   EXPECT_EQ(first_line(answer), "HTTP/1.1 200 OK");
@@ -155,7 +155,7 @@ TEST(HttpServer, AnswersGetOfItsPathAlone) {
   EXPECT_NE(posted.find("\r\nAllow: GET\r\n"), std::string::npos) << posted;
 }
 
-TEST(HttpServer, RefusesWhatIsNoRequest) {
+TEST(HttpServer, TheServerRefusesWhatIsNoRequest) {
   HttpServer server(0, page_with("x"));
   for (const std::string bad :
        {"\r\n\r\n", "GET\r\n\r\n", "GET /metrics\r\n\r\n", "GET /metrics HTTP/2\r\n\r\n", "GET  HTTP/1.1\r\n\r\n", "GET metrics HTTP/1.1\r\n\r\n",
@@ -166,7 +166,7 @@ TEST(HttpServer, RefusesWhatIsNoRequest) {
 }
 
 // A name of the web that leads to this address is none of this host's.
-TEST(HttpServer, AnswersUnderTheNamesOfLoopbackAlone) {
+TEST(HttpServer, TheServerAnswersUnderTheNamesOfLoopbackAlone) {
   HttpServer server(0, page_with("x"));
   const auto status_for = [&](const std::string& host) {
     return first_line(answer_to(server.port(), "GET /metrics HTTP/1.1\r\nhOST: " + host + "\r\n\r\n"));
@@ -178,7 +178,7 @@ TEST(HttpServer, AnswersUnderTheNamesOfLoopbackAlone) {
 }
 
 // Connections that say nothing, or half of a request, or read nothing, take no place away from one that asks.
-TEST(HttpServer, IsNotStalledByStrangers) {
+TEST(HttpServer, TheServerIsNotStalledByStrangers) {
   HttpServer server(0, page_with(std::string(8U << 20, 'x')), {.connections = 4, .request_bytes = 1024, .time = std::chrono::minutes(10)});
   std::vector<base::FileDescriptor> silent;
   for (int i = 0; i < 40; ++i) {
@@ -190,7 +190,7 @@ TEST(HttpServer, IsNotStalledByStrangers) {
   EXPECT_EQ(answer_on(silent.front()), "") << "the oldest one made room";
 }
 
-TEST(HttpServer, EndsAConnectionThatTakesTooLong) {
+TEST(HttpServer, TheServerEndsAConnectionThatTakesTooLong) {
   HttpServer server(0, page_with("x"), {.connections = 4, .request_bytes = 1024, .time = std::chrono::milliseconds(50)});
   const base::FileDescriptor slow = connected_to(server.port());
   send_text(slow, "GET /metrics HTTP/1.1\r\n");
@@ -204,7 +204,7 @@ TEST(HttpServer, APageThatCannotBeMadeIsAnAnswer) {
   EXPECT_EQ(first_line(get(server.port())), "HTTP/1.1 500 Internal Server Error") << "and it goes on";
 }
 
-TEST(HttpServer, SaysThatItsPortIsInUse) {
+TEST(HttpServer, TheServerSaysThatItsPortIsInUse) {
   HttpServer server(0, page_with("x"));
   try {
     const HttpServer another(server.port(), page_with("y"));

@@ -8,7 +8,7 @@
 using namespace unisono;
 
 // Refused before anything is made or waited for.
-TEST(ShmEngine, ServesNoMoreRanksThanItHasRoomFor) {
+TEST(ShmEngine, TheEngineServesNoMoreRanksThanItHasRoomFor) {
   coordination::HostOptions options;
   options.global_ranks.resize(engines::shm::Segment::most_ranks + 1);
   EXPECT_THROW(static_cast<void>(coordination::join_host(options)), Unsupported);

@@ -42,7 +42,7 @@ int spins_of(group::Backoff backoff) {
   return spins;
 }
 
-TEST(Neighbours, ShareAProcessorWithTheOneThatWaitedThere) {
+TEST(Neighbours, NeighboursShareAProcessorWithTheOneThatWaitedThere) {
   const Stay stay;
   base::Notifier own, near, far;
   base::Neighbours neighbours(own, {&near, &far});

@@ -94,7 +94,7 @@ std::optional<Trouble> trouble_of(Nodes& nodes) {
 }
 
 // Its launcher was stopped, as by SIGSTOP, for so long that the others have gone on. When it wakes it ends its ranks.
-TEST(NodesOfJob, HearThatTheyWereTakenForLost) {
+TEST(NodesOfJob, NodesHearThatTheyWereTakenForLost) {
   for (const int least_hosts : {0, 1}) {
     Job job(least_hosts);
     Nodes& one = job.join();
@@ -108,7 +108,7 @@ TEST(NodesOfJob, HearThatTheyWereTakenForLost) {
 }
 
 // The words of such a launcher on its ranks come too late: they count no more, while those that have ended well before still do.
-TEST(NodesOfJob, CountNoMembersOfAHostThatIsLost) {
+TEST(NodesOfJob, NodesCountNoMembersOfAHostThatIsLost) {
   Job job(1);
   job.join();
   const auto elastic = job.zero().make_elastic(0);
@@ -122,7 +122,7 @@ TEST(NodesOfJob, CountNoMembersOfAHostThatIsLost) {
 }
 
 // Its launcher waits for the end of the job. When it leaves before that, its place is free, and nothing else happens.
-TEST(NodesOfJob, GoOnWithoutAHostWhoseRanksHaveEnded) {
+TEST(NodesOfJob, NodesGoOnWithoutAHostWhoseRanksHaveEnded) {
   Job job(1);
   Nodes& one = job.join();
   one.end({{.rank = 2, .how = RankEnd::How::signaled, .code = 9, .order = 1}, {.rank = 3, .how = RankEnd::How::exited, .code = 7}});
@@ -138,7 +138,7 @@ TEST(NodesOfJob, GoOnWithoutAHostWhoseRanksHaveEnded) {
 }
 
 // A signal ends its ranks at once, so what it tells the others and how its ranks have ended leave it together.
-TEST(NodesOfJob, TellOfASignalBeforeTheyWaitForTheOthers) {
+TEST(NodesOfJob, NodesTellOfASignalBeforeTheyWaitForTheOthers) {
   for (int round = 0; round < 20; ++round) {
     Job job(1);
     Nodes& one = job.join();
@@ -153,7 +153,7 @@ TEST(NodesOfJob, TellOfASignalBeforeTheyWaitForTheOthers) {
 }
 
 // The ranks that meet for the first time wait for those of all hosts that were there at the start, and for no others.
-TEST(NodesOfJob, TellRanksThatMeetOfALostHost) {
+TEST(NodesOfJob, NodesTellRanksThatMeetOfALostHost) {
   Job job(1);
   job.join();
   job.lose_host_one();
@@ -166,7 +166,7 @@ TEST(NodesOfJob, TellRanksThatMeetOfALostHost) {
   EXPECT_EQ(other.said("first-end"), std::nullopt);
 }
 
-TEST(SilenceWatch, FindsAHostThatSaysNothingNew) {
+TEST(SilenceWatch, TheWatchFindsAHostThatSaysNothingNew) {
   SilenceWatch watch(4s, 2s);
   auto now = base::Clock::now();
   watch.look(now);
@@ -182,7 +182,7 @@ TEST(SilenceWatch, FindsAHostThatSaysNothingNew) {
 }
 
 // After Ctrl-Z and fg, or where the machine was suspended, what the others have said meanwhile is read only after the first look.
-TEST(SilenceWatch, CountsNoTimeInWhichNobodyLooked) {
+TEST(SilenceWatch, TheWatchCountsNoTimeInWhichNobodyLooked) {
   SilenceWatch watch(4s, 2s);
   auto now = base::Clock::now();
   watch.look(now);

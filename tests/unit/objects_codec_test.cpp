@@ -41,10 +41,10 @@ template <class T>
 class Integers : public testing::Test {};
 using IntegerTypes = testing::Types<bool, char, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long, long long,
                                     unsigned long long, wchar_t, char8_t, char16_t, char32_t>;
-TYPED_TEST_SUITE(Integers, IntegerTypes);
+TYPED_TEST_SUITE(Integers, EveryIntegerTypeIsWritten);
 
 // The extremes of every integer.
-TYPED_TEST(Integers, KeepTheirValue) {
+TYPED_TEST(Integers, IntegersKeepTheirValue) {
   COVERS("K-75", "C-06");
   using Limits = std::numeric_limits<TypeParam>;
   for (const TypeParam x : {Limits::min(), Limits::max(), TypeParam{0}, TypeParam{1}, static_cast<TypeParam>(Limits::max() / 2)}) {
@@ -55,7 +55,7 @@ TYPED_TEST(Integers, KeepTheirValue) {
 }
 
 // Numbers that float32 cannot hold.
-TEST(Codec, NumbersBeyondFloat) {
+TEST(Codec, NumbersBeyondFloatKeepTheirValue) {
   COVERS("K-24");
   expect_round_trip(16777217);
   expect_round_trip(std::int64_t{9007199254740993});
@@ -83,7 +83,7 @@ TEST(Codec, FloatingPointKeepsItsBits) {
 }
 
 // Bytes, not characters; embedded zeros; what is no UTF-8. Lengths around where the format of a length changes.
-TEST(Codec, Strings) {
+TEST(Codec, StringsKeepTheirBytes) {
   COVERS("K-22", "I-49");
   std::string accents;
   for (int i = 0; i < 10; ++i) accents += "é";
@@ -98,7 +98,7 @@ TEST(Codec, Strings) {
   }
 }
 
-TEST(Codec, Containers) {
+TEST(Codec, ContainersKeepTheirElements) {
   expect_round_trip(std::vector<int>{});
   expect_round_trip(std::vector<std::string>{"", "one", std::string(300, 'x')});
   expect_round_trip(std::vector<bool>{true, false, true, true});
@@ -127,7 +127,7 @@ TEST(Codec, Containers) {
   expect_round_trip(wide);
 }
 
-TEST(Codec, WhatHoldsOthers) {
+TEST(Codec, OptionalsPairsAndVariantsKeepWhatTheyHold) {
   expect_round_trip(std::tuple<>{});
   expect_round_trip(std::tuple<int, std::string, std::vector<float>>{1, "two", {3.0F}});
   expect_round_trip(std::pair<std::string, int>{"a", 1});
@@ -147,7 +147,7 @@ TEST(Codec, WhatHoldsOthers) {
   EXPECT_FALSE(round_trip(std::unique_ptr<int>()));
 }
 
-TEST(Codec, TimesAndPaths) {
+TEST(Codec, TimesAndPathsKeepTheirValue) {
   expect_round_trip(1500ms);
   expect_round_trip(-7h);
   expect_round_trip(std::chrono::duration<double>(0.25));
@@ -157,7 +157,7 @@ TEST(Codec, TimesAndPaths) {
   expect_round_trip(std::filesystem::path());
 }
 
-TEST(Codec, TypesOfTheUser) {
+TEST(Codec, TypesOfTheUserAreWritten) {
   expect_round_trip(Point{1.5F, -2.5F});
   expect_round_trip(std::vector<Point>{{1, 2}, {3, 4}});
   expect_round_trip(Shade::dark);
@@ -178,14 +178,14 @@ TEST(Codec, TypesOfTheUser) {
 }
 
 // A vector with an allocator of its own is a vector.
-TEST(Codec, Allocators) {
+TEST(Codec, ContainersMayHaveTheirOwnAllocators) {
   std::vector<float, OwnAllocator<float>> x{1, 2, 3};
   expect_round_trip(x);
   EXPECT_EQ(object_type<decltype(x)>().name, "vector<float32>");
 }
 
 // The names are what ranks compare: they must not change from compiler to compiler, nor by accident.
-TEST(Codec, NamesOfTypes) {
+TEST(Codec, TypesHaveNames) {
   EXPECT_EQ((object_type<std::map<std::string, std::vector<int>>>().name), "map<string, vector<int32>>");
   EXPECT_EQ((object_type<std::tuple<long, unsigned char, bool, std::byte, char>>().name), "tuple<int64, uint8, boolean, byte, char>");
   EXPECT_EQ((object_type<std::variant<std::monostate, std::optional<double>>>().name), "variant<nothing, optional<float64>>");
@@ -200,7 +200,7 @@ TEST(Codec, NamesOfTypes) {
 }
 
 // Any reader of MessagePack understands it: here the one of msgpack-cxx.
-TEST(Codec, IsMessagePack) {
+TEST(Codec, TheFormatIsMessagePack) {
   const std::map<std::string, std::variant<int, std::vector<float>, std::string>> object{
       {"number", -5}, {"vector", std::vector<float>{1, 2}}, {"text", "é"}};
   const auto bytes = to_bytes(object);
@@ -232,7 +232,7 @@ TEST(Codec, TextIsSentAsString) {
   static_assert(std::same_as<sent_as_t<const std::vector<int>&>, std::vector<int>>);
 }
 
-TEST(Codec, WhatIsNoObject) {
+TEST(Codec, TypesThatAreNoObjectsAreKnown) {
   static_assert(!object<int*> && !object<std::vector<int*>> && !object<std::map<std::string, void*>> && !object<std::ostream>);
   struct Plain {
     int x;

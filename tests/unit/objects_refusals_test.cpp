@@ -82,7 +82,7 @@ TEST(Refusals, NumbersAreOfOneTypeOnTheWire) {
   expect_mismatch<int, std::monostate>(0);
 }
 
-TEST(Refusals, BytesThatAreNoObject) {
+TEST(Refusals, BytesThatAreNoObjectAreRefused) {
   EXPECT_THROW(from_bytes<int>({}), ProtocolError);
   EXPECT_THROW(from_bytes<int>(bytes_of({0x92})), ProtocolError);
   Bytes bytes = to_bytes(std::string("abc"));
@@ -126,7 +126,7 @@ TEST(Refusals, HugeLengthsAllocateNothing) {
   EXPECT_LE(most_allocated, sizeof(Large));
 }
 
-TEST(Refusals, Depth) {
+TEST(Refusals, ObjectsThatAreTooDeepAreRefused) {
   const auto chain = [](int depth) {
     Tree root;
     for (int i = 1; i < depth; ++i) {
@@ -153,7 +153,7 @@ struct Limits {
   explicit Limits(const ObjectLimits& limits) { set_object_limits(limits); }
   ~Limits() { set_object_limits(ObjectLimits{}); }
 };
-TEST(Refusals, Size) {
+TEST(Refusals, ObjectsThatAreTooLargeAreRefused) {
   const Bytes before = to_bytes(std::string(2000, 'x'));
   const Limits limits({.bytes = 1000});
   EXPECT_EQ(object_limits().bytes, 1000U);
@@ -185,7 +185,7 @@ struct Sparse {
   ~Sparse() { ::munmap(memory, size); }
 };
 
-TEST(Lengths, OfMoreThan32BitsAreWritten) {
+TEST(Lengths, LengthsOfMoreThan32BitsAreWritten) {
   const ObjectLimits limits{.bytes = PTRDIFF_MAX, .depth = 2};
   ObjectWriter array(limits), map(limits);
   array.array((std::size_t{1} << 32) + 5);
@@ -197,7 +197,7 @@ TEST(Lengths, OfMoreThan32BitsAreWritten) {
   EXPECT_EQ(narrow.take(), bytes_of({0xdd, 0xff, 0xff, 0xff, 0xff})) << "no longer than MessagePack has them";
 }
 
-TEST(Lengths, OfMoreThan32BitsAreRead) {
+TEST(Lengths, LengthsOfMoreThan32BitsAreRead) {
   const Sparse sparse;
   if (sparse.memory == MAP_FAILED) GTEST_SKIP() << "the system gives no 16 GiB of address space";
   const ObjectLimits limits{.bytes = Sparse::size, .depth = 2};
@@ -216,7 +216,7 @@ TEST(Lengths, OfMoreThan32BitsAreRead) {
   EXPECT_THROW(reader_of(objects::str32).bytes(), Mismatch);
 }
 
-TEST(Lengths, BeyondTheBytesAreRefused) {
+TEST(Lengths, LengthsBeyondTheBytesAreRefused) {
   const Bytes bytes = bytes_of({0xc1, 0xdb, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 'x'});
   EXPECT_THROW(ObjectReader(bytes).string(), ProtocolError);
   const Bytes elements = bytes_of({0xc1, 0xdd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 'x'});
@@ -253,7 +253,7 @@ TEST(Refusals, TraitsReadWhatTheyWrite) {
   EXPECT_THROW((from_bytes<std::pair<Long, int>>(to_bytes(std::pair<Long, int>{}))), Mismatch);
 }
 
-TEST(Refusals, AVariantWithoutAValue) {
+TEST(Refusals, AVariantWithoutAValueIsRefused) {
   std::variant<int, std::optional<std::string>> x = 1;
   struct Bad {
     operator std::string() const { throw std::runtime_error("no text"); }  // NOLINT(google-explicit-constructor)
@@ -307,7 +307,7 @@ void break_in_every_way(const O& object, unsigned seed) {
   }
 }
 
-TEST(Refusals, BrokenBytes) {
+TEST(Refusals, BrokenBytesAreRefused) {
   Everything e;
   e.names = {{"first", {{1, 2}, {3, 4}}}, {"second", {}}};
   e.labels[0] = "label";

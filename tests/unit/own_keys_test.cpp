@@ -15,7 +15,7 @@ namespace {
 
 using Keys = std::vector<std::string>;
 
-TEST(OwnKeys, are_those_that_this_process_made) {
+TEST(OwnKeys, OwnKeysAreThoseThatThisProcessMade) {
   const auto inner = std::make_shared<MemoryStore>();
   inner->set("theirs", "1");
   inner->add("their count", 1);
@@ -39,7 +39,7 @@ TEST(OwnKeys, are_those_that_this_process_made) {
   EXPECT_EQ(inner->num_keys(), 6);  // erasing them is left to others
 }
 
-TEST(OwnKeys, are_erased_alone) {
+TEST(OwnKeys, OwnKeysAreErasedAlone) {
   const auto inner = std::make_shared<MemoryStore>();
   inner->set("theirs", "1");
   store::OwnKeysStore store(inner);
@@ -54,7 +54,7 @@ TEST(OwnKeys, are_erased_alone) {
   EXPECT_EQ(inner->num_keys(), 2);
 }
 
-TEST(LeftKeys, wait_for_a_later_group_of_the_same_members) {
+TEST(LeftKeys, KeysThatAreLeftWaitForALaterGroupOfTheSameMembers) {
   context::LeftKeys left;
   left.leave("0.1", 4, {"e", "f"});
   left.leave("0.1", 3, {"d"});
@@ -66,7 +66,7 @@ TEST(LeftKeys, wait_for_a_later_group_of_the_same_members) {
   EXPECT_EQ(left.take_before("0.2", 2), Keys{"x"});
 }
 
-TEST(EndedGroups, are_the_last_ones) {
+TEST(EndedGroups, EndedGroupsAreTheLastOnes) {
   transport::EndedGroups ended;
   constexpr std::uint64_t times = 3 * transport::EndedGroups::most;
   for (std::uint64_t group = 0; group < times; ++group) {

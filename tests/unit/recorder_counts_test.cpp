@@ -38,7 +38,7 @@ void pass(std::chrono::nanoseconds time) {
 
 }  // namespace
 
-TEST(RecorderCounts, ByGroupAndOperation) {
+TEST(RecorderCounts, CallsAreCountedByGroupAndOperation) {
   const auto recorder = Recorder::make_private();
   const std::uint16_t world = recorder->add_group("world", 4), pair = recorder->add_group("{0, 2}", 2), again = recorder->add_group("{0, 2}", 2);
   constexpr std::array<char, 5> text{"mean"}, same_text{"mean"};  // a label may lie at two places
@@ -111,7 +111,7 @@ TEST(RecorderCounts, WaitsForAsynchronousCallsAreThoseOfTheProgram) {
   EXPECT_LT(waited() - before, 2 * (steady_ns() - at_send)) << "both are one wait";
 }
 
-TEST(RecorderCounts, MoreThanItHasRoomFor) {
+TEST(RecorderCounts, MoreGroupsThanItHasRoomForAreStillCounted) {
   const auto recorder = Recorder::make_private();
   constexpr std::uint64_t groups = 100, operations = 15;
   for (std::uint64_t g = 0; g < groups; ++g) {

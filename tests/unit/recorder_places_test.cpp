@@ -14,7 +14,7 @@ namespace unisono::recorder {
 namespace {
 
 // Bindings name places in the sources of their languages.
-TEST(Recorder, KnowsThePlacesOfAProgramInAnyLanguage) {
+TEST(Recorder, TheRecorderKnowsThePlacesOfAProgramInAnyLanguage) {
   const std::source_location where = detail::place_in("/home/me/train.py", 57);
   EXPECT_EQ(where.line(), 57U);
   EXPECT_STREQ(where.file_name(), "/home/me/train.py");
@@ -32,7 +32,7 @@ TEST(Recorder, KnowsThePlacesOfAProgramInAnyLanguage) {
   EXPECT_STREQ(error.what(), "barrier, at train.py:57: no");
 }
 
-TEST(Recorder, TellsTheRanksOfTheJobByTheProcesses) {
+TEST(Recorder, TheRecorderTellsTheRanksOfTheJobByTheProcesses) {
   const auto recorder = Recorder::make_private();
   const std::vector<std::string> members{"a 1", "a 2", "b 1"}, part{"b 1", "a 1", "c 1"};
   EXPECT_TRUE(recorder->ranks_of(part).empty()) << "the members are not known yet";

@@ -46,7 +46,7 @@ std::vector<RankSeen> found_of(int pid) {
 
 }  // namespace
 
-TEST(Recorder, KeepsWhatACallWas) {
+TEST(Recorder, TheRecorderKeepsWhatACallWas) {
   const auto recorder = Recorder::make_private();
   const std::uint16_t group = recorder->add_group("{0, 2}", 2);
   {
@@ -89,7 +89,7 @@ TEST(Recorder, AnExceptionIsAFailure) {
   EXPECT_EQ(seen_in(*recorder).recent.at(0).state, CallState::failed);
 }
 
-TEST(Recorder, KeepsTheLastCalls) {
+TEST(Recorder, TheRecorderKeepsTheLastCalls) {
   const auto recorder = Recorder::make_private();
   constexpr std::uint64_t calls = 3 * Recorder::own_calls + 5;
   for (std::uint64_t i = 1; i <= calls; ++i) {
@@ -139,7 +139,7 @@ TEST(Recorder, AnEntryBelongsToOneCall) {
   }
 }
 
-TEST(Recorder, TellsWhoIsWaitedForAndHowLong) {
+TEST(Recorder, TheRecorderTellsWhoIsWaitedForAndHowLong) {
   const auto recorder = Recorder::make_private();
   const Recorder::Call waiting = recorder->begin(call(1));
   EXPECT_EQ(seen_in(*recorder).recent.at(0).begun, 0U) << "a small call that does not wait takes no time for it";
@@ -168,7 +168,7 @@ TEST(Recorder, TheFirstFailureStays) {
   EXPECT_EQ(seen.state, recorder::RankState::failed);
 }
 
-TEST(Recorder, MoreGroupsThanItHasRoomFor) {
+TEST(Recorder, MoreGroupsThanItHasRoomForAreRecorded) {
   const auto recorder = Recorder::make_private();
   std::uint16_t first = 0, last = 0;
   for (int i = 0; i < 200; ++i) {
@@ -194,7 +194,7 @@ TEST(Recorder, LongTextsKeepWhatSaysMost) {
 }
 
 // By its memory file a process's record is found from outside, and a child of fork has one of its own.
-TEST(Recorder, IsFoundByItsFile) {
+TEST(Recorder, TheRecorderIsFoundByItsFile) {
   const auto before = recorder::of_process();
   {
     Recording recording(*before, call(41));
@@ -217,7 +217,7 @@ TEST(Recorder, IsFoundByItsFile) {
 }
 
 // Whoever keeps the descriptor reads the record of a rank that has ended.
-TEST(Recorder, OutlivesTheRankWhereSomebodyKeepsIt) {
+TEST(Recorder, TheRecorderOutlivesTheRankWhereSomebodyKeepsIt) {
   const base::FileDescriptor kept = recorder::make_record_file();
   ASSERT_TRUE(kept);
   EXPECT_EQ(RecordReader::open(kept), nullptr) << "nobody has written it yet";
@@ -301,7 +301,7 @@ TEST(Recorder, AFolderThatCannotBeMade) {
   }));
 }
 
-TEST(Record, OfARank) {
+TEST(Record, ARankHasARecord) {
   run_threads(3, [](int rank) {
     std::vector<float> x(2000, 1.0F);
     all_reduce(x);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Reminder, SaysWhatIsWaitedForAgainAndAgain) {
+TEST(Reminder, TheReminderSaysWhatIsWaitedForAgainAndAgain) {
   std::promise<void> third;
   std::vector<std::string> said;
   int asked = 0;
@@ -32,7 +32,7 @@ TEST(Reminder, SaysWhatIsWaitedForAgainAndAgain) {
   for (std::size_t i = 0; i < said.size(); ++i) EXPECT_EQ(said[i], "host " + std::to_string(i)) << "the text is asked anew each time";
 }
 
-TEST(Reminder, SaysNothingBeforeItsTimeNorAfterItsEnd) {
+TEST(Reminder, TheReminderSaysNothingBeforeItsTimeNorAfterItsEnd) {
   std::atomic<int> said = 0;
   for (int i = 0; i < 100; ++i)
     Reminder(

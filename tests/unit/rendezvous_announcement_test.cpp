@@ -26,7 +26,7 @@ Announcement full_announcement() {
   return said;
 }
 
-TEST(Announcement, comes_back_as_it_went) {
+TEST(Announcement, AnAnnouncementComesBackAsItWent) {
   COVERS("T-43");
   const Announcement said = full_announcement();
   const Heard heard = hear(encode(said, "t", "here"), said.group_name, "t", "here");
@@ -49,7 +49,7 @@ TEST(Announcement, comes_back_as_it_went) {
   EXPECT_EQ(back.refusal->text, "text");
 }
 
-TEST(Announcement, is_ours_only_as_it_was_written) {  // no length that it says is believed
+TEST(Announcement, AnAnnouncementIsOursOnlyAsItWasWritten) {  // no length that it says is believed
   COVERS("K-15");
   const Announcement said = full_announcement();
   const std::string bytes = encode(said, "t", "here");
@@ -71,7 +71,7 @@ TEST(Announcement, is_ours_only_as_it_was_written) {  // no length that it says 
   EXPECT_EQ(hearing(std::string(5000, 'x')), Hearing::nothing);
 }
 
-TEST(Announcement, without_a_token_reads_nothing_past_its_end) {
+TEST(Announcement, AnAnnouncementWithoutATokenIsReadToItsEndOnly) {
   Announcement said = full_announcement();
   const std::string bytes = encode(said, "", "here");
   EXPECT_EQ(hear(bytes, said.group_name, "", "here").hearing, Hearing::ours);
@@ -82,7 +82,7 @@ TEST(Announcement, without_a_token_reads_nothing_past_its_end) {
   EXPECT_NE(hear(encode(said, "", "here"), said.group_name, "", "here").hearing, Hearing::ours);
 }
 
-TEST(Announcement, fits_a_datagram_whatever_it_says) {
+TEST(Announcement, AnAnnouncementFitsADatagramWhateverItSays) {
   Announcement said = full_announcement();
   for (std::string* text : {&said.group_name, &said.nonce, &said.member.host, &said.member.machine, &said.library, &said.job, &said.refusal->text})
     *text = std::string(10000, 'x');

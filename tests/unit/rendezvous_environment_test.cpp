@@ -6,7 +6,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-TEST(Alone, who_was_not_launched_is_rank_0_of_1) {
+TEST(Alone, AProcessThatWasNotLaunchedIsRank0Of1) {
   COVERS("C-12");
   const JobIdentity identity = meet({}, Environment());
   EXPECT_EQ(identity.rank, 0);
@@ -18,7 +18,7 @@ TEST(Alone, who_was_not_launched_is_rank_0_of_1) {
 
 class EnvironmentMeeting : public testing::TestWithParam<int> {};
 
-TEST_P(EnvironmentMeeting, brings_all_ranks_together) {
+TEST_P(EnvironmentMeeting, TheEnvironmentBringsAllRanksTogether) {
   COVERS("T-03", "T-41");
   const int n = GetParam();
   const int port = free_port();
@@ -36,7 +36,7 @@ TEST_P(EnvironmentMeeting, brings_all_ranks_together) {
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, EnvironmentMeeting, testing::Values(1, 2, 3, 5, 8));
 
-TEST(EnvironmentVariables, missing_ones_are_named) {
+TEST(EnvironmentVariables, MissingVariablesAreNamed) {
   COVERS("T-41", "E-04");
   const Variables all = job_variables(1, 2, 12345);
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_PORT", "MASTER_ADDR"}) {
@@ -69,7 +69,7 @@ Combination combine(By rank, By size, bool address, int port, int r, int n) {
 }
 
 // Every combination of where rank and size come from, and of what is said of the place: for rank 0, which needs no address …
-TEST(EnvironmentVariables, in_every_combination_for_rank_0) {
+TEST(EnvironmentVariables, EveryCombinationMakesRank0) {
   COVERS("T-41", "C-12");
   for (const By rank : all_sources) {
     for (const By size : all_sources) {
@@ -98,7 +98,7 @@ TEST(EnvironmentVariables, in_every_combination_for_rank_0) {
 }
 
 // … and for another rank, beside a rank 0 that has all it needs.
-TEST(EnvironmentVariables, in_every_combination_for_rank_1) {
+TEST(EnvironmentVariables, EveryCombinationMakesRank1) {
   for (const By rank : all_sources) {
     for (const By size : all_sources) {
       for (const bool address : {false, true}) {
@@ -126,7 +126,7 @@ TEST(EnvironmentVariables, in_every_combination_for_rank_1) {
   }
 }
 
-TEST(EnvironmentVariables, rank_0_needs_no_address) {
+TEST(EnvironmentVariables, Rank0NeedsNoAddress) {
   COVERS("T-41", "E-05");
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) {
@@ -136,7 +136,7 @@ TEST(EnvironmentVariables, rank_0_needs_no_address) {
   expect_a_job(outcomes, 2);
 }
 
-TEST(EnvironmentVariables, contradictions_name_both_sources) {
+TEST(EnvironmentVariables, ContradictionsNameBothSources) {
   COVERS("T-41", "I-40", "E-01", "E-02");
   const Environment environment(with(job_variables(1, 2, 12345), "LOCAL_RANK", "1"));
   std::string text = attempt({.rank = 0}, environment).text<InvalidArgument>();
@@ -151,14 +151,14 @@ TEST(EnvironmentVariables, contradictions_name_both_sources) {
   EXPECT_CONTAINS(text, "0 by init_method");
 }
 
-TEST(EnvironmentVariables, equal_values_from_two_sources_are_fine) {
+TEST(EnvironmentVariables, EqualValuesFromTwoSourcesAreFine) {
   COVERS("T-41");
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) { return attempt({.rank = rank, .world_size = 2}, Environment(job_variables(rank, 2, port))); });
   expect_a_job(outcomes, 2);
 }
 
-TEST(EnvironmentVariables, arguments_may_take_the_place_of_variables) {
+TEST(EnvironmentVariables, ArgumentsMayTakeThePlaceOfVariables) {
   COVERS("T-41");
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) {
@@ -167,7 +167,7 @@ TEST(EnvironmentVariables, arguments_may_take_the_place_of_variables) {
   expect_a_job(outcomes, 2);
 }
 
-TEST(EnvironmentVariables, impossible_numbers_are_refused) {
+TEST(EnvironmentVariables, ImpossibleNumbersAreRefused) {
   COVERS("T-06", "T-07");
   const Variables all = job_variables(1, 2, 12345);
   EXPECT_CONTAINS(attempt({}, Environment(with(all, "RANK", "2"))).text<InvalidArgument>(), "rank 2 is not within a world of 2");
@@ -181,13 +181,13 @@ TEST(EnvironmentVariables, impossible_numbers_are_refused) {
   EXPECT_CONTAINS(attempt({.timeout = 0ms}, Environment(all)).text<InvalidArgument>(), "timeout");
 }
 
-TEST(EnvironmentVariables, group_name_is_refused) {
+TEST(EnvironmentVariables, GroupNameIsRefused) {
   COVERS("T-08");
   EXPECT_CONTAINS(attempt({.group_name = "mine"}, Environment(job_variables(0, 2, 12345))).text<InvalidArgument>(), "group_name");
 }
 
 // A timeout is a length of time, whatever its unit, and never a bare number.
-TEST(Timeouts, have_a_unit) {
+TEST(Timeouts, TimeoutsHaveAUnit) {
   COVERS("M-34", "I-40");
   static_assert(!std::is_assignable_v<decltype(JobRequest::timeout)&, int> && !std::is_assignable_v<decltype(JobRequest::timeout)&, double>);
   static_assert(!std::is_assignable_v<decltype(JobRequest::timeout)&, const char*>);
@@ -200,7 +200,7 @@ TEST(Timeouts, have_a_unit) {
   EXPECT_CONTAINS(told(250ms), "1 of 2 ranks joined within 250 ms");
 }
 
-TEST(EnvironmentVariables, bound_the_join) {  // the type says the unit
+TEST(EnvironmentVariables, VariablesBoundTheJoin) {  // the type says the unit
   COVERS("I-40");
   EXPECT_EQ(join_timeout(30min, Environment()), 120s);
   EXPECT_EQ(join_timeout(5s, Environment()), 5s);
@@ -212,7 +212,7 @@ TEST(EnvironmentVariables, bound_the_join) {  // the type says the unit
   EXPECT_EQ(join_timeout(10min, Environment(Variables{{"UNISONO_TIMEOUT", "7"}})), 10min);
 }
 
-TEST(EnvironmentVariables, of_an_outer_launcher_do_not_count) {  // an inner launcher inside one task of srun
+TEST(EnvironmentVariables, VariablesOfAnOuterLauncherDoNotCount) {  // an inner launcher inside one task of srun
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) {
     Variables all = with(job_variables(rank, 2, port), "LOCAL_RANK", fmt::format("{}", rank));

@@ -23,7 +23,7 @@ class EtcdMeeting : public ::testing::Test {
   std::string url_;
 };
 
-TEST_F(EtcdMeeting, with_ranks_given) {
+TEST_F(EtcdMeeting, RanksMeetWithRanksGiven) {
   {
     const auto outcomes = together(3, [&](int rank) { return attempt({.init_method = url_, .rank = rank, .world_size = 3}); });
     expect_a_job(outcomes, 3);
@@ -33,7 +33,7 @@ TEST_F(EtcdMeeting, with_ranks_given) {
   EXPECT_EQ(keys_left(), 0) << "the last one removes them";
 }
 
-TEST_F(EtcdMeeting, with_ranks_assigned_around_those_given) {
+TEST_F(EtcdMeeting, RanksAreAssignedAroundThoseGiven) {
   const auto outcomes = together(4, [&](int i) {
     JobRequest request{.init_method = url_ + "?world_size=4"};
     if (i == 0) request.rank = 2;
@@ -43,7 +43,7 @@ TEST_F(EtcdMeeting, with_ranks_assigned_around_those_given) {
   EXPECT_EQ(outcomes[0].get().rank, 2);
 }
 
-TEST_F(EtcdMeeting, job_after_job) {
+TEST_F(EtcdMeeting, JobAfterJobMeets) {
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
     ranks.push_back(in_background([&, rank] {
@@ -58,7 +58,7 @@ TEST_F(EtcdMeeting, job_after_job) {
   for (auto& rank : ranks) rank.join();
 }
 
-TEST_F(EtcdMeeting, names_who_is_missing_and_who_is_there_twice) {
+TEST_F(EtcdMeeting, TheMeetingNamesWhoIsMissingAndWhoIsThereTwice) {
   const Outcome alone = attempt({.init_method = url_, .rank = 1, .world_size = 3, .timeout = 500ms});
   EXPECT_CONTAINS(alone.text<Timeout>(), "0, 2");
   const auto twice = together(2, [&](int) { return attempt({.init_method = server_->url("/other"), .rank = 0, .world_size = 2, .timeout = 2s}); });
@@ -76,7 +76,7 @@ TEST_F(EtcdMeeting, names_who_is_missing_and_who_is_there_twice) {
 }
 
 // A job whose processes were killed does not block the next one at the same place.
-TEST_F(EtcdMeeting, after_a_job_that_was_killed) {
+TEST_F(EtcdMeeting, RanksMeetAfterAJobThatWasKilled) {
   std::vector<pid_t> children;
   for (int rank = 0; rank < 2; ++rank) {
     const pid_t child = ::fork();
@@ -102,7 +102,7 @@ TEST_F(EtcdMeeting, after_a_job_that_was_killed) {
   EXPECT_EQ(outcomes[0].get().generation, 2);
 }
 
-TEST_F(EtcdMeeting, that_nobody_serves_is_a_timeout_with_the_endpoint) {
+TEST_F(EtcdMeeting, AMeetingThatNobodyServesIsATimeoutWithTheEndpoint) {
   server_->kill();
   const Outcome outcome = attempt({.init_method = url_, .rank = 0, .world_size = 2, .timeout = 300ms});
   EXPECT_CONTAINS(outcome.text<Timeout>(), server_->endpoint());

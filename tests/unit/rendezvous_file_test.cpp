@@ -5,7 +5,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-TEST(FileMeeting, with_ranks_given) {
+TEST(FileMeeting, RanksMeetWithRanksGiven) {
   COVERS("T-44");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
@@ -18,7 +18,7 @@ TEST(FileMeeting, with_ranks_given) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("meet")));  // the last one removed it
 }
 
-TEST(FileMeeting, does_not_follow_a_link) {
+TEST(FileMeeting, TheMeetingDoesNotFollowALink) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink(folder.file("target"), folder.file("meet"));
   const Outcome outcome = attempt({.init_method = "file://" + folder.file("meet"), .rank = 0, .world_size = 1});
@@ -26,7 +26,7 @@ TEST(FileMeeting, does_not_follow_a_link) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("target")));
 }
 
-TEST(FileMeeting, with_ranks_assigned_around_those_given) {
+TEST(FileMeeting, RanksAreAssignedAroundThoseGiven) {
   COVERS("T-07", "T-44");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
@@ -41,7 +41,7 @@ TEST(FileMeeting, with_ranks_assigned_around_those_given) {
   EXPECT_EQ(outcomes[1].get().rank, 0);
 }
 
-TEST(FileMeeting, several_jobs_share_a_file) {
+TEST(FileMeeting, SeveralJobsShareAFile) {
   COVERS("T-08");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
@@ -53,7 +53,7 @@ TEST(FileMeeting, several_jobs_share_a_file) {
   EXPECT_EQ(outcomes[0].get().store->try_get("only right"), std::nullopt);
 }
 
-TEST(FileMeeting, job_after_job_in_one_file) {
+TEST(FileMeeting, JobAfterJobMeetsInOneFile) {
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
   std::vector<std::jthread> ranks;
@@ -72,7 +72,7 @@ TEST(FileMeeting, job_after_job_in_one_file) {
 }
 
 // A job of another name does not wait until the first one is done, nor does it take its file away.
-TEST(FileMeeting, a_job_of_another_name_ends_first) {
+TEST(FileMeeting, AJobOfAnotherNameEndsFirst) {
   COVERS("T-08", "T-44");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
@@ -89,7 +89,7 @@ TEST(FileMeeting, a_job_of_another_name_ends_first) {
 }
 
 // Automatic ranks go in the order of arrival, around those that were given.
-TEST(FileMeeting, automatic_ranks_follow_the_order_of_arrival) {
+TEST(FileMeeting, AutomaticRanksFollowTheOrderOfArrival) {
   COVERS("T-07", "T-44");
   const TemporaryFolder folder;
   const std::string path = folder.file("meet");
@@ -112,7 +112,7 @@ TEST(FileMeeting, automatic_ranks_follow_the_order_of_arrival) {
 }
 
 // R2: one too many, and a rank that two have.
-TEST(FileMeeting, who_is_too_much_is_refused) {
+TEST(FileMeeting, ARankThatIsOneTooManyIsRefused) {
   COVERS("T-07");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");
@@ -123,7 +123,7 @@ TEST(FileMeeting, who_is_too_much_is_refused) {
   expect_a_job(outcomes, 2);
 }
 
-TEST(FileMeeting, the_environment_may_say_rank_and_size) {
+TEST(FileMeeting, TheEnvironmentMaySayRankAndSize) {
   const TemporaryFolder folder;
   const auto outcomes = together(3, [&](int i) {
     return attempt({.init_method = "file://" + folder.file("meet")}, Environment(Variables{{"RANK", std::to_string(2 - i)}, {"WORLD_SIZE", "3"}}));
@@ -132,7 +132,7 @@ TEST(FileMeeting, the_environment_may_say_rank_and_size) {
   EXPECT_EQ(outcomes[0].get().rank, 2);
 }
 
-TEST(FileMeeting, problems_are_named) {
+TEST(FileMeeting, ProblemsAreNamed) {
   EXPECT_CONTAINS(attempt({.init_method = "file:///no such folder/x", .rank = 0, .world_size = 1}).text<InvalidArgument>(), "/no such folder/x");
   EXPECT_CONTAINS(attempt({.init_method = "file:///tmp/x", .rank = 0}).text<InvalidArgument>(), "world_size is not given");
   const TemporaryFolder folder;
@@ -160,7 +160,7 @@ void crash_after(const std::function<void()>& body) {
   ASSERT_EQ(::waitpid(pid, &status, 0), pid);
 }
 
-TEST(FileMeeting, what_a_crashed_run_left_behind_does_not_poison_the_next) {
+TEST(FileMeeting, WhatACrashedRunLeftBehindDoesNotPoisonTheNext) {
   COVERS("K-16");
   const TemporaryFolder folder;
   const std::string path = folder.file("meet");
@@ -197,7 +197,7 @@ TEST(FileMeeting, what_a_crashed_run_left_behind_does_not_poison_the_next) {
   }
 }
 
-TEST(FileMeeting, a_rank_that_crashed_while_waiting_can_be_started_again) {
+TEST(FileMeeting, ARankThatCrashedWhileWaitingCanBeStartedAgain) {
   COVERS("K-16");
   for (const bool automatic : {false, true}) {
     const TemporaryFolder folder;

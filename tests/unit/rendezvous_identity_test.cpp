@@ -24,7 +24,7 @@ int value_of(const std::optional<Given>& given) { return given ? given->value : 
 
 class OneLauncher : public testing::TestWithParam<Source> {};
 
-TEST_P(OneLauncher, is_understood) {
+TEST_P(OneLauncher, OneLauncherIsUnderstood) {
   const Source& source = GetParam();
   COVERS("B-05");
   if (source.launcher == Launcher::torchrun) COVERS("E-01", "E-02", "E-03", "M-33", "M-35");
@@ -104,7 +104,7 @@ struct Contradiction {
 };
 class Contradicting : public testing::TestWithParam<Contradiction> {};
 
-TEST_P(Contradicting, launchers_are_refused_with_both_sources) {
+TEST_P(Contradicting, LaunchersAreRefusedWithBothSources) {
   COVERS("K-17", "Q-10", "B-05");
   try {
     identity_from_environment(Environment(GetParam().variables));
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& one) { return one.param.name; });
 
 // The program's numbers must be those of MPI's launcher.
-TEST(Arguments, contradicting_the_launcher_are_refused) {
+TEST(Arguments, ContradictingTheLauncherAreRefused) {
   COVERS("K-17", "Q-10", "M-36");
   EXPECT_CONTAINS(attempt({.world_size = 2}, Environment(open_mpi)).text<InvalidArgument>(),
                   "world size is 2 by the argument world_size, but 8 by OMPI_COMM_WORLD_SIZE");
@@ -149,7 +149,7 @@ TEST(Arguments, contradicting_the_launcher_are_refused) {
 }
 
 // Half of what is needed is an error that says which half is missing.
-TEST(HalfSet, names_what_is_missing) {
+TEST(HalfSet, AHalfSetOfVariablesNamesWhatIsMissing) {
   COVERS("E-04");
   const auto refused = [](const Variables& variables) { return attempt({.timeout = 10s}, Environment(variables)).text<InvalidArgument>(); };
   EXPECT_CONTAINS(refused({{"RANK", "1"}}), "WORLD_SIZE is not set");
@@ -164,7 +164,7 @@ TEST(HalfSet, names_what_is_missing) {
   EXPECT_CONTAINS(refused({{"TORCHELASTIC_RUN_ID", "x"}}), "RANK and WORLD_SIZE are not set");
 }
 
-TEST(Numbers, that_are_none_are_named) {
+TEST(Numbers, TextsThatAreNoNumbersAreNamed) {
   for (const auto& [variables, name] :
        std::vector<std::pair<Variables, std::string>>{{with(by_hand, "RANK", "five"), "RANK"},
                                                       {with(open_mpi, "OMPI_COMM_WORLD_SIZE", "8x"), "OMPI_COMM_WORLD_SIZE"},
@@ -175,7 +175,7 @@ TEST(Numbers, that_are_none_are_named) {
 }
 
 // A launcher's variables count only where they tell of this very rank.
-TEST(LocalRank, is_taken_from_whoever_speaks_of_this_rank) {
+TEST(LocalRank, TheLocalRankIsTakenFromTheSourceOfTheRank) {
   COVERS("C-16", "S-09", "I-52");
   const auto of = [](const Variables& variables) { return local_rank_from_environment(Environment(variables), 5, 8); };
   EXPECT_EQ(of({}), std::nullopt);
@@ -186,7 +186,7 @@ TEST(LocalRank, is_taken_from_whoever_speaks_of_this_rank) {
 }
 
 // Every variable that the library reads is written down, and the one table knows those of the launchers.
-TEST(Documentation, lists_every_variable_that_is_read) {
+TEST(Documentation, TheDocumentationListsEveryVariableThatIsRead) {
   const std::filesystem::path root = UNISONO_SOURCE_DIR;
   std::ostringstream text;
   text << std::ifstream(root / "docs/guide/environment.md").rdbuf();
@@ -212,7 +212,7 @@ TEST(Documentation, lists_every_variable_that_is_read) {
   EXPECT_GT(found, 20U);
 }
 
-TEST(EnvironmentVariables, of_other_launchers_that_contradict_are_refused) {  // R9
+TEST(EnvironmentVariables, VariablesOfOtherLaunchersThatContradictAreRefused) {  // R9
   const Variables all = job_variables(1, 2, 12345);
   std::string text = attempt({}, Environment(with(with(all, "SLURM_PROCID", "3"), "SLURM_NTASKS", "2"))).text<InvalidArgument>();
   EXPECT_CONTAINS(text, "1 by RANK");
@@ -222,7 +222,7 @@ TEST(EnvironmentVariables, of_other_launchers_that_contradict_are_refused) {  //
   EXPECT_CONTAINS(text, "4 by OMPI_COMM_WORLD_SIZE");
 }
 
-TEST(InferLauncher, knows_all_and_their_order) {
+TEST(InferLauncher, TheLauncherIsInferredInOrder) {
   COVERS("M-32");
   const auto of = [](Variables variables) { return infer_launcher(Environment(std::move(variables))); };
   EXPECT_EQ(of({}), Launcher::none);
@@ -240,7 +240,7 @@ TEST(InferLauncher, knows_all_and_their_order) {
   EXPECT_EQ(of({{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "1"}, {"WORLD_SIZE", "2"}}), Launcher::slurm);
 }
 
-TEST(LaunchedAsMany, is_what_the_environment_names) {  // rule 3
+TEST(LaunchedAsMany, AProcessIsLaunchedAsOneOfManyWhereTheEnvironmentSaysSo) {  // rule 3
   const auto of = [](Variables variables) { return launched_as_many(Environment(std::move(variables))); };
   EXPECT_FALSE(of({}));
   EXPECT_FALSE(of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));

@@ -12,7 +12,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-TEST(Join, missing_ranks_are_named_on_every_rank) {  // R1
+TEST(Join, MissingRanksAreNamedOnEveryRank) {  // R1
   COVERS("Q-09");
   const int port = free_port();
   const auto outcomes = together(2, [&](int i) { return attempt({.timeout = 2s}, Environment(job_variables(2 * i, 5, port))); });
@@ -40,7 +40,7 @@ std::vector<Record> records_of(int ranks, int per_host) {
   return records;
 }
 
-TEST(Join, the_list_of_members_is_short_and_says_all) {
+TEST(Join, TheListOfMembersIsShortAndSaysAll) {
   std::vector<Record> records = records_of(1000, 8);
   records[500].member.machine = "another kind of name";
   const std::string text = MemberList::encode(records);
@@ -63,7 +63,7 @@ TEST(Join, the_list_of_members_is_short_and_says_all) {
   EXPECT_EQ(list.rank_of(own_record(1000)), -1);
 }
 
-TEST(Join, a_malformed_list_of_members_is_refused) {
+TEST(Join, AMalformedListOfMembersIsRefused) {
   EXPECT_TRUE(MemberList(MemberList::encode({})).members().empty());
   const std::string text = MemberList::encode(records_of(5, 2));
   EXPECT_EQ(MemberList(text).members().size(), 5U);
@@ -79,7 +79,7 @@ TEST(Join, a_malformed_list_of_members_is_refused) {
   }
 }
 
-TEST(Join, a_list_of_members_whose_processes_are_beyond_any_number_is_refused) {
+TEST(Join, AListOfMembersWhoseProcessesAreBeyondAnyNumberIsRefused) {
   // A member, 4 bytes of a mark, a new host "a" on the machine "b", a run of one; then the difference to the process before, and the mark.
   const std::string begin("\1\4\0\0\1a\0\0\1b\1", 11), mark("1234");
   EXPECT_EQ(MemberList(begin + "\2" + mark).members().at(0).pid, 1);
@@ -91,7 +91,7 @@ TEST(Join, a_list_of_members_whose_processes_are_beyond_any_number_is_refused) {
   EXPECT_THROW(MemberList{two}, ProtocolError);
 }
 
-TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
+TEST(Join, ADuplicateIsRejectedAndTheJobIsNotDisturbed) {  // R2
   const int port = free_port();
   std::vector<Outcome> outcomes;  // one of which serves the store: it must stay until the others have read it
   auto first =
@@ -109,14 +109,14 @@ TEST(Join, a_duplicate_is_rejected_and_the_job_is_not_disturbed) {  // R2
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.get().world_size, 3);
 }
 
-TEST(Join, a_latecomer_to_a_complete_job_is_rejected) {  // R2
+TEST(Join, ALatecomerToACompleteJobIsRejected) {  // R2
   auto store = std::make_shared<MemoryStore>();
   const auto outcomes = together(2, [&](int rank) { return attempt({.rank = rank, .world_size = 2, .store = store}); });
   expect_a_job(outcomes, 2);
   EXPECT_CONTAINS(attempt({.rank = 1, .world_size = 2, .store = store}).text<InvalidArgument>(), "rank 1 is taken");
 }
 
-TEST(Join, different_world_sizes_are_told_to_both) {  // R3
+TEST(Join, DifferentWorldSizesAreToldToBoth) {  // R3
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 2 + rank, port))); });
   for (const Outcome& outcome : outcomes) {
@@ -129,7 +129,7 @@ TEST(Join, different_world_sizes_are_told_to_both) {  // R3
 }
 
 // A rank that asks a moment later for what ended the job, while rank 0, which serves the store, has read it already.
-TEST(Join, the_store_stays_until_the_others_have_read_the_verdict) {  // R3
+TEST(Join, TheStoreStaysUntilTheOthersHaveReadTheVerdict) {  // R3
   const int port = free_port();
   std::atomic<bool> zero_has_ended = false;
   auto zero = in_background([&] {
@@ -148,7 +148,7 @@ TEST(Join, the_store_stays_until_the_others_have_read_the_verdict) {  // R3
   one.reset();
 }
 
-TEST(Join, another_job_or_attempt_is_refused) {  // R4
+TEST(Join, AnotherJobOrAttemptIsRefused) {  // R4
   const int port = free_port();
   const auto of_run = [&](int rank, const std::string& attempt_number) {
     return Environment(with(with(job_variables(rank, 2, port), "UNISONO_JOB_ID", "j1"), "UNISONO_ATTEMPT", attempt_number));
@@ -161,7 +161,7 @@ TEST(Join, another_job_or_attempt_is_refused) {  // R4
   first.join();
 }
 
-TEST(Join, another_library_around_it_is_told_to_all) {
+TEST(Join, AnotherLibraryAroundItIsToldToAll) {
   auto store = std::make_shared<MemoryStore>();
   const auto outcomes = together(3, [&](int rank) {
     return attempt({.rank = rank, .world_size = 3, .timeout = 60s, .store = store, .library = rank == 1 ? "PyTorch 2.7" : "PyTorch 2.13"});
@@ -174,7 +174,7 @@ TEST(Join, another_library_around_it_is_told_to_all) {
   }
 }
 
-TEST(Join, another_version_is_refused_with_both_named) {  // R5
+TEST(Join, AnotherVersionIsRefusedWithBothNamed) {  // R5
   auto store = std::make_shared<MemoryStore>();
   store->set("unisono/rendezvous//1/version", "version 9.8.7 (wire 6)\trank 0 at elsewhere:1");
   const std::string text = attempt({.rank = 1, .world_size = 2, .store = store}).text<ProtocolError>();
@@ -183,26 +183,26 @@ TEST(Join, another_version_is_refused_with_both_named) {  // R5
   EXPECT_CONTAINS(text, "elsewhere:1");
 }
 
-TEST(Join, a_port_in_use_is_named_at_once) {  // R6
+TEST(Join, APortInUseIsNamedAtOnce) {  // R6
   const auto taken = base::try_listen(base::resolve("127.0.0.1", 0).front());
   const int port = base::local_address(taken.fd.get()).port();
   const std::string text = attempt({.timeout = 60s}, Environment(job_variables(0, 2, port))).text<InvalidArgument>();
   EXPECT_CONTAINS(text, fmt::format("127.0.0.1:{}", port));
 }
 
-TEST(Join, a_store_that_nobody_serves_is_one_message) {  // R7
+TEST(Join, AStoreThatNobodyServesIsOneMessage) {  // R7
   const int port = free_port();
   const std::string text = attempt({.timeout = 150ms}, Environment(job_variables(1, 2, port))).text<Timeout>();
   EXPECT_CONTAINS(text, fmt::format("127.0.0.1:{}", port));
 }
 
-TEST(Join, somebody_silent_at_the_address_is_a_timeout) {  // R7: accepts, never speaks
+TEST(Join, SomebodySilentAtTheAddressIsATimeout) {  // R7: accepts, never speaks
   const auto silent = base::try_listen(base::resolve("127.0.0.1", 0).front());
   const int port = base::local_address(silent.fd.get()).port();
   EXPECT_CONTAINS(attempt({.timeout = 150ms}, Environment(job_variables(1, 2, port))).text<Timeout>(), "silent");
 }
 
-TEST(Join, a_failure_leaves_nothing_open) {
+TEST(Join, AFailureLeavesNothingOpen) {
   COVERS("K-01");
   const int port = free_port();
   const auto fail = [&] {
@@ -218,7 +218,7 @@ TEST(Join, a_failure_leaves_nothing_open) {
   expect_a_job(together(2, [&](int rank) { return attempt({}, Environment(job_variables(rank, 2, port))); }), 2);
 }
 
-TEST(Join, many_come_at_once) {  // R10
+TEST(Join, ManyComeAtOnce) {  // R10
   const int port = free_port();
   const auto outcomes = together(48, [&](int rank) { return attempt({.timeout = 60s}, Environment(job_variables(rank, 48, port))); });
   std::set<int> ranks;
@@ -226,7 +226,7 @@ TEST(Join, many_come_at_once) {  // R10
   EXPECT_EQ(ranks.size(), 48U);
 }
 
-TEST(Join, one_address_serves_job_after_job) {
+TEST(Join, OneAddressServesJobAfterJob) {
   const int port = free_port();
   for (int round = 0; round < 5; ++round) {
     const auto outcomes = together(3, [&](int rank) { return attempt({}, Environment(job_variables(rank, 3, port))); });
@@ -234,7 +234,7 @@ TEST(Join, one_address_serves_job_after_job) {
   }
 }
 
-TEST(Join, who_is_early_for_the_next_job_waits_for_its_server) {
+TEST(Join, ARankThatIsEarlyForTheNextJobWaitsForItsServer) {
   const int port = free_port();
   auto first = together(2, [&](int rank) { return attempt({}, Environment(job_variables(rank, 2, port))); });
   expect_a_job(first, 2);
@@ -249,7 +249,7 @@ TEST(Join, who_is_early_for_the_next_job_waits_for_its_server) {
   EXPECT_EQ(again.get().rank, 1);
 }
 
-TEST(Token, addresses_that_are_not_loopback_need_one) {
+TEST(Token, AddressesThatAreNotLoopbackNeedOne) {
   const std::string text = attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}).text<InvalidArgument>();
   EXPECT_CONTAINS(text, "UNISONO_TOKEN");
   EXPECT_CONTAINS(text, "192.0.2.1:1234");
@@ -266,7 +266,7 @@ TEST(Token, addresses_that_are_not_loopback_need_one) {
   EXPECT_CONTAINS(attempt({.init_method = "tcp://192.0.2.1:1234", .rank = 0, .world_size = 2}, none).text<InvalidArgument>(), "cannot listen");
 }
 
-TEST(Token, a_wrong_one_is_refused) {
+TEST(Token, AWrongOneIsRefused) {
   const int port = free_port();
   const auto of = [&](int rank, const std::string& token) { return Environment(with(job_variables(rank, 2, port), "UNISONO_TOKEN", token)); };
   Outcome zero;  // which serves the store: it must stay until the others have read it
@@ -277,7 +277,7 @@ TEST(Token, a_wrong_one_is_refused) {
   first.join();
 }
 
-TEST(GivenStore, needs_rank_and_size) {
+TEST(GivenStore, AGivenStoreNeedsRankAndSize) {
   COVERS("I-40");
   auto store = std::make_shared<MemoryStore>();
   EXPECT_CONTAINS(attempt({.world_size = 2, .store = store}).text<InvalidArgument>(), "rank is not given");
@@ -285,7 +285,7 @@ TEST(GivenStore, needs_rank_and_size) {
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 0, .world_size = 2, .store = store}).text<InvalidArgument>(), "init_method");
 }
 
-TEST(GivenStore, carries_job_after_job) {
+TEST(GivenStore, AGivenStoreCarriesJobAfterJob) {
   auto store = std::make_shared<MemoryStore>();
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -302,7 +302,7 @@ TEST(GivenStore, carries_job_after_job) {
   EXPECT_EQ(store->timeout(), 5min);
 }
 
-TEST(GivenStore, after_a_timeout_the_job_can_be_tried_again) {
+TEST(GivenStore, TheJobCanBeTriedAgainAfterATimeout) {
   auto store = std::make_shared<MemoryStore>();
   EXPECT_CONTAINS(attempt({.rank = 0, .world_size = 2, .timeout = 30ms, .store = store}).text<Timeout>(), "missing ranks 1");
   const auto outcomes = together(2, [&](int rank) { return attempt({.rank = rank, .world_size = 2, .timeout = 60s, .store = store}); });

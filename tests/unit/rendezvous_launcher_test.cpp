@@ -15,7 +15,7 @@ Variables launched(int rank, int world_size, int fd) {
   return with(with(job_variables(rank, world_size, 1), "LOCAL_RANK", fmt::format("{}", rank)), "UNISONO_LAUNCHER_FD", fmt::format("{}", fd));
 }
 
-TEST(UnderOurLauncher, ranks_meet_over_the_descriptor_again_and_again) {
+TEST(UnderOurLauncher, RanksMeetOverTheDescriptorAgainAndAgain) {
   store::StoreServer server;
   std::vector<int> fds;
   for (int rank = 0; rank < 3; ++rank) {
@@ -32,7 +32,7 @@ TEST(UnderOurLauncher, ranks_meet_over_the_descriptor_again_and_again) {
   }
 }
 
-TEST(UnderOurLauncher, a_launcher_that_goes_is_noticed) {
+TEST(UnderOurLauncher, ALauncherThatGoesIsNoticed) {
   auto server = std::make_unique<store::StoreServer>();
   auto pair = base::make_socket_pair();
   server->adopt(std::move(pair.first));
@@ -46,7 +46,7 @@ TEST(UnderOurLauncher, a_launcher_that_goes_is_noticed) {
   EXPECT_CONTAINS(outcome.text<PeerFailed>(), "launcher");
 }
 
-TEST(UnderOurLauncher, a_bad_descriptor_is_named) {
+TEST(UnderOurLauncher, ABadDescriptorIsNamed) {
   EXPECT_CONTAINS(attempt({}, Environment(launched(0, 1, 987654))).text<InvalidArgument>(), "UNISONO_LAUNCHER_FD is 987654");
   std::ofstream file("/dev/null");
   int pipe_ends[2];
@@ -79,7 +79,7 @@ std::string in_child(const std::function<std::string()>& body) {
   return text;
 }
 
-TEST(UnderOurLauncher, a_group_that_meets_in_another_store_has_the_launchers_token) {
+TEST(UnderOurLauncher, AGroupThatMeetsInAnotherStoreHasTheLaunchersToken) {
   store::StoreServer server;
   tell_of_store(server, base::resolve("127.0.0.1", 1).front(), "the token of the launchers", "", "");
   for (const bool may_end : {false, true}) {
@@ -117,7 +117,7 @@ std::string refusal(const JobIdentity& identity, const Environment& environment 
   return outcome.text<InvalidArgument>();
 }
 
-TEST(TheSecretOfRanks, of_several_hosts_is_asked_for_wherever_they_met) {
+TEST(TheSecretOfRanks, TheSecretOfSeveralHostsIsAskedForWhereverTheyMet) {
   const std::string none = refusal(met("another", std::nullopt));
   EXPECT_CONTAINS(none, "the ranks are on several hosts (rank 0 on host0, rank 2 on host1), so their connections need the job's secret");
   EXPECT_CONTAINS(none, "set UNISONO_TOKEN");
@@ -127,14 +127,14 @@ TEST(TheSecretOfRanks, of_several_hosts_is_asked_for_wherever_they_met) {
   EXPECT_NO_THROW(check_secret(met("another", "sixteen bytes it"), {}));
 }
 
-TEST(TheSecretOfRanks, of_one_host_is_not_needed) {
+TEST(TheSecretOfRanks, TheSecretOfOneHostIsNotNeeded) {
   EXPECT_NO_THROW(check_secret(met("one", std::nullopt), {}));
   JobIdentity apart = met("another", std::nullopt);  // in namespaces of their own, say
   apart.launcher_store = apart.store;
   EXPECT_NO_THROW(check_secret(apart, {})) << "nobody but the launcher's processes reaches this store";
 }
 
-TEST(TheSecretOfRanks, is_needed_for_encryption_wherever_they_are) {
+TEST(TheSecretOfRanks, TheSecretIsNeededForEncryptionWhereverTheyAre) {
   for (const char* mode : {"on", "required"}) {
     const Variables encrypts{{"UNISONO_TLS", mode}};
     for (const char* machine : {"one", "another"}) {
@@ -156,7 +156,7 @@ Variables under_torchrun(int rank, int world_size, int local_world_size, int por
   return all;
 }
 
-TEST(UnderTorchrun, the_agents_port_is_left_alone) {
+TEST(UnderTorchrun, TheAgentsPortIsLeftAlone) {
   COVERS("E-12");
   const auto agent = base::try_listen(base::resolve("127.0.0.1", 0).front());  // holds MASTER_PORT and speaks another language
   const int port = base::local_address(agent.fd.get()).port();
@@ -171,7 +171,7 @@ TEST(UnderTorchrun, the_agents_port_is_left_alone) {
   EXPECT_FALSE(visitor);  // nobody knocked
 }
 
-TEST(UnderTorchrun, the_agents_of_several_hosts_count_restarts_by_themselves) {
+TEST(UnderTorchrun, TheAgentsOfSeveralHostsCountRestartsByThemselves) {
   const auto agent = base::try_listen(base::resolve("127.0.0.1", 0).front());
   const int port = base::local_address(agent.fd.get()).port();
   const auto outcomes = together(2, [&](int rank) {  // the rank that failed was the second host's
@@ -180,7 +180,7 @@ TEST(UnderTorchrun, the_agents_of_several_hosts_count_restarts_by_themselves) {
   expect_a_job(outcomes, 2);
 }
 
-TEST(UnderTorchrun, strangers_on_the_ports_beside_are_passed_over) {
+TEST(UnderTorchrun, StrangersOnThePortsBesideArePassedOver) {
   std::optional<base::Opened> stranger;
   int port = 0;
   while (!stranger || !stranger->fd) {

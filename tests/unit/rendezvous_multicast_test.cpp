@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, Multicast,
                          [](const auto& one) { return one.param.name; });
 
 // Ranks that are given, of which one serves; nobody but they know where.
-TEST_P(Multicast, brings_ranks_together) {
+TEST_P(Multicast, MulticastBringsRanksTogether) {
   COVERS("T-43");
   for (const int n : {1, 2, 3, 5}) {
     const std::string group = own_name(fmt::format("of {}", n));
@@ -77,7 +77,7 @@ TEST_P(Multicast, brings_ranks_together) {
 }
 
 // Those without a rank fill the gaps.
-TEST_P(Multicast, assigns_ranks_around_those_given) {
+TEST_P(Multicast, MulticastAssignsRanksAroundThoseGiven) {
   COVERS("T-07", "T-43");
   const std::string group = own_name();
   const auto outcomes = together(5, [&](int i) { return come(5, i == 3 ? std::optional(0) : i == 1 ? std::optional(3) : std::nullopt, group); });
@@ -89,7 +89,7 @@ TEST_P(Multicast, assigns_ranks_around_those_given) {
 }
 
 // Several jobs on one address at the same time, told apart by their names alone; a space in one does no harm.
-TEST_P(Multicast, jobs_share_an_address) {
+TEST_P(Multicast, JobsShareAnAddress) {
   COVERS("T-08", "K-15");
   const std::string left = own_name("left job"), right = own_name("right job");
   const auto outcomes = together(7, [&](int i) { return i < 3 ? come(3, i, left) : come(4, std::nullopt, right, 60s, "another secret, as long"); });
@@ -100,7 +100,7 @@ TEST_P(Multicast, jobs_share_an_address) {
 }
 
 // Job after job under one name: what a finished one still says is not taken for the next.
-TEST_P(Multicast, job_after_job) {
+TEST_P(Multicast, JobAfterJobMeets) {
   const std::string group = own_name();
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 3; ++rank) {
@@ -120,7 +120,7 @@ TEST_P(Multicast, job_after_job) {
 }
 
 // A deadline over all of it, and who is missing.
-TEST_P(Multicast, missing_ranks_are_counted_and_named) {
+TEST_P(Multicast, MissingRanksAreCountedAndNamed) {
   COVERS("K-15");
   const std::string group = own_name();
   const auto outcomes = together(2, [&](int i) { return come(5, 2 * i, group, 2s); });
@@ -138,14 +138,14 @@ TEST_P(Multicast, missing_ranks_are_counted_and_named) {
 }
 
 // Everybody learns of a rank that two have.
-TEST_P(Multicast, a_rank_that_two_have_is_refused) {
+TEST_P(Multicast, ARankThatTwoHaveIsRefused) {
   COVERS("T-07", "K-15");
   const std::string group = own_name();
   const auto outcomes = together(3, [&](int i) { return come(3, i == 0 ? 0 : 1, group); });
   for (const Outcome& outcome : outcomes) EXPECT_CONTAINS(outcome.text<InvalidArgument>(), "rank 1 is claimed by ");
 }
 
-TEST_P(Multicast, different_world_sizes_are_told_to_both) {
+TEST_P(Multicast, DifferentWorldSizesAreToldToBoth) {
   const std::string group = own_name();
   const auto outcomes = together(2, [&](int i) { return come(2 + i, i, group); });
   for (const Outcome& outcome : outcomes) {
@@ -155,7 +155,7 @@ TEST_P(Multicast, different_world_sizes_are_told_to_both) {
 }
 
 // Datagrams that are not of the job's token are ignored, and counted where they might be the reason.
-TEST_P(Multicast, forged_announcements_are_ignored) {
+TEST_P(Multicast, ForgedAnnouncementsAreIgnored) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
   const auto address = base::resolve(host, 23457).front();
@@ -189,7 +189,7 @@ TEST_P(Multicast, forged_announcements_are_ignored) {
 }
 
 // The deadline stands however many datagrams come, and not every process that says that it is one of the job is kept in mind.
-TEST_P(Multicast, a_flood_stops_nobody) {
+TEST_P(Multicast, AFloodStopsNobody) {
   const std::string group = own_name();
   const std::string host = GetParam().url == v4 ? "239.255.83.17" : "ff15::5317";
   const auto address = base::resolve(host, 23457).front();
@@ -246,7 +246,7 @@ class Recorder {
 };
 
 // A recording of earlier runs, of good ones, of half ones and of one that was refused, ends no job.
-TEST_P(Multicast, a_record_of_earlier_runs_that_is_played_back_disturbs_nobody) {
+TEST_P(Multicast, ARecordOfEarlierRunsThatIsPlayedBackDisturbsNobody) {
   const std::string group = own_name();
   Recorder recorder(GetParam().url == v4 ? "239.255.83.17" : "ff15::5317", GetParam().interface);
   recorder.record([&] {
@@ -267,18 +267,18 @@ TEST_P(Multicast, a_record_of_earlier_runs_that_is_played_back_disturbs_nobody) 
   }
 }
 
-TEST_P(Multicast, a_rank_that_ended_can_be_started_again) {
+TEST_P(Multicast, ARankThatEndedCanBeStartedAgain) {
   const std::string group = own_name();
   EXPECT_CONTAINS(come(2, 1, group, 100ms).text<Timeout>(), "missing ranks 0");
   expect_a_job(together(2, [&](int rank) { return come(2, rank, group); }), 2);
 }
 
-TEST_P(Multicast, works_without_a_token_that_was_said_to_be_none) {
+TEST_P(Multicast, MulticastWorksWithoutATokenThatWasSaidToBeNone) {
   const std::string group = own_name();
   expect_a_job(together(3, [&](int rank) { return come(3, rank, group, 60s, "none"); }), 3);
 }
 
-TEST(MulticastRules, impossible_requests_are_refused) {
+TEST(MulticastRules, ImpossibleRequestsAreRefused) {
   COVERS("T-06", "K-15", "T-43");
   const auto refused = [](JobRequest request, const Environment& environment = in_group()) {
     request.init_method = v4;

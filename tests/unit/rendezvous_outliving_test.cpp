@@ -52,7 +52,7 @@ std::pair<pid_t, std::int64_t> dead_process() {
   return {child, life};
 }
 
-TEST(OutlivingStore, the_dead_of_an_earlier_attempt_are_no_part_of_the_next) {
+TEST(OutlivingStore, TheDeadOfAnEarlierAttemptAreNoPartOfTheNext) {
   auto store = std::make_shared<MemoryStore>();
   for (const int dead : {0, 1}) leave_seat(*store, elsewhere(dead), 4);
   std::vector<Outcome> late(4);
@@ -69,13 +69,13 @@ TEST(OutlivingStore, the_dead_of_an_earlier_attempt_are_no_part_of_the_next) {
   for (const Member& member : late[0].get().members) EXPECT_NE(member.machine, "another");
 }
 
-TEST(OutlivingStore, the_next_attempt_may_be_of_another_size) {
+TEST(OutlivingStore, TheNextAttemptMayBeOfAnotherSize) {
   auto store = std::make_shared<MemoryStore>();
   leave_seat(*store, elsewhere(3), 4);
   expect_a_job(together(2, [&](int rank) { return attempt(request_of(rank, 2, store), torchrun()); }), 2);
 }
 
-TEST(OutlivingStore, attempt_after_attempt_that_ended_on_the_way) {
+TEST(OutlivingStore, AttemptsFollowAttemptsThatEndedOnTheWay) {
   auto store = std::make_shared<MemoryStore>();
   for (int round = 0; round < 5; ++round) {
     if (!store->try_get(generation_1 + "done")) leave_seat(*store, elsewhere(round % 3), 3);
@@ -87,7 +87,7 @@ TEST(OutlivingStore, attempt_after_attempt_that_ended_on_the_way) {
   }
 }
 
-TEST(OutlivingStore, two_that_live_are_not_taken_for_an_attempt_and_the_next) {
+TEST(OutlivingStore, TwoThatLiveAreNotTakenForAnAttemptAndTheNext) {
   auto store = std::make_shared<MemoryStore>();
   std::vector<Outcome> both(2);
   Outcome other;
@@ -107,7 +107,7 @@ TEST(OutlivingStore, two_that_live_are_not_taken_for_an_attempt_and_the_next) {
   EXPECT_EQ(other.get().rank, 1);
 }
 
-TEST(OutlivingStore, without_torchrun_only_the_dead_of_this_host_make_room) {
+TEST(OutlivingStore, OnlyTheDeadOfThisHostMakeRoomWithoutTorchrun) {
   const auto [pid, life] = dead_process();
   auto store = std::make_shared<MemoryStore>();
   Record dead = own_record(0);
@@ -125,7 +125,7 @@ TEST(OutlivingStore, without_torchrun_only_the_dead_of_this_host_make_room) {
   }
 }
 
-TEST(OutlivingStore, sizes_that_living_processes_give_are_compared) {
+TEST(OutlivingStore, SizesThatLivingProcessesGiveAreCompared) {
   auto store = std::make_shared<MemoryStore>();
   for (const Outcome& outcome : together(2, [&](int rank) { return attempt(request_of(rank, 2 + rank, store), torchrun()); })) {
     EXPECT_CONTAINS(outcome.text<Mismatch>(), "says 3");
@@ -158,14 +158,14 @@ class Counting final : public Store, public store::BatchedReads {
   std::atomic<int> calls_{0};
 };
 
-TEST(OutlivingStore, joining_takes_a_few_calls_of_each_rank) {
+TEST(OutlivingStore, JoiningTakesAFewCallsOfEachRank) {
   constexpr int size = 48;
   const auto store = std::make_shared<Counting>(std::make_shared<MemoryStore>());
   for (const Outcome& outcome : together(size, [&](int rank) { return attempt(request_of(rank, size, store), torchrun()); })) outcome.get();
   EXPECT_LE(store->calls(), 13 * size);
 }
 
-TEST(OutlivingStore, many_keys_are_read_by_one_call_behind_a_prefix_as_well) {
+TEST(OutlivingStore, ManyKeysAreReadByOneCallBehindAPrefixAsWell) {
   const auto store = std::make_shared<Counting>(std::make_shared<MemoryStore>());
   PrefixStore outer("b", std::make_shared<PrefixStore>("a", store));
   outer.set("x", "1");

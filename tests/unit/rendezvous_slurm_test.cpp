@@ -51,7 +51,7 @@ std::string refusal(const Variables& variables) {
   return "no error";
 }
 
-TEST(Slurm, says_who_a_task_is) {
+TEST(Slurm, SlurmSaysWhoATaskIs) {
   COVERS("S-01", "S-03", "M-37", "C-24");
   expect_identity(task(1, 1, 2, "c1"), {1, 1, 2, "c1", 17345});
   expect_identity(task(5, 1, 8, "c1, c2", "12345", 2), {5, 1, 8, "c1", 17345});
@@ -60,7 +60,7 @@ TEST(Slurm, says_who_a_task_is) {
   EXPECT_FALSE(identity_from_environment(Environment(task(5, 1, 8, "c[1-2]", "12345", 2))).slurm->one_node);
 }
 
-TEST(Slurm, ports_are_of_the_jobs_number) {
+TEST(Slurm, PortsAreOfTheJobsNumber) {
   COVERS("S-02", "K-36", "C-13");
   for (const auto& [job, port] : std::vector<std::pair<std::string, int>>{
            {"15000", 20000}, {"7", 15007}, {"120000", 15000}, {"12345", 17345}, {"12_3", 15012}, {"12+0", 15012}, {"99999999999999999999", 24999}}) {
@@ -70,13 +70,13 @@ TEST(Slurm, ports_are_of_the_jobs_number) {
   EXPECT_CONTAINS(refusal(task(0, 0, 2, "c1", "x")), "\"x\"");
 }
 
-TEST(Slurm, a_list_without_a_host_is_refused) {
+TEST(Slurm, AListWithoutAHostIsRefused) {
   COVERS("S-04", "H-15");
   EXPECT_CONTAINS(refusal(task(0, 0, 2, "[]")), "SLURM_JOB_NODELIST names no host");
   EXPECT_CONTAINS(refusal(task(0, 0, 2, "invalid[]")), "invalid[]");
 }
 
-TEST(Slurm, what_is_missing_is_named) {
+TEST(Slurm, WhatIsMissingIsNamed) {
   COVERS("E-08");
   for (const std::string name : {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"}) {
     const std::string text = refusal(without(task(1, 1, 2, "c1"), name));
@@ -86,7 +86,7 @@ TEST(Slurm, what_is_missing_is_named) {
   EXPECT_CONTAINS(refusal({{"SLURM_JOB_ID", "1"}, {"SLURM_PROCID", "0"}}), "SLURM_LOCALID, SLURM_NTASKS, SLURM_JOB_NODELIST, SLURM_JOB_NUM_NODES");
 }
 
-TEST(Slurm, older_names_and_those_of_a_step_count) {
+TEST(Slurm, OlderNamesAndThoseOfAStepCount) {
   COVERS("E-09", "K-49");
   Variables variables = task(1, 0, 2, "c[1-4]", "12345", 4);
   variables["SLURM_STEP_NODELIST"] = "c[3-4]";
@@ -97,7 +97,7 @@ TEST(Slurm, older_names_and_those_of_a_step_count) {
   expect_identity(old, {1, 0, 2, "c1", 17345});
 }
 
-TEST(Slurm, a_launcher_within_one_task_wins_on_one_node) {
+TEST(Slurm, ALauncherWithinOneTaskWinsOnOneNode) {
   COVERS("S-05");
   const Variables outer = task(1, 1, 2, "c1");
   const Environment environment(with_torch_five(outer, 2, 2, 8, "127.0.0.1", 2233));
@@ -114,7 +114,7 @@ TEST(Slurm, a_launcher_within_one_task_wins_on_one_node) {
   EXPECT_CONTAINS(refusal(with_torch_five(outer, 1, 1, 1, "127.0.0.1", 2233)), "WORLD_SIZE contradicts SLURM_NTASKS: 1 vs 2");
 }
 
-TEST(Slurm, on_several_nodes_the_two_must_be_equal) {
+TEST(Slurm, TheTwoMustBeEqualOnSeveralNodes) {
   COVERS("S-06", "Q-11");
   const Variables outer = task(3, 1, 4, "c1, c2", "12345", 2);
   const EnvironmentIdentity identity = identity_from_environment(Environment(with_torch_five(outer, 3, 1, 4, "c1", 12233)));
@@ -127,7 +127,7 @@ TEST(Slurm, on_several_nodes_the_two_must_be_equal) {
   EXPECT_CONTAINS(refusal(with_torch_five(outer, 3, 1, 8, "c1", 12233)), "WORLD_SIZE contradicts SLURM_NTASKS: 8 vs 4");
 }
 
-TEST(Slurm, some_of_the_five_are_warned_of_and_not_taken) {
+TEST(Slurm, SomeOfTheFiveAreWarnedOfAndNotTaken) {
   COVERS("S-07");
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"RANK", "7"}, {"WORLD_SIZE", "9"}, {"LOCAL_RANK", "6"}}) {
     testing::internal::CaptureStderr();
@@ -181,7 +181,7 @@ TEST(Slurm, TheScriptOfABatchJobThatWaitedInVainIsToldToUseSrun) {
 }
 
 // A program of the other kind relies on this: no number of the job, no scontrol, and the place to meet is where MASTER_ADDR and MASTER_PORT say.
-TEST(Slurm, tasks_with_the_bare_variables_meet) {
+TEST(Slurm, TasksWithTheBareVariablesMeet) {
   COVERS("S-10", "M-37", "E-09");
   const int port = free_port();
   const auto outcomes = together(2, [&](int rank) {
@@ -200,7 +200,7 @@ TEST(Slurm, tasks_with_the_bare_variables_meet) {
   }
 }
 
-TEST(Slurm, arguments_must_agree) {
+TEST(Slurm, ArgumentsMustAgree) {
   COVERS("S-08", "T-41");
   const Environment environment(task(1, 1, 2, "c1"));
   EXPECT_CONTAINS(attempt({.rank = 0}, environment).text<InvalidArgument>(), "rank is 0 by the argument rank, but 1 by SLURM_PROCID");
@@ -209,7 +209,7 @@ TEST(Slurm, arguments_must_agree) {
 }
 
 // Tasks of one node, where each may repeat in arguments what Slurm says; with a port of their own and without.
-TEST(Slurm, tasks_meet) {
+TEST(Slurm, TasksMeet) {
   COVERS("S-01", "S-08", "C-13", "S-03");
   const std::string job = fmt::format("{}", ::getpid());
   const auto by_themselves =
@@ -234,7 +234,7 @@ TEST(Slurm, tasks_meet) {
   EXPECT_EQ(attempt({.timeout = 60s}, of_nodes(1, "1")).get().rank, 1);
 }
 
-TEST(Slurm, nodes_of_other_names_need_a_token) {
+TEST(Slurm, NodesOfOtherNamesNeedAToken) {
   const Environment environment(task(0, 0, 2, "192.0.2.77,192.0.2.78", "12345", 2));
   const std::string text = attempt({.timeout = 10s}, environment).text<InvalidArgument>();
   EXPECT_CONTAINS(text, "192.0.2.77:17345");

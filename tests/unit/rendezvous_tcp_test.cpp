@@ -9,7 +9,7 @@
 namespace unisono::rendezvous {
 namespace {
 
-TEST(TcpMeeting, at_numbers_and_names) {
+TEST(TcpMeeting, RanksMeetAtNumbersAndNames) {
   COVERS("T-42");
   for (const std::string host : {"127.0.0.1", "[::1]", "localhost"}) {
     const int port = free_port();
@@ -19,7 +19,7 @@ TEST(TcpMeeting, at_numbers_and_names) {
   }
 }
 
-TEST(TcpMeeting, the_url_may_carry_rank_and_size) {
+TEST(TcpMeeting, TheUrlMayCarryRankAndSize) {
   const int port = free_port();
   const auto outcomes =
       together(2, [&](int rank) { return attempt({.init_method = fmt::format("tcp://127.0.0.1:{}?rank={}&world_size=2", port, rank)}); });
@@ -27,7 +27,7 @@ TEST(TcpMeeting, the_url_may_carry_rank_and_size) {
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9?rank=0&world_size=2", .rank = 1}).text<InvalidArgument>(), "0 by init_method");
 }
 
-TEST(TcpMeeting, needs_rank_and_size) {
+TEST(TcpMeeting, AMeetingNeedsRankAndSize) {
   COVERS("T-06", "T-07");
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .rank = 0}).text<InvalidArgument>(), "world_size is not given");
   EXPECT_CONTAINS(attempt({.init_method = "tcp://127.0.0.1:9", .world_size = 2}).text<InvalidArgument>(), "rank is not given");
@@ -35,7 +35,7 @@ TEST(TcpMeeting, needs_rank_and_size) {
 }
 
 // The launcher gives the numbers that the program does not: also of a job at an address of the program's, and of the size that the program gives.
-TEST(TcpMeeting, the_environment_may_say_rank_and_size) {
+TEST(TcpMeeting, TheEnvironmentMaySayRankAndSize) {
   for (const bool size_is_given : {false, true}) {
     const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
     const auto outcomes = together(3, [&](int rank) {
@@ -52,7 +52,7 @@ TEST(TcpMeeting, the_environment_may_say_rank_and_size) {
 }
 
 // A rank that comes to an address where nobody serves, or where somebody else does, is told where it looked, in time.
-TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
+TEST(TcpMeeting, NobodyThereIsNamedWithItsAddress) {
   COVERS("Q-09", "T-42", "K-44");
   const int port = free_port();
   const std::string text =
@@ -67,7 +67,7 @@ TEST(TcpMeeting, nobody_there_is_named_with_its_address) {
 }
 
 // The name is no part of the address here, but it parts jobs all the same: who has another one is not of the job.
-TEST(TcpMeeting, ranks_of_another_group_name_do_not_join) {
+TEST(TcpMeeting, RanksOfAnotherGroupNameDoNotJoin) {
   COVERS("T-08");
   const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
   const auto outcomes = together(2, [&](int rank) {
@@ -77,7 +77,7 @@ TEST(TcpMeeting, ranks_of_another_group_name_do_not_join) {
 }
 
 // Torchrun's environment is nothing to a program that says everything itself.
-TEST(TcpMeeting, does_not_ask_the_environment) {
+TEST(TcpMeeting, AMeetingDoesNotAskTheEnvironment) {
   COVERS("E-12");
   const std::string url = fmt::format("tcp://127.0.0.1:{}", free_port());
   const auto outcomes = together(2, [&](int rank) {
@@ -88,7 +88,7 @@ TEST(TcpMeeting, does_not_ask_the_environment) {
   EXPECT_EQ(outcomes[0].get().rank, 0);
 }
 
-TEST(Url, bad_ones_are_refused) {
+TEST(Url, BadOnesAreRefused) {
   COVERS("T-05");
   for (const std::string text : {"127.0.0.1:9", "foo://x", "tcp://", "tcp://host", "tcp://host:", "tcp://host:0", "tcp://host:65536",
                                  "tcp://host:12x", "tcp://:12", "tcp://::1:12", "tcp://[::1]12", "tcp://[::1", "file://relative", "file:///",

@@ -36,7 +36,7 @@ Outcome come_to(const std::string& url, std::optional<int> rank, const std::stri
 
 std::string number(int value) { return std::to_string(value); }
 
-TEST(Ways, by_the_environment_of_every_launcher) {
+TEST(Ways, RanksMeetByTheEnvironmentOfEveryLauncher) {
   COVERS("W-08");
   const int n = ranks_of_each_way;
   int port = free_port();
@@ -70,7 +70,7 @@ TEST(Ways, by_the_environment_of_every_launcher) {
   expect_to_meet("PMI", [&](int r) { return at_port({{"PMI_RANK", number(r)}, {"PMI_SIZE", number(n)}}); });
 }
 
-TEST(Ways, at_an_address_in_a_file_and_in_a_store) {
+TEST(Ways, RanksMeetAtAnAddressInAFileAndInAStore) {
   COVERS("W-08");
   for (const char* host : {"127.0.0.1", "[::1]"}) {
     const std::string url = fmt::format("tcp://{}:{}", host, free_port());
@@ -99,7 +99,7 @@ TEST(Ways, at_an_address_in_a_file_and_in_a_store) {
 }
 
 // Ways that the original has dropped since: they are all here, in one job each.
-TEST(Ways, that_were_dropped_elsewhere) {
+TEST(Ways, WaysThatOtherLibrariesDroppedWork) {
   COVERS("TS-48");
   const TemporaryFolder folder;
   const std::string url = "file://" + folder.file("meet");

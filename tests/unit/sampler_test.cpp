@@ -41,7 +41,7 @@ struct WeightedSampler {
 }  // namespace
 
 // As many for every rank, every item at least once, the order strided, the padding from its beginning.
-TEST(Sampler, SharesOutEveryItem) {
+TEST(Sampler, TheSamplerSharesOutEveryItem) {
   COVERS("A-20", "A-22", "A-23");
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
     for (const std::size_t n : {0, 1, 2, 3, 6, 7, 8, 9, 97, 100}) {
@@ -62,7 +62,7 @@ TEST(Sampler, SharesOutEveryItem) {
 }
 
 // With drop_last nothing is repeated and less than one item a rank is left out.
-TEST(Sampler, DropsWhatCannotBeSharedOut) {
+TEST(Sampler, TheSamplerDropsWhatCannotBeSharedOut) {
   COVERS("A-20");
   EXPECT_EQ(of(10, {.num_replicas = 4, .rank = 1, .shuffle = false, .drop_last = true}), (Indices{1, 5}));
   EXPECT_EQ(of(12, {.num_replicas = 4, .rank = 3, .shuffle = false, .drop_last = true}), (Indices{3, 7, 11}));
@@ -70,7 +70,7 @@ TEST(Sampler, DropsWhatCannotBeSharedOut) {
 }
 
 // The order is a permutation that seed + epoch alone decide, whatever the ranks are and whoever else draws numbers.
-TEST(Sampler, ShufflesBySeedAndEpoch) {
+TEST(Sampler, TheSamplerShufflesBySeedAndEpoch) {
   COVERS("A-21", "K-42");
   std::set<Indices> orders;
   for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
@@ -96,7 +96,7 @@ TEST(Sampler, ShufflesBySeedAndEpoch) {
 }
 
 // The order is the same on every platform: the generator is the standard's, the shuffle our own.
-TEST(Sampler, DrawsTheSameOrderEverywhere) {
+TEST(Sampler, TheSamplerDrawsTheSameOrderEverywhere) {
   COVERS("A-21");
   SamplerEngine engine(42);
   const Indices order = detail::permutation(8, engine);
@@ -121,7 +121,7 @@ TEST(Sampler, ItsEngineIsTheStandardOne) {
 }
 
 // A sampler may draw from another generator that is made from a seed; it gets one made from seed + epoch.
-TEST(Sampler, DrawsFromAnotherEngine) {
+TEST(Sampler, TheSamplerDrawsFromAnotherEngine) {
   COVERS("A-26");
   struct Draws {
     std::size_t size() const { return 3; }
@@ -136,7 +136,7 @@ TEST(Sampler, DrawsFromAnotherEngine) {
 }
 
 // All 6 orders of 3 items come equally often: the shuffle prefers none.
-TEST(Sampler, PrefersNoOrder) {
+TEST(Sampler, TheSamplerPrefersNoOrder) {
   std::map<Indices, int> count;
   SamplerEngine engine(7);
   for (int i = 0; i < 6000; ++i) ++count[detail::permutation(3, engine)];
@@ -145,7 +145,7 @@ TEST(Sampler, PrefersNoOrder) {
 }
 
 // Forgetting set_epoch is said once; calling it, even with the same number, is enough.
-TEST(Sampler, WarnsOfAForgottenEpoch) {
+TEST(Sampler, TheSamplerWarnsOfAForgottenEpoch) {
   COVERS("A-25", "Q-21");
   const auto said = [](auto&& body) {
     testing::internal::CaptureStderr();
@@ -173,7 +173,7 @@ TEST(Sampler, WarnsOfAForgottenEpoch) {
             "");
 }
 
-TEST(Sampler, RefusesImpossibleRanks) {
+TEST(Sampler, TheSamplerRefusesImpossibleRanks) {
   COVERS("A-24");
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 4, .rank = 4}), InvalidArgument);
   EXPECT_THROW(DistributedSampler(10, {.num_replicas = 4, .rank = -1}), InvalidArgument);
@@ -185,7 +185,7 @@ TEST(Sampler, RefusesImpossibleRanks) {
 }
 
 // As an evaluation needs it: the samples of all ranks together are the data set, each once.
-TEST(Sampler, GivesEachItemToOneRankWhereItIsExact) {
+TEST(Sampler, TheSamplerGivesEachItemToOneRankWhereItIsExact) {
   for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{8}, std::size_t{481}}) {
     for (const auto& batches : {std::vector<std::size_t>{}, std::vector<std::size_t>{4, 0, 3}}) {
       Indices all;
@@ -208,7 +208,7 @@ TEST(Sampler, GivesEachItemToOneRankWhereItIsExact) {
 }
 
 // A sampler that yields fewer samples than its length, or more, cannot be shared out exactly.
-TEST(ProxySampler, RefusesAnExactShareOfAnotherLength) {
+TEST(ProxySampler, TheProxyRefusesAnExactShareOfAnotherLength) {
   struct Wrong {
     std::size_t yielded;
     std::size_t size() const { return 4; }
@@ -222,14 +222,14 @@ TEST(ProxySampler, RefusesAnExactShareOfAnotherLength) {
 }
 
 // Without numbers, those of the context.
-TEST(Sampler, TakesRankAndSizeFromTheWorld) {
+TEST(Sampler, TheSamplerTakesRankAndSizeFromTheWorld) {
   COVERS("A-24");
   const auto parts = run_threads(3, [] { return DistributedSampler(7, {.shuffle = false}).indices(); });
   EXPECT_EQ(parts, (std::vector<Indices>{{0, 3, 6}, {1, 4, 0}, {2, 5, 1}}));
 }
 
 // With batches of different sizes every rank still makes the same number of steps, and every item is taken.
-TEST(Sampler, SharesOutBatchesOfDifferentSizes) {
+TEST(Sampler, TheSamplerSharesOutBatchesOfDifferentSizes) {
   COVERS("C-19");
   const std::vector<std::size_t> batches{4, 3, 3};
   Indices all;
@@ -245,7 +245,7 @@ TEST(Sampler, SharesOutBatchesOfDifferentSizes) {
 }
 
 // Over 100 seeds, what 8 replicas take together is what the wrapped sampler draws.
-TEST(ProxySampler, TakesTheSameSetAsTheWrappedSampler) {
+TEST(ProxySampler, TheProxyTakesTheSameSetAsTheWrappedSampler) {
   COVERS("A-26", "A-28", "A-29");
   const WeightedSampler weighted{100, 200};
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
@@ -267,7 +267,7 @@ TEST(ProxySampler, TakesTheSameSetAsTheWrappedSampler) {
 
 // The adaptors together, for one rank and for several: what the ranks' loaders take of an epoch, whoever made the sampler, is all of it, in the order
 // that one process would have, and every rank makes as many steps.
-TEST(Adaptors, ShareOutAnEpochAmongOneFourAndEight) {
+TEST(Adaptors, AdaptorsShareOutAnEpochAmongOneFourAndEight) {
   COVERS("W-12");
   constexpr std::size_t items = 96, batch = 24;
   const WeightedSampler weighted{items, items};
@@ -303,7 +303,7 @@ TEST(Adaptors, ShareOutAnEpochAmongOneFourAndEight) {
 }
 
 // Asked again until every rank has equally many, each time going on with the same generator.
-TEST(ProxySampler, AsksAgainForThePadding) {
+TEST(ProxySampler, TheProxyAsksAgainForThePadding) {
   COVERS("A-28");
   const Indices order{5, 6, 7};
   DistributedProxySampler second(order, {.num_replicas = 2, .rank = 1});
@@ -318,7 +318,7 @@ TEST(ProxySampler, AsksAgainForThePadding) {
 }
 
 // A sampler that promises items and has none is an error, no endless loop. Its order changes with set_epoch.
-TEST(ProxySampler, RefusesASamplerThatYieldsNothing) {
+TEST(ProxySampler, TheProxyRefusesASamplerThatYieldsNothing) {
   COVERS("K-42", "Q-21");
   struct Empty {
     std::size_t size() const { return 3; }

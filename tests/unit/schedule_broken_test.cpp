@@ -41,14 +41,14 @@ Step& step_of(Schedule& schedule, Kind kind, int n = 0) {
 
 const Case ring{.operation = Operation::all_reduce, .size = 5, .count = 10};
 
-TEST(BrokenSchedule, ThatSendsToTheWrongRankStandsStill) {
+TEST(BrokenSchedule, AScheduleThatSendsToTheWrongRankStandsStill) {
   EXPECT_EQ(said_of(ring, "ring", [](auto& all) { step_of(all[2], Kind::send).peer = 4; }), "rank 0, wave 4: waits for ever for 2 messages");
   EXPECT_EQ(said_of(ring, "ring", [](auto& all) { step_of(all[2], Kind::send).peer = 5; }),
             "rank 2, wave 0: has no rank 5 to send to or receive from");
 }
 
 // With buffers it would end: every rank sends, and receives only when the send is done.
-TEST(BrokenSchedule, ThatNeedsBuffersStandsStill) {
+TEST(BrokenSchedule, AScheduleThatNeedsBuffersStandsStill) {
   const auto later = [](std::vector<Schedule>& all) {
     for (Schedule& schedule : all) {
       for (Step& step : schedule.steps) {
@@ -61,7 +61,7 @@ TEST(BrokenSchedule, ThatNeedsBuffersStandsStill) {
   EXPECT_EQ(said_of(ring, "ring", later), "rank 0, wave 0: waits for ever for 1 messages");
 }
 
-TEST(BrokenSchedule, ThatTakesTheWrongSliceGivesTheWrongElements) {
+TEST(BrokenSchedule, AScheduleThatTakesTheWrongSliceGivesTheWrongElements) {
   EXPECT_EQ(said_of(ring, "ring", [](auto& all) { step_of(all[1], Kind::send).in.begin = 4; }),
             "rank 0, element 0 of the output: it is made of other elements");
   EXPECT_EQ(said_of(ring, "ring", [](auto& all) { step_of(all[1], Kind::receive).out.count = 1; }),
@@ -73,7 +73,7 @@ TEST(BrokenSchedule, ThatTakesTheWrongSliceGivesTheWrongElements) {
       "rank 0, element 6 of the output: it is not element 0 of rank 2");
 }
 
-TEST(BrokenSchedule, ThatCombinesInAnotherOrderIsNoticed) {
+TEST(BrokenSchedule, AScheduleThatCombinesInAnotherOrderIsNoticed) {
   const auto swap = [](auto& all) {
     Step& step = step_of(all[3], Kind::combine);
     std::swap(step.in, step.with);
@@ -84,7 +84,7 @@ TEST(BrokenSchedule, ThatCombinesInAnotherOrderIsNoticed) {
             "rank 3, element 0 of the output: it is not combined in the order of the ranks");
 }
 
-TEST(BrokenSchedule, ThatGivesRanksOtherBitsIsNoticed) {
+TEST(BrokenSchedule, AScheduleThatGivesRanksOtherBitsIsNoticed) {
   const auto swap = [](auto& all) {
     Step& step = step_of(all[3], Kind::combine);
     std::swap(step.in, step.with);
@@ -97,14 +97,14 @@ TEST(BrokenSchedule, ThatGivesRanksOtherBitsIsNoticed) {
   EXPECT_EQ(check(one, schedules, Order::any), "rank 1, element 0 of the output: rank 0 has other bits");
 }
 
-TEST(BrokenSchedule, ThatAddsARankTwiceOrNotAtAllIsNoticed) {
+TEST(BrokenSchedule, AScheduleThatAddsARankTwiceOrNotAtAllIsNoticed) {
   EXPECT_EQ(said_of(ring, "ring", [](auto& all) { step_of(all[1], Kind::combine).with = step_of(all[1], Kind::combine).in; }),
             "rank 0, element 8 of the output: it is not made of every rank's element once");
   EXPECT_EQ(said_of(ring, "shares", [](auto& all) { --step_of(all[1], Kind::reduce).blocks; }),
             "rank 0, element 2 of the output: it is not made of every rank's element once");
 }
 
-TEST(BrokenSchedule, WhoseStepsOfAWaveNeedEachOtherIsNoticed) {
+TEST(BrokenSchedule, AScheduleWhoseStepsOfAWaveNeedEachOtherIsNoticed) {
   EXPECT_EQ(said_of(ring, "ring", [](auto& all) { step_of(all[0], Kind::combine).wave = 0; }),
             "rank 0, wave 0: one step writes what another one of the same wave uses");
   EXPECT_EQ(said_of({.operation = Operation::reduce, .size = 2, .count = 4, .root = 0}, "binomial",
@@ -116,7 +116,7 @@ TEST(BrokenSchedule, WhoseStepsOfAWaveNeedEachOtherIsNoticed) {
             "rank 0, wave 1: writes to the input");
 }
 
-TEST(BrokenSchedule, ThatReadsWhatNobodyHasWrittenIsNoticed) {
+TEST(BrokenSchedule, AScheduleThatReadsWhatNobodyHasWrittenIsNoticed) {
   EXPECT_EQ(said_of(ring, "ring", [](auto& all) { step_of(all[0], Kind::combine).in.begin = 64; }),
             "rank 0, wave 1: combines an element that nothing has been written to");
   EXPECT_EQ(said_of({.operation = Operation::broadcast, .size = 4, .count = 2}, "binomial",
@@ -124,7 +124,7 @@ TEST(BrokenSchedule, ThatReadsWhatNobodyHasWrittenIsNoticed) {
             "rank 2, wave 1: sends output[0, 2), which nothing has been written to");
 }
 
-TEST(BrokenSchedule, OfAnAverageDividesOnceAndByTheNumberOfRanks) {
+TEST(BrokenSchedule, AnAverageIsDividedOnceAndByTheNumberOfRanks) {
   Case one = ring;
   one.op = ReduceOp::avg;
   EXPECT_EQ(said_of(one, "ring", [](auto& all) { step_of(all[0], Kind::divide).divisor = 4; }), "rank 0, wave 8: divides by 4");
@@ -139,7 +139,7 @@ TEST(BrokenSchedule, OfAnAverageDividesOnceAndByTheNumberOfRanks) {
             "rank 0, wave 9: divides twice, or what nothing has been written to");
 }
 
-TEST(BrokenSchedule, ThatCombinesPartialSumsIsNoOneStep) {
+TEST(BrokenSchedule, AScheduleThatCombinesPartialSumsIsNoOneStep) {
   const Algorithm& algorithm = algorithm_of(Operation::reduce, "chain");
   const Case one{.operation = Operation::reduce, .size = 3, .count = 2, .root = 2};
   EXPECT_EQ(check(one, schedules_of(one, algorithm), Order::left_to_right), "");
@@ -167,7 +167,7 @@ Cost of_rank(const Problem& problem, const Setting& setting) {
   return cost;
 }
 
-TEST(BrokenFormula, IsNoticed) {
+TEST(BrokenFormula, ABrokenFormulaIsNoticed) {
   const Case one{.operation = Operation::all_reduce, .size = 4, .count = 8};
   Algorithm algorithm = algorithm_of(Operation::all_reduce, "ring");
   const auto said = [&](Cost (*cost)(const Problem&, const Setting&)) {
@@ -181,7 +181,7 @@ TEST(BrokenFormula, IsNoticed) {
 }
 
 /// Every step of a schedule that is left out, and every message that goes to another rank, or is of the elements beside, is noticed.
-TEST(BrokenSchedule, OfAnyAlgorithmIsNoticedWhicheverStepIsWrong) {
+TEST(BrokenSchedule, AWrongStepOfAnyAlgorithmIsNoticed) {
   int changed = 0;
   for (const Algorithm& algorithm : table()) {
     Case one{.operation = algorithm.operation, .size = 5, .count = 7, .root = has_root(algorithm.operation) ? 1 : 0, .hosts = {}};

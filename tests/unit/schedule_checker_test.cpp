@@ -79,7 +79,7 @@ int check_kinds(Case one, const Algorithm& algorithm, bool kinds) {
 
 class EveryAlgorithm : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(EveryAlgorithm, GivesWhatTheOperationIs) {
+TEST_P(EveryAlgorithm, EveryAlgorithmGivesWhatTheOperationIs) {
   const Algorithm& algorithm = table()[GetParam()];
   int tried = 0;
   for (int size = 1; size <= 64 && !HasFatalFailure(); ++size) {
@@ -94,7 +94,7 @@ TEST_P(EveryAlgorithm, GivesWhatTheOperationIs) {
 }
 
 // On an engine that has an all_to_all_v and nothing else.
-TEST_P(EveryAlgorithm, GivesTheSameWithoutChannels) {
+TEST_P(EveryAlgorithm, EveryAlgorithmGivesTheSameWithoutChannels) {
   const Algorithm& algorithm = table()[GetParam()];
   int tried = 0;
   for (int size = 1; size <= 9; ++size) {
@@ -126,7 +126,7 @@ std::vector<std::vector<int>> all_hosts() {
 
 class EveryAlgorithmOnTwoLevels : public ::testing::TestWithParam<std::size_t> {};
 
-TEST_P(EveryAlgorithmOnTwoLevels, GivesWhatTheOperationIs) {
+TEST_P(EveryAlgorithmOnTwoLevels, EveryAlgorithmOnTwoLevelsGivesWhatTheOperationIs) {
   const Algorithm& algorithm = table()[GetParam()];
   int tried = 0;
   for (const std::vector<int>& hosts : all_hosts()) {
@@ -163,7 +163,7 @@ std::vector<std::vector<int>> uneven_hosts(int size) {
 }
 
 // Two ranks have no two levels: they are on one host, or each is alone on its own.
-TEST_P(EveryAlgorithmOnTwoLevels, GivesTheSameAmongAnyNumberOfRanks) {
+TEST_P(EveryAlgorithmOnTwoLevels, EveryAlgorithmOnTwoLevelsGivesTheSameAmongAnyNumberOfRanks) {
   const Algorithm& algorithm = table()[GetParam()];
   for (int size = 3; size <= most_ranks_on_two_levels && !HasFatalFailure(); ++size) {
     const OperationTraits& traits = traits_of(algorithm.operation);

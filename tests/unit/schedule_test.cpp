@@ -41,7 +41,7 @@ std::set<std::string_view> allowed(Problem problem, const Setting& setting = con
 using Names = std::set<std::string_view>;
 
 // The schedule of a rank depends on nothing in which ranks differ: all of them take the same one.
-TEST(Schedules, AreChosenAlikeOnAllRanks) {
+TEST(Schedules, SchedulesAreChosenAlikeOnAllRanks) {
   for (const std::size_t count : {1U, 1000U, 1000000U}) {
     for (const OperationTraits& operation : operation_table) {
       if (operation.operation == Operation::barrier || is_message(operation.operation)) continue;
@@ -63,7 +63,7 @@ TEST(Schedules, AreChosenAlikeOnAllRanks) {
   }
 }
 
-TEST(Schedules, OfFewBytesTakeFewRoundsAndThoseOfManyMoveFewBytes) {
+TEST(Schedules, SchedulesOfFewBytesTakeFewRoundsAndThoseOfManyMoveFewBytes) {
   const auto for_bytes = [](Operation operation, int size, std::size_t bytes) {
     return chosen(Case{.operation = operation, .size = size, .count = bytes / 4}.problem(0));
   };
@@ -81,7 +81,7 @@ TEST(Schedules, OfFewBytesTakeFewRoundsAndThoseOfManyMoveFewBytes) {
   EXPECT_THROW(static_cast<void>(for_bytes(Operation::send, 2, 4)), Unsupported);
 }
 
-TEST(Schedules, AreChosenByTheParametersOfTheNetwork) {
+TEST(Schedules, SchedulesAreChosenByTheParametersOfTheNetwork) {
   const Problem problem = Case{.operation = Operation::all_gather, .size = 16, .count = 1000}.problem(0);
   Setting setting = connections;
   setting.network = {.network = {.latency_us = 1000}, .contention = 0, .copy_ns_per_byte = 0};
@@ -93,7 +93,7 @@ TEST(Schedules, AreChosenByTheParametersOfTheNetwork) {
 }
 
 // With processors of their own the ranks pass a broadcast on in pieces at the same time; ranks that share them save messages and bytes of all ranks.
-TEST(Schedules, OfRanksThatShareProcessorsMoveFewBytesInAll) {
+TEST(Schedules, SchedulesOfRanksThatShareProcessorsMoveFewBytesInAll) {
   const Problem problem = Case{.operation = Operation::broadcast, .size = 8, .count = 1 << 18, .root = 0}.problem(0);
   Setting setting = connections;
   const std::string_view apart = chosen(problem, setting);
@@ -142,7 +142,7 @@ std::optional<coordination::Carried::Pattern> pattern_of(Operation operation, in
   return pattern_with_agreement(call_without_memory(problem), problem, setting);
 }
 
-TEST(Schedules, OfMiddlingCallsBeginWithTheComparisonOfTheCalls) {
+TEST(Schedules, SchedulesOfMiddlingCallsBeginWithTheComparisonOfTheCalls) {
   using Pattern = coordination::Carried::Pattern;
   EXPECT_EQ(pattern_of(Operation::all_reduce, 4, 100, 2), Pattern::to_all);
   EXPECT_EQ(pattern_of(Operation::all_reduce, 4, 64 << 8, 2), Pattern::blocks);     // a share of 16 KiB to each, and back
@@ -164,7 +164,7 @@ TEST(Schedules, TheNetworkMayBeGiven) {
   }
 }
 
-TEST(Schedules, OnTwoLevelsAreChosenWhereTheNetworkIsShared) {
+TEST(Schedules, SchedulesOnTwoLevelsAreChosenWhereTheNetworkIsShared) {
   const Case one{.operation = Operation::all_reduce, .size = 16, .count = 1 << 20, .hosts = {0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}};
   const auto topologies = one.topologies();
   Setting setting = connections;
@@ -174,7 +174,7 @@ TEST(Schedules, OnTwoLevelsAreChosenWhereTheNetworkIsShared) {
   EXPECT_NE(chosen(one.problem(0), setting), "two_levels");
 }
 
-TEST(Schedules, CombineHalvesAndAveragesOfIntegersOnce) {
+TEST(Schedules, SchedulesCombineHalvesAndAveragesOfIntegersOnce) {
   Problem problem = Case{.operation = Operation::all_reduce, .size = 4, .count = 1 << 20}.problem(0);
   const Names once{"everything", "shares"};
   problem.dtype = DType::bfloat16;
@@ -193,7 +193,7 @@ TEST(Schedules, CombineHalvesAndAveragesOfIntegersOnce) {
   EXPECT_TRUE(allowed(problem).contains("recursive_doubling"));
 }
 
-TEST(Schedules, CombineByACallableInTheOrderOfTheRanks) {
+TEST(Schedules, SchedulesCombineByACallableInTheOrderOfTheRanks) {
   Case one{.operation = Operation::all_reduce, .size = 4, .count = 1 << 20, .is_custom = true, .hosts = {0, 0, 1, 1}};
   auto topologies = one.topologies();
   Setting setting = connections;
@@ -205,7 +205,7 @@ TEST(Schedules, CombineByACallableInTheOrderOfTheRanks) {
   EXPECT_EQ(allowed(one.problem(0), setting), (Names{"everything", "shares", "recursive_doubling", "halving_doubling"}));
 }
 
-TEST(Schedules, OfDeterministicCallsCombineFromLeftToRight) {
+TEST(Schedules, SchedulesOfDeterministicCallsCombineFromLeftToRight) {
   Case one{.operation = Operation::reduce, .size = 4, .count = 1 << 20, .root = 3, .hosts = {0, 0, 1, 1}};
   const auto topologies = one.topologies();
   Setting setting = connections;
@@ -251,7 +251,7 @@ void expect_same_bits(DType dtype, Draw draw) {
 }
 
 // What makes Order::left_to_right as good as Order::once for a deterministic call.
-TEST(Schedules, ThatCombineFromLeftToRightInStepsGiveTheBitsOfASingleStep) {
+TEST(Schedules, SchedulesThatCombineFromLeftToRightInStepsGiveTheBitsOfASingleStep) {
   std::mt19937 random(15);
   std::uniform_real_distribution<double> number(-3, 3);
   expect_same_bits<float>(DType::float32, [&] { return static_cast<float>(number(random)); });

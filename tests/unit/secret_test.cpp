@@ -34,11 +34,11 @@ void expect_kept_out(const Secret& secret) {
   EXPECT_EQ(places.dumped, std::vector<std::string>());
 }
 
-TEST(Secret, LiesOnPagesThatNoCoreDumpHolds) {
+TEST(Secret, ASecretLiesOnPagesThatNoCoreDumpHolds) {
   for (const std::size_t size : {16, 63, 64, 65, 4096, 5000}) expect_kept_out(random_secret(size));
 }
 
-TEST(Secret, IsSharedByItsCopies) {
+TEST(Secret, ASecretIsSharedByItsCopies) {
   const Secret secret("a secret of this test");
   const Secret copy = secret;
   EXPECT_EQ(copy.view().data(), secret.view().data());
@@ -49,7 +49,7 @@ TEST(Secret, IsSharedByItsCopies) {
   EXPECT_TRUE(Secret("").empty());
 }
 
-TEST(Secret, LeavesNothingWithItsLastOwner) {
+TEST(Secret, ASecretLeavesNothingWithItsLastOwner) {
   const Secret neighbour("keeps the page mapped");
   auto secret = std::make_unique<Secret>(random_secret(64));
   auto copy = std::make_unique<Secret>(*secret);
@@ -61,7 +61,7 @@ TEST(Secret, LeavesNothingWithItsLastOwner) {
   EXPECT_EQ(std::memcmp(bytes, before.data(), before.size()), 0);
 }
 
-TEST(Secret, ManyHavePlacesOfTheirOwn) {
+TEST(Secret, ManySecretsHavePlacesOfTheirOwn) {
   std::vector<Secret> secrets;
   for (int i = 0; i < 500; ++i) secrets.emplace_back("secret " + std::to_string(i));
   for (int i = 0; i < 500; i += 3) secrets[static_cast<std::size_t>(i)] = Secret("new " + std::to_string(i));
@@ -69,7 +69,7 @@ TEST(Secret, ManyHavePlacesOfTheirOwn) {
 }
 
 // A child has all of its parent's memory, and one thread: whatever the others were at must not keep it waiting.
-TEST(Secret, IsMadeInAChildOfForkWhileOtherThreadsMakeSome) {
+TEST(Secret, ASecretIsMadeInAChildOfForkWhileOtherThreadsMakeSome) {
   std::atomic<bool> stop{false};
   std::thread other([&] {
     while (!stop) static_cast<void>(Secret("a secret of the other thread"));
@@ -88,7 +88,7 @@ TEST(Secret, IsMadeInAChildOfForkWhileOtherThreadsMakeSome) {
   EXPECT_EQ(status, 0) << "as waitpid tells it of the first child that failed";
 }
 
-TEST(Secret, IsOverwrittenInTheTextThatItWasTakenFrom) {
+TEST(Secret, ASecretIsOverwrittenInTheTextThatItWasTakenFrom) {
   std::string text(40, 'x');
   const char* const bytes = text.data();
   const Secret taken = Secret::taking(std::move(text));
@@ -96,7 +96,7 @@ TEST(Secret, IsOverwrittenInTheTextThatItWasTakenFrom) {
   EXPECT_EQ(std::string_view(bytes, 40).find('x'), std::string_view::npos);
 }
 
-TEST(Secret, LeavesTheBuffersThatItPassesThrough) {
+TEST(Secret, ASecretLeavesTheBuffersThatItPassesThrough) {
   std::string buffer;
   for (int i = 0; i < 100; ++i) base::append_wiping(buffer, "twelve bytes");
   EXPECT_EQ(buffer.size(), 1200U);
@@ -105,7 +105,7 @@ TEST(Secret, LeavesTheBuffersThatItPassesThrough) {
   EXPECT_EQ(std::string_view(buffer.data() + buffer.size(), 1194).find_first_not_of('\0'), std::string_view::npos);
 }
 
-TEST(EnvironmentSecrets, AreKeptOutOfCoreDumpsOnTheirWayToARank) {
+TEST(EnvironmentSecrets, SecretsOfTheEnvironmentAreKeptOutOfCoreDumpsOnTheirWayToARank) {
   const Secret secret = random_secret();
   const Secret line = Secret::filled(64, [&](char* bytes) {
     std::strcpy(bytes, "UNISONO_TOKEN=");
@@ -127,7 +127,7 @@ TEST(EnvironmentSecrets, AreKeptOutOfCoreDumpsOnTheirWayToARank) {
   EXPECT_FALSE(again.as_environment().has("UNISONO_TOKEN"));
 }
 
-TEST(PrivateFile, IsReadToPagesThatNoCoreDumpHolds) {
+TEST(PrivateFile, APrivateFileIsReadToPagesThatNoCoreDumpHolds) {
   const Secret secret = random_secret(100);
   const TemporaryFile file;
   const base::FileDescriptor written(::open(file.path().c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600));
@@ -137,7 +137,7 @@ TEST(PrivateFile, IsReadToPagesThatNoCoreDumpHolds) {
   expect_kept_out(secret);
 }
 
-TEST(StoreSecret, IsReadByItsKeyAndKeptOutOfCoreDumps) {
+TEST(StoreSecret, TheSecretOfAStoreIsReadByItsKeyAndKeptOutOfCoreDumps) {
   const Secret secret = random_secret();
   store::StoreServer server;
   server.set_secret("the secret", secret);
@@ -153,7 +153,7 @@ TEST(StoreSecret, IsReadByItsKeyAndKeptOutOfCoreDumps) {
   expect_kept_out(secret);
 }
 
-TEST(LinkSecrets, AreKeptOutOfCoreDumps) {
+TEST(LinkSecrets, SecretsOfALinkAreKeptOutOfCoreDumps) {
   const Secret token = random_secret();
   const auto store = std::make_shared<MemoryStore>();
   const auto links = make_links(2, [&](Link::Options& options) {
@@ -167,7 +167,7 @@ TEST(LinkSecrets, AreKeptOutOfCoreDumps) {
     expect_kept_out(each);
 }
 
-TEST(StoreSecrets, OfAuthenticationAreKeptOutOfCoreDumps) {
+TEST(StoreSecrets, SecretsOfAuthenticationAreKeptOutOfCoreDumps) {
   const Secret token = random_secret();
   const store::Exchange exchange{.client_nonce = store::fresh_nonce(), .server_nonce = store::fresh_nonce(), .job_tag = "tag"};
   const auto keys = store::client_keys(token.view(), exchange);

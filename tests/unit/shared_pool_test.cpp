@@ -31,7 +31,7 @@ int in_child(F&& body) {
 }
 }  // namespace
 
-TEST(SharedPool, GivesBlocksThatDoNotTouchAndTakesThemBack) {
+TEST(SharedPool, APoolGivesBlocksThatDoNotTouchAndTakesThemBack) {
   auto pool = SharedPool::make(64 * mebibyte);
   ASSERT_NE(pool, nullptr);
   std::vector<std::pair<std::byte*, std::size_t>> blocks;
@@ -57,7 +57,7 @@ TEST(SharedPool, GivesBlocksThatDoNotTouchAndTakesThemBack) {
   pool->deallocate(whole, pool->size(), 64);
 }
 
-TEST(SharedPool, KnowsItsOwnMemory) {
+TEST(SharedPool, APoolKnowsItsOwnMemory) {
   auto pool = SharedPool::make(64 * mebibyte);
   ASSERT_NE(pool, nullptr);
   std::byte* base = pool->base();
@@ -70,7 +70,7 @@ TEST(SharedPool, KnowsItsOwnMemory) {
   EXPECT_FALSE(pool->offset_of(&local, sizeof local).has_value());
 }
 
-TEST(SharedPool, IsReachedByAnotherProcess) {
+TEST(SharedPool, APoolIsReachedByAnotherProcess) {
   auto pool = SharedPool::make(64 * mebibyte);
   ASSERT_NE(pool, nullptr);
   auto* numbers = static_cast<int*>(pool->allocate(mebibyte, 64));
@@ -90,7 +90,7 @@ TEST(SharedPool, IsReachedByAnotherProcess) {
 }
 
 // Address space is finite: a process maps a pool once, however many groups ask, and no more of all of them than it can spare.
-TEST(SharedPool, IsMappedOnce) {
+TEST(SharedPool, APoolIsMappedOnce) {
   auto pool = SharedPool::make(64 * mebibyte);
   ASSERT_NE(pool, nullptr);
   const auto map = [&] { return MappedPool::map(::getpid(), pool->descriptor(), pool->inode(), pool->size()); };
@@ -103,7 +103,7 @@ TEST(SharedPool, IsMappedOnce) {
   EXPECT_NE(map(), nullptr);
 }
 
-TEST(SharedPool, IsNotMappedWhereAddressSpaceWouldRunOut) {
+TEST(SharedPool, APoolIsNotMappedWhereAddressSpaceWouldRunOut) {
   constexpr std::size_t large = std::size_t{5} << 40;
   std::vector<std::unique_ptr<SharedPool>> pools;
   std::vector<std::shared_ptr<const MappedPool>> mapped;
@@ -119,7 +119,7 @@ TEST(SharedPool, IsNotMappedWhereAddressSpaceWouldRunOut) {
 }
 
 // A file that grows beyond this limit ends its process.
-TEST(SharedPool, KeepsToTheLimitOfFileSizes) {
+TEST(SharedPool, APoolKeepsToTheLimitOfFileSizes) {
   for (const std::size_t limit : {std::size_t{1000}, 64 * mebibyte, 100 * mebibyte + 1}) {
     EXPECT_EQ(in_child([&] {
                 const rlimit bytes{limit, limit};
@@ -133,7 +133,7 @@ TEST(SharedPool, KeepsToTheLimitOfFileSizes) {
   }
 }
 
-TEST(SharedMemory, IsWhatContainersAllocateFrom) {
+TEST(SharedMemory, SharedMemoryIsWhatContainersAllocateFrom) {
   shared_vector<float> x(1000, 1.5F);
   ASSERT_NE(base::shared_pool(), nullptr);
   EXPECT_TRUE(base::shared_pool()->offset_of(x.data(), 4000).has_value());
@@ -149,7 +149,7 @@ TEST(SharedMemory, IsWhatContainersAllocateFrom) {
   EXPECT_EQ(copy, x);
 }
 
-TEST(SharedMemory, IsAskedForByManyThreads) {
+TEST(SharedMemory, SharedMemoryIsAskedForByManyThreads) {
   std::vector<std::thread> threads;
   testing::internal::CaptureStderr();
   for (int t = 0; t < 4; ++t) {
@@ -165,7 +165,7 @@ TEST(SharedMemory, IsAskedForByManyThreads) {
 }
 
 // A child of fork must not write into its parent's memory: it has a pool of its own, and lets go of the parent's without harm.
-TEST(SharedMemory, IsNotInheritedByAChild) {
+TEST(SharedMemory, SharedMemoryIsNotInheritedByAChild) {
   auto parents = std::make_unique<shared_vector<int>>(100000, 7);
   const auto* before = base::shared_pool();
   EXPECT_EQ(in_child([&] {
@@ -185,7 +185,7 @@ TEST(SharedMemory, IsNotInheritedByAChild) {
 }
 
 // A child of the child does not take memory from two forks ago for its own, or for ordinary memory.
-TEST(SharedMemory, IsNotInheritedByAGrandchild) {
+TEST(SharedMemory, SharedMemoryIsNotInheritedByAGrandchild) {
   auto parents = std::make_unique<shared_vector<int>>(100000, 7);
   EXPECT_EQ(in_child([&] {
               auto childs = std::make_unique<shared_vector<int>>(100000, 8);

@@ -19,7 +19,7 @@
 namespace unisono::engines {
 namespace {
 
-TEST(StableHash, IsFowlerNollVo) {
+TEST(StableHash, TheStableHashIsFowlerNollVo) {
   EXPECT_EQ(base::stable_hash(""), 0xcbf29ce484222325U);
   EXPECT_EQ(base::stable_hash("a"), 0xaf63dc4c8601ec8cU);
   EXPECT_EQ(base::stable_hash("foobar"), 0x85944171f73967e8U);
@@ -34,7 +34,7 @@ TEST(StableHash, IsFowlerNollVo) {
   EXPECT_EQ(hash.value(), bytes.value());
 }
 
-TEST(Signature, OfNamesIsTheSameEverywhere) {
+TEST(Signature, TheSignatureOfNamesIsTheSameEverywhere) {
   CollectiveCall call;
   call.tag = 5;
   call.label = "foobar";
@@ -43,7 +43,7 @@ TEST(Signature, OfNamesIsTheSameEverywhere) {
   EXPECT_EQ(signature_of(call).extra, (0xf73967e8'00000005U ^ ((std::uint64_t{0x8601ec8c} << 32) * 3)));
 }
 
-TEST(Signature, SaysWhatIsCalled) {
+TEST(Signature, ASignatureSaysWhatIsCalled) {
   std::vector<float> numbers(6);
   CollectiveCall call;
   call.operation = Operation::reduce;
@@ -77,13 +77,13 @@ TEST(Signature, SaysWhatIsCalled) {
 }
 
 // The part of its call that a rank publishes: a long label is cut, and a call without one does not show that of the call before.
-TEST(Signature, OfAnotherRankMayNameAnything) {  // it comes in a notice
+TEST(Signature, TheSignatureOfAnotherRankMayNameAnything) {  // it comes in a notice
   EXPECT_EQ(describe({.what = 0, .count = 3}, ""), "unknown operation(boolean × 3)");
   EXPECT_EQ(describe({.what = 0xffffff, .count = 3}, ""), "unknown operation(unknown × 3)");
   EXPECT_EQ(describe({.what = 0xff'ff'02, .count = 1}, "a label"), "a label: all_reduce(unknown × 1, unknown)");
 }
 
-TEST(Signature, TheLabelOfALine) {
+TEST(Signature, ALineHasItsLabel) {
   struct {
     shm::Line line;
     char behind[64];
@@ -100,7 +100,7 @@ TEST(Signature, TheLabelOfALine) {
   EXPECT_EQ(memory.line.get_label(), "");
 }
 
-TEST(Signature, OfMessagesIsTheSameEverywhere) {
+TEST(Signature, TheSignatureOfMessagesIsTheSameEverywhere) {
   MessageCall call;
   call.data = TensorView(nullptr, DType::uint8, std::size_t{0});
   call.peer = 1;

@@ -29,7 +29,7 @@ double seconds_of(const Startup& start, std::string_view phase) {
   return found == start.phases.end() ? -1 : found->seconds;
 }
 
-TEST(SimulatorStart, WhereAllConnectTheRequestsOfTheStoreGrowWithTheSquareOfTheRanks) {
+TEST(SimulatorStart, RequestsOfTheStoreGrowWithTheSquareOfTheRanksWhereAllConnect) {
   const Startup few = start_of(100, 1, Design::eager), many = start_of(1000, 1, Design::eager);
   // Of each launcher 8, and 3 to read their records. To join 6, about engines 3, addresses and secret 3 for each rank; all seats; and the address of
   // every higher rank.
@@ -53,7 +53,7 @@ TEST(SimulatorStart, OneHostHasNoOtherLaunchers) {
   EXPECT_LT(seconds_of(start_of(10000, 8, Design::present), "launchers"), 0.5);  // linear in the hosts, but for 38 bytes of a list
 }
 
-TEST(SimulatorStart, AboveTheLimitConnectionsAreThoseOfTheBarrierAndTheTree) {
+TEST(SimulatorStart, ConnectionsAboveTheLimitAreThoseOfTheBarrierAndTheTree) {
   EXPECT_DOUBLE_EQ(start_of(65, 1, Design::present).connections, 64);
   const Call call = job_of(1024, 1);
   const Outcome barrier = simulate(call, {});
@@ -137,7 +137,7 @@ TEST(SimulatorCalls, AShapedLinkLetsItsBucketPassAtOnce) {
   EXPECT_NEAR(simulate(call, {.parameters = parameters}).us, 65.536 * 8, 1e-3);
 }
 
-TEST(SimulatorCrossing, FindsWhereTheFastestChanges) {
+TEST(SimulatorCrossing, TheSearchFindsWhereTheFastestChanges) {
   Call call = call_of("", 64, 8);
   const Crossing crossing = cross(call, {}, 1 << 24);
   ASSERT_EQ(crossing.algorithms.size(), 6U);  // without two_levels: every rank has a host of its own

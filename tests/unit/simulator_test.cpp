@@ -177,7 +177,7 @@ TEST(Simulator, RanksThatShareProcessorsChooseByFixedFigures) {
   EXPECT_EQ(simulate(call, {.parameters = parameters}).algorithm, "binomial");
 }
 
-TEST(Simulator, RefusesWhatItCannotDo) {
+TEST(Simulator, TheSimulatorRefusesWhatItCannotDo) {
   const auto refused = [](const Call& call, const SimulationOptions& options = {}) { return [call, options] { simulate(call, options); }; };
   EXPECT_THROW(refused(call_of(Operation::all_reduce, "bubble", 4, 8))(), InvalidArgument);
   EXPECT_THROW(refused(call_of(Operation::all_reduce, "engine", 4, 8))(), InvalidArgument);

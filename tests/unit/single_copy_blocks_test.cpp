@@ -75,7 +75,7 @@ constexpr std::uint32_t in_place = 2;
 
 }  // namespace
 
-TEST(SingleCopyBlocks, AreReadWhereTheyLie) {
+TEST(SingleCopyBlocks, BlocksAreReadWhereTheyLie) {
   BlockEngines world;
   world.get_ready();
   for (const Lengths& counts : {Lengths{n, 3 * n}, Lengths{0, 2 * n}, Lengths{2 * n + 1, 0}, Lengths{2 * n, 1}}) {
@@ -99,7 +99,7 @@ TEST(SingleCopyBlocks, AreReadWhereTheyLie) {
   }
 }
 
-TEST(SingleCopyBlocks, AreReadInAllToAllVOfTheRanksThatGiveMuch) {
+TEST(SingleCopyBlocks, BlocksAreReadInAllToAllVOfTheRanksThatGiveMuch) {
   BlockEngines world;
   world.get_ready();
   struct Traffic {
@@ -118,7 +118,7 @@ TEST(SingleCopyBlocks, AreReadInAllToAllVOfTheRanksThatGiveMuch) {
 }
 
 // It reads the elements of the one in the first step, and those of the other in as many as its slots need.
-TEST(SingleCopyBlocks, LieInTheBufferOfOneRankAndInTheSlotsOfAnother) {
+TEST(SingleCopyBlocks, BlocksLieInTheBufferOfOneRankAndInTheSlotsOfAnother) {
   BlockEngines world;
   world.get_ready();
   const std::size_t many = 8 * base::second_level_cache() / sizeof(float);  // the rule stages so many
@@ -132,7 +132,7 @@ TEST(SingleCopyBlocks, LieInTheBufferOfOneRankAndInTheSlotsOfAnother) {
 }
 
 // A large part of one rank alone, which the other one does not know of: no conclusions are drawn from it.
-TEST(SingleCopyBlocks, OfOneRankAloneChangeNoExpectation) {
+TEST(SingleCopyBlocks, BlocksOfOneRankAloneChangeNoExpectation) {
   BlockEngines world;
   world.get_ready();
   Part a(Operation::all_to_all_v, 0, {3 * n, 0}, {3 * n, 0}), b(Operation::all_to_all_v, 1, {0, 1}, {0, 1});
@@ -144,7 +144,7 @@ TEST(SingleCopyBlocks, OfOneRankAloneChangeNoExpectation) {
   EXPECT_TRUE(world.second.direct().begins(next.call));
 }
 
-TEST(SingleCopyBlocks, CountsAreComparedFirst) {
+TEST(SingleCopyBlocks, CountsOfBlocksAreComparedFirst) {
   BlockEngines world;
   world.get_ready();
   for (const Operation operation : {Operation::all_gather_v, Operation::gather_v, Operation::scatter_v, Operation::reduce_scatter_v}) {
@@ -195,7 +195,7 @@ TEST(SingleCopyBlocks, MemoryThatIsNotThereIsTheFailureOfItsRank) {
 }
 
 // A rank that gives up a call records that first, and may then use its buffer for something else.
-TEST(SingleCopyBlocks, AreNotTakenWhereTheirOwnerHasGivenUp) {
+TEST(SingleCopyBlocks, BlocksAreNotTakenWhereTheirOwnerHasGivenUp) {
   for (const Operation operation : {Operation::all_to_all_v, Operation::all_gather_v}) {
     BlockEngines world;
     world.get_ready();

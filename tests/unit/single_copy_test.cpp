@@ -70,7 +70,7 @@ CollectiveCall blocks_of(Operation operation, const std::vector<std::size_t>& by
 
 }  // namespace
 
-TEST(SingleCopy, IsUsedOnceAllCanRead) {
+TEST(SingleCopy, SingleCopyIsUsedOnceAllCanRead) {
   TwoRanks world;
   std::array ranks{DirectAccess(*world.segment, 0, true), DirectAccess(*world.segment, 1, true)};
   std::vector<float> x(n), y(2 * n);
@@ -88,7 +88,7 @@ TEST(SingleCopy, IsUsedOnceAllCanRead) {
 }
 
 // Another process has the number, as in another PID namespace, or none has it.
-TEST(SingleCopy, IsNotUsedWhereTheWordIsNotFound) {
+TEST(SingleCopy, SingleCopyIsNotUsedWhereTheWordIsNotFound) {
   const pid_t stranger = ::fork();  // its memory has the same addresses, and not what is written there later
   if (stranger == 0) {
     for (;;) ::pause();
@@ -170,7 +170,7 @@ TEST(SingleCopy, PiecesAreWholePages) {
   }
 }
 
-TEST(SingleCopy, MovesWhatItShould) {
+TEST(SingleCopy, SingleCopyMovesWhatItShould) {
   TwoEngines world;
   world.get_ready();
   std::iota(world.in.begin(), world.in.end(), 0.0F);

@@ -16,7 +16,7 @@ namespace {
 std::span<const std::byte> bytes_of(const std::vector<unsigned char>& data) { return std::as_bytes(std::span(data)); }
 
 // "SipHash: a fast short-input PRF", appendix A, and the authors' table: the key is 00 01 … 0f, and the message 00 01 ….
-TEST(SipHash, gives_its_authors_values) {
+TEST(SipHash, SipHashGivesItsAuthorsValues) {
   const SipHash::Key key{0x0706050403020100, 0x0f0e0d0c0b0a0908};
   const std::pair<std::size_t, std::uint64_t> table[] = {
       {0, 0x726fdb47dd0e0e31}, {1, 0x74f839c593dc67fd}, {2, 0x0d6c8009d9a94f5a}, {8, 0x93f5f5799a932462}, {15, 0xa129ca6149be45e5}};
@@ -41,7 +41,7 @@ std::uint64_t by_openssl(const std::vector<unsigned char>& key, const std::vecto
   return load_little_endian<std::uint64_t>(code);
 }
 
-TEST(SipHash, agrees_with_openssl_however_a_message_is_cut) {
+TEST(SipHash, SipHashAgreesWithOpensslHoweverAMessageIsCut) {
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     std::vector<unsigned char> key(16), message(random() % 300);
@@ -58,7 +58,7 @@ TEST(SipHash, agrees_with_openssl_however_a_message_is_cut) {
   }
 }
 
-TEST(SipHash, a_word_is_its_eight_bytes) {
+TEST(SipHash, AWordIsItsEightBytes) {
   const SipHash::Key key{1, 2};
   SipHash words(key), bytes(key);
   words.word(0x0807060504030201);

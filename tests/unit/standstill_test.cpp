@@ -83,7 +83,7 @@ std::vector<Delay> delays(const JobFacts& job) { return delays_of(job.ranks, tol
 
 constexpr auto all_reduce = Operation::all_reduce, barrier = Operation::barrier, send = Operation::send, recv = Operation::recv;
 
-TEST(Standstill, NamesTheRankThatDoesNotWait) {
+TEST(Standstill, AStandstillNamesTheRankThatDoesNotWait) {
   const auto found = delays(
       job_of({{waiting(all_reduce, "world", "a.cpp:3", 2)}, {waiting(barrier, "{0, 1}", "a.cpp:5", 0)}, {call(all_reduce, "world", "a.cpp:1")}}));
   ASSERT_EQ(found.size(), 1U) << "rank 0 only waits because of rank 2";
@@ -241,7 +241,7 @@ bool looks_into_processes() {
   return sleeper.is_seen_to("signal");
 }
 
-TEST(SystemWait, TellsWhatAProcessWaitsFor) {
+TEST(SystemWait, TheSystemTellsWhatAProcessWaitsFor) {
   if (!looks_into_processes()) GTEST_SKIP() << "this system shows no process what another one does (/proc/PID/syscall)";
   const TemporaryFolder folder;
   const std::string pipe = folder.path() + "/fifo";

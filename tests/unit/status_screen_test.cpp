@@ -72,7 +72,7 @@ std::size_t widest(const std::vector<std::string>& lines) {
   return most;
 }
 
-TEST(StatusScreen, FitsIntoATerminalOfAnySize) {
+TEST(StatusScreen, TheScreenFitsIntoATerminalOfAnySize) {
   for (const int columns : {2, 20, 40, 60, 79, 80, 81, 200}) {
     for (const int rows : {2, 10, 24, 60}) {
       const auto lines = lines_on(columns, rows, {stalled_job(12)});
@@ -82,7 +82,7 @@ TEST(StatusScreen, FitsIntoATerminalOfAnySize) {
   }
 }
 
-TEST(StatusScreen, SaysInANarrowTerminalWhoIsLate) {
+TEST(StatusScreen, TheScreenSaysInANarrowTerminalWhoIsLate) {
   const auto lines = lines_on(60, 24, {stalled_job(8)});
   std::string text;
   for (const std::string& line : lines) text += " " + line.substr(std::min(line.find_first_not_of(' '), line.size()));
@@ -94,7 +94,7 @@ TEST(StatusScreen, SaysInANarrowTerminalWhoIsLate) {
   }
 }
 
-TEST(StatusScreen, SaysThatThereIsMore) {
+TEST(StatusScreen, TheScreenSaysThatThereIsMore) {
   const auto lines = lines_on(80, 10, {stalled_job(12), stalled_job(3)});
   ASSERT_EQ(lines.size(), 9U);
   EXPECT_TRUE(lines.back().starts_with("  … ")) << lines.back();
@@ -102,7 +102,7 @@ TEST(StatusScreen, SaysThatThereIsMore) {
 }
 
 // A failure before shrink_group matters no more.
-TEST(StatusText, TellsTheFailureOfARankThatDoesNotGoOn) {
+TEST(StatusText, TheTextTellsTheFailureOfARankThatDoesNotGoOn) {
   JobFacts job = stalled_job(2);
   job.ranks[0].record.failure = "rank 5 was killed";
   job.ranks[0].record.state = recorder::RankState::failed;

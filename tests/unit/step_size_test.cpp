@@ -70,7 +70,7 @@ TEST(StepSize, WhatRank0WasAskedForHolds) {
     EXPECT_THROW(static_cast<void>(asked_step_kib(environment("UNISONO_STEP_SIZE", wrong))), InvalidArgument) << wrong;
 }
 
-TEST(ResultWriter, StreamsFromASizeOn) {
+TEST(ResultWriter, ResultsAreStreamedFromASizeOn) {
   const std::size_t second = base::second_level_cache();
   EXPECT_EQ(streams_from(base::Environment()), std::clamp(base::third_level_cache() / 4, 16 * second, 32 * second));
   EXPECT_EQ(streams_from(environment("UNISONO_STREAM_FROM", "64")), 64 * kib);

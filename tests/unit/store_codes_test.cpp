@@ -109,7 +109,7 @@ void expect_refused(Call&& call, std::string_view why) {
 }
 constexpr std::string_view of_request = "a request came that was not sent so", of_answer = "an answer came that was not sent so";
 
-TEST(StoreCodes, frames_that_are_left_alone_pass) {
+TEST(StoreCodes, FramesThatAreLeftAlonePass) {
   const Served served(with_token());
   std::atomic<std::size_t> frames{0};
   const Between between(served, [&](From, std::size_t, const std::string& frame) {
@@ -122,7 +122,7 @@ TEST(StoreCodes, frames_that_are_left_alone_pass) {
   EXPECT_EQ(frames, 80U);
 }
 
-TEST(StoreCodes, a_changed_byte_of_a_request_is_noticed) {
+TEST(StoreCodes, AChangedByteOfARequestIsNoticed) {
   const Served served(with_token());
   const std::size_t length = Writer(Op::set, 1).text("key").text("value").finish().size() + 2 * NumberedCodes::size;
   for (std::size_t place = 0; place < length; ++place) {
@@ -138,7 +138,7 @@ TEST(StoreCodes, a_changed_byte_of_a_request_is_noticed) {
   }
 }
 
-TEST(StoreCodes, a_changed_byte_of_an_answer_is_noticed) {
+TEST(StoreCodes, AChangedByteOfAnAnswerIsNoticed) {
   Served served(with_token());
   served.server.set("key", "value");
   const std::size_t length = Writer(Status::ok, 1).text("value").finish().size() + 2 * NumberedCodes::size;
@@ -154,7 +154,7 @@ TEST(StoreCodes, a_changed_byte_of_an_answer_is_noticed) {
   }
 }
 
-TEST(StoreCodes, a_repeated_request_counts_once) {
+TEST(StoreCodes, ARepeatedRequestCountsOnce) {
   const Served served(with_token());
   const Between between(served, [](From from, std::size_t, const std::string& frame) { return from == From::client ? frame + frame : frame; });
   const auto client = between.client();
@@ -163,7 +163,7 @@ TEST(StoreCodes, a_repeated_request_counts_once) {
   EXPECT_EQ(served.server.peek("counter"), "1");
 }
 
-TEST(StoreCodes, a_repeated_answer_is_noticed) {
+TEST(StoreCodes, ARepeatedAnswerIsNoticed) {
   const Served served(with_token());
   const Between between(served, [](From from, std::size_t, const std::string& frame) { return from == From::server ? frame + frame : frame; });
   const auto client = between.client();
@@ -172,7 +172,7 @@ TEST(StoreCodes, a_repeated_answer_is_noticed) {
 }
 
 // The second of two requests comes first.
-TEST(StoreCodes, swapped_requests_are_noticed) {
+TEST(StoreCodes, SwappedRequestsAreNoticed) {
   const Served served(with_token());
   std::string held;
   const Between between(served, [&](From from, std::size_t number, const std::string& frame) -> std::string {
@@ -190,7 +190,7 @@ TEST(StoreCodes, swapped_requests_are_noticed) {
   EXPECT_EQ(served.server.counts().keys, 0U);
 }
 
-TEST(StoreCodes, a_request_that_was_left_out_is_noticed_with_the_next) {
+TEST(StoreCodes, ARequestThatWasLeftOutIsNoticedWithTheNext) {
   const Served served(with_token());
   const Between between(
       served, [](From from, std::size_t number, const std::string& frame) { return from == From::client && number == 0 ? std::string() : frame; });
@@ -202,7 +202,7 @@ TEST(StoreCodes, a_request_that_was_left_out_is_noticed_with_the_next) {
 }
 
 // Keys differ by direction, so what a side has sent cannot be sent back to it.
-TEST(StoreCodes, a_frame_that_is_sent_back_is_noticed) {
+TEST(StoreCodes, AFrameThatIsSentBackIsNoticed) {
   const Served served(with_token());
   std::string asked;
   const Between between(served, [&](From from, std::size_t, const std::string& frame) {
@@ -213,7 +213,7 @@ TEST(StoreCodes, a_frame_that_is_sent_back_is_noticed) {
   expect_refused([&] { client->set("key", "value"); }, of_answer);
 }
 
-TEST(StoreCodes, a_request_that_was_cut_off_sets_nothing) {
+TEST(StoreCodes, ARequestThatWasCutOffSetsNothing) {
   const Served served(with_token());
   std::atomic<int> cuts{0};
   const Between between(served, [&](From from, std::size_t, const std::string& frame) -> std::optional<std::string> {
@@ -230,7 +230,7 @@ TEST(StoreCodes, a_request_that_was_cut_off_sets_nothing) {
 }
 
 // A request of which nothing was sent has used no number.
-TEST(StoreCodes, a_frame_that_was_taken_back_is_not_missed) {
+TEST(StoreCodes, AFrameThatWasTakenBackIsNotMissed) {
   const std::string key(32, 'k');
   FrameSealer sealer(key);
   FrameOpener opener(key);

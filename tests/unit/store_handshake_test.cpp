@@ -18,7 +18,7 @@
 namespace unisono::store {
 namespace {
 
-TEST(Handshake, both_sides_must_know_the_token) {  // A5
+TEST(Handshake, BothSidesMustKnowTheToken) {  // A5
   const Served served({.token = "the secret"});
   served.client({.token = "the secret"})->set("a", "1");
   for (const std::string wrong : {"", "the secre", "the secret ", "The secret"}) {
@@ -34,13 +34,13 @@ TEST(Handshake, both_sides_must_know_the_token) {  // A5
   expect_still_well(served, {.token = "the secret"});
 }
 
-TEST(Handshake, a_client_with_a_token_distrusts_a_server_without) {  // A5
+TEST(Handshake, AClientWithATokenDistrustsAServerWithout) {  // A5
   const Served served;
   EXPECT_THROW(served.client({.token = "x"}), ProtocolError);
   expect_still_well(served);
 }
 
-TEST(Handshake, a_server_that_only_pretends_is_found_out) {  // A5: it accepts every proof, and cannot give its own
+TEST(Handshake, AServerThatOnlyPretendsIsFoundOut) {  // A5: it accepts every proof, and cannot give its own
   auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
   const auto address = base::local_address(listening.fd.get());
   std::thread impostor([&] {
@@ -61,7 +61,7 @@ TEST(Handshake, a_server_that_only_pretends_is_found_out) {  // A5: it accepts e
   impostor.join();
 }
 
-TEST(Handshake, what_was_heard_once_opens_nothing_later) {  // A5: replay
+TEST(Handshake, WhatWasHeardOnceOpensNothingLater) {  // A5: replay
   const Served served({.token = "the secret"});
   const std::string client_nonce(nonce_size, 'c');
   std::string proof;
@@ -79,7 +79,7 @@ TEST(Handshake, what_was_heard_once_opens_nothing_later) {  // A5: replay
   EXPECT_EQ(hear(fd), "");
 }
 
-TEST(Handshake, the_servers_own_proof_is_not_the_clients) {  // A5: reflection
+TEST(Handshake, TheServersOwnProofIsNotTheClients) {  // A5: reflection
   const Exchange exchange{std::string(nonce_size, 'a'), std::string(nonce_size, 'b'), "job"};
   EXPECT_NE(client_proof("t", exchange), server_proof("t", exchange));
   EXPECT_NE(client_proof("t", exchange), client_proof("u", exchange));
@@ -99,7 +99,7 @@ TEST(Handshake, the_servers_own_proof_is_not_the_clients) {  // A5: reflection
   EXPECT_EQ(status_of(hear_frame(one)), Status::refused);
 }
 
-TEST(Handshake, nothing_is_served_before_it) {  // A5
+TEST(Handshake, NothingIsServedBeforeTheHandshake) {  // A5
   const Served served({.token = "the secret"});
   const FileDescriptor fd = served.raw();
   say(fd, greeting());
@@ -109,7 +109,7 @@ TEST(Handshake, nothing_is_served_before_it) {  // A5
   EXPECT_EQ(served.server.peek("intruder"), std::nullopt);
 }
 
-TEST(Handshake, another_version_is_named_on_both_sides) {  // R5
+TEST(Handshake, AnotherVersionIsNamedOnBothSides) {  // R5
   const Served served;
   const FileDescriptor fd = served.raw();
   std::string theirs = greeting();
@@ -140,7 +140,7 @@ TEST(Handshake, another_version_is_named_on_both_sides) {  // R5
   EXPECT_THROW(store->get("a", 10s), ProtocolError);
 }
 
-TEST(Handshake, who_answers_in_another_language_is_no_store) {
+TEST(Handshake, AServerOfAnotherProtocolIsNoStore) {
   auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
   const auto address = base::local_address(listening.fd.get());
   std::thread other([&] {
@@ -153,7 +153,7 @@ TEST(Handshake, who_answers_in_another_language_is_no_store) {
   other.join();
 }
 
-TEST(Handshake, jobs_are_told_apart) {  // R4
+TEST(Handshake, JobsAreToldApart) {  // R4
   const Served served({.job_tag = "job 1"});
   EXPECT_THROW(served.client({.job_tag = "job 2"}), ProtocolError);
   EXPECT_THROW(served.client(), ProtocolError);

@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(FileStoreTest, a_torn_record_is_cut_off_by_the_next_writer) {
+TEST(FileStoreTest, ATornRecordIsCutOffByTheNextWriter) {
   const TemporaryFile file;
   FileStore first(file.path());
   first.set("a", "1");
@@ -38,7 +38,7 @@ TEST(FileStoreTest, a_torn_record_is_cut_off_by_the_next_writer) {
   EXPECT_GT(std::filesystem::file_size(file.path()), whole);
 }
 
-TEST(FileStoreTest, a_record_with_a_wrong_checksum_is_not_read) {
+TEST(FileStoreTest, ARecordWithAWrongChecksumIsNotRead) {
   const TemporaryFile file;
   {
     FileStore store(file.path());
@@ -55,7 +55,7 @@ TEST(FileStoreTest, a_record_with_a_wrong_checksum_is_not_read) {
 }
 
 // In a folder for all a link may be somebody else's; what it leads to must not be written to, nor read.
-TEST(FileStoreTest, does_not_follow_a_link) {
+TEST(FileStoreTest, AFileStoreDoesNotFollowALink) {
   const TemporaryFile file;
   const std::string target = file.path() + ".target", link = file.path() + ".link";
   for (const bool exists : {false, true}) {
@@ -73,7 +73,7 @@ TEST(FileStoreTest, does_not_follow_a_link) {
   std::filesystem::remove(target);
 }
 
-TEST(FileStoreTest, refuses_what_is_no_store) {
+TEST(FileStoreTest, AFileThatIsNoStoreIsRefused) {
   const TemporaryFile file;
   std::ofstream(file.path()) << "this is a letter, not a store";
   EXPECT_THROW(FileStore{file.path()}, InvalidArgument);
@@ -81,7 +81,7 @@ TEST(FileStoreTest, refuses_what_is_no_store) {
   EXPECT_THROW(FileStore("/tmp"), InvalidArgument);
 }
 
-TEST(PrefixStoreTest, keeps_users_apart) {
+TEST(PrefixStoreTest, PrefixesKeepUsersApart) {
   auto inner = std::make_shared<MemoryStore>();
   PrefixStore a("a", inner);
   PrefixStore b("b", inner);
@@ -94,7 +94,7 @@ TEST(PrefixStoreTest, keeps_users_apart) {
   EXPECT_THROW(PrefixStore("a", nullptr), InvalidArgument);
 }
 
-TEST(TcpStoreTest, a_server_that_goes_is_named) {
+TEST(TcpStoreTest, AServerThatGoesIsNamed) {
   auto server = std::make_unique<TcpStore>("127.0.0.1", std::uint16_t{0}, TcpStoreOptions{.is_server = true});
   const std::string place = fmt::format("127.0.0.1:{}", server->port());
   TcpStore client("127.0.0.1", server->port());
@@ -114,7 +114,7 @@ TEST(TcpStoreTest, a_server_that_goes_is_named) {
   EXPECT_THROW(other.try_get("a"), PeerFailed);
 }
 
-TEST(TcpStoreTest, a_port_in_use_is_named) {  // R6
+TEST(TcpStoreTest, APortInUseIsNamed) {  // R6
   TcpStore first("127.0.0.1", 0, {.is_server = true});
   try {
     TcpStore second("127.0.0.1", first.port(), {.is_server = true});
@@ -124,7 +124,7 @@ TEST(TcpStoreTest, a_port_in_use_is_named) {  // R6
   }
 }
 
-TEST(TcpStoreTest, nobody_there_is_a_timeout_with_the_address) {  // R7
+TEST(TcpStoreTest, NobodyThereIsATimeoutWithTheAddress) {  // R7
   std::uint16_t port = 0;
   {
     const TcpStore gone("127.0.0.1", 0, {.is_server = true});
@@ -138,7 +138,7 @@ TEST(TcpStoreTest, nobody_there_is_a_timeout_with_the_address) {  // R7
   }
 }
 
-TEST(TcpStoreTest, a_client_that_comes_first_waits_for_the_server) {
+TEST(TcpStoreTest, AClientThatComesFirstWaitsForTheServer) {
   auto listener = base::try_listen(base::resolve("127.0.0.1", 0).front());
   const std::uint16_t port = base::local_address(listener.fd.get()).port();
   listener.fd.reset();
@@ -148,7 +148,7 @@ TEST(TcpStoreTest, a_client_that_comes_first_waits_for_the_server) {
   early.join();
 }
 
-TEST(TcpStoreTest, takes_a_name) {
+TEST(TcpStoreTest, ATcpStoreTakesAName) {
   TcpStore server("localhost", 0, {.is_server = true});
   TcpStore client("localhost", server.port(), {.timeout = 10s});
   client.set("a", "1");
@@ -156,7 +156,7 @@ TEST(TcpStoreTest, takes_a_name) {
   EXPECT_THROW(TcpStore("no such host.invalid", 1, {.timeout = 1s}), InvalidArgument);
 }
 
-TEST(TcpStoreTest, adopts_only_a_listening_tcp_socket) {
+TEST(TcpStoreTest, ATcpStoreAdoptsOnlyAListeningTcpSocket) {
   auto pair = base::make_socket_pair();
   const auto refuses = [](std::uint16_t port, const TcpStoreOptions& options) {
     EXPECT_THROW(TcpStore("127.0.0.1", port, options), InvalidArgument) << options.listen_fd;
@@ -168,7 +168,7 @@ TEST(TcpStoreTest, adopts_only_a_listening_tcp_socket) {
   refuses(0, {.is_server = true, .listen_fd = -7});
 }
 
-TEST(TcpStoreTest, adopts_a_socket_only_at_the_given_address) {
+TEST(TcpStoreTest, ATcpStoreAdoptsASocketOnlyAtTheGivenAddress) {
   const auto adopts = [](const std::string& host, std::uint16_t other) {
     auto listener = base::try_listen(base::resolve("127.0.0.1", 0).front());
     const std::uint16_t own = base::local_address(listener.fd.get()).port();

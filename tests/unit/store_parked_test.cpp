@@ -33,7 +33,7 @@ void reset(FileDescriptor& fd) {
   fd.reset();
 }
 
-TEST(Parked, a_client_that_never_reads_is_closed_alone) {
+TEST(Parked, AClientThatNeverReadsIsClosedAlone) {
   const Served served({.most_unsent = std::size_t{12} << 20});
   const auto good = served.client();
   const FileDescriptor deaf = admitted(served);
@@ -45,7 +45,7 @@ TEST(Parked, a_client_that_never_reads_is_closed_alone) {
   expect_still_well(served);
 }
 
-TEST(Parked, others_that_wait_for_the_same_key_are_answered) {
+TEST(Parked, OthersThatWaitForTheSameKeyAreAnswered) {
   const Served served({.most_unsent = std::size_t{12} << 20});
   const auto good = served.client();
   const FileDescriptor deaf = admitted(served);
@@ -58,7 +58,7 @@ TEST(Parked, others_that_wait_for_the_same_key_are_answered) {
   wait_until([&] { return served.server.counts().connections == 2; });
 }
 
-TEST(Parked, a_client_that_is_reset_leaves_nothing) {
+TEST(Parked, AClientThatIsResetLeavesNothing) {
   const Served served;
   const auto good = served.client();
   for (const bool same : {true, false}) {
@@ -75,7 +75,7 @@ TEST(Parked, a_client_that_is_reset_leaves_nothing) {
   expect_still_well(served);
 }
 
-TEST(Parked, a_client_that_closes_while_its_keys_are_set_leaves_nothing) {
+TEST(Parked, AClientThatClosesWhileItsKeysAreSetLeavesNothing) {
   const Served served;
   const auto good = served.client();
   for (int i = 0; i < 20; ++i) {
@@ -90,7 +90,7 @@ TEST(Parked, a_client_that_closes_while_its_keys_are_set_leaves_nothing) {
   expect_still_well(served);
 }
 
-TEST(Parked, requests_that_run_out_of_time_end_with_their_connection) {
+TEST(Parked, RequestsThatRunOutOfTimeEndWithTheirConnection) {
   const Served served({.most_unsent = 1});
   FileDescriptor deaf = admitted(served);
   const std::string long_key(8000, 'k');  // an answer names what is missing
@@ -102,7 +102,7 @@ TEST(Parked, requests_that_run_out_of_time_end_with_their_connection) {
   expect_still_well(served);
 }
 
-TEST(Parked, what_a_closed_client_leaves_wakes_others_at_once) {
+TEST(Parked, WhatAClosedClientLeavesWakesOthersAtOnce) {
   // The answer that closes the deaf one is given while waiters are woken; its will is seen then, too, and not with the next request.
   const Served served({.most_unsent = std::size_t{12} << 20});
   const auto good = served.client();

@@ -53,7 +53,7 @@ bool meet_and_count(Store& store, int i, int n) {
   return store.get("count") == std::to_string(50 * n * (n + 1) / 2);
 }
 
-TEST(StoreProcesses, share_a_file) {
+TEST(StoreProcesses, ProcessesShareAFile) {
   const TemporaryFile file;
   in_children(4, [&](int i) {
     FileStore store(file.path());
@@ -61,7 +61,7 @@ TEST(StoreProcesses, share_a_file) {
   });
 }
 
-TEST(StoreProcesses, a_child_of_fork_may_go_on_with_the_parents_file_store) {
+TEST(StoreProcesses, AChildOfForkMayGoOnWithTheParentsFileStore) {
   const TemporaryFile file;
   FileStore store(file.path());
   store.set("from parent", "1");
@@ -69,7 +69,7 @@ TEST(StoreProcesses, a_child_of_fork_may_go_on_with_the_parents_file_store) {
   EXPECT_EQ(store.get("count"), "300");
 }
 
-TEST(StoreProcesses, share_a_tcp_server) {
+TEST(StoreProcesses, ProcessesShareATcpServer) {
   auto listener = base::try_listen(base::resolve("127.0.0.1", 0).front());
   ASSERT_TRUE(listener.fd);
   const std::uint16_t port = base::local_address(listener.fd.get()).port();
@@ -87,7 +87,7 @@ TEST(StoreProcesses, share_a_tcp_server) {
   });
 }
 
-TEST(StoreProcesses, a_child_of_fork_is_refused_the_parents_connection) {
+TEST(StoreProcesses, AChildOfForkIsRefusedTheParentsConnection) {
   TcpStore store("127.0.0.1", 0, {.is_server = true});
   in_children(1, [&](int) {
     try {

@@ -19,7 +19,7 @@ std::string greeting_of_another_version() {
   return theirs;
 }
 
-TEST(Refused, strangers_of_another_version_take_the_places_of_strangers) {
+TEST(Refused, StrangersOfAnotherVersionTakeThePlacesOfStrangers) {
   const Served served({.token = "the secret", .handshake_timeout = 60s, .most_pending = 4});
   const auto member = served.client({.token = "the secret"});
   std::vector<FileDescriptor> refused;
@@ -33,7 +33,7 @@ TEST(Refused, strangers_of_another_version_take_the_places_of_strangers) {
   expect_still_well(served, {.token = "the secret"});
 }
 
-TEST(Refused, strangers_with_a_wrong_proof_take_the_places_of_strangers) {
+TEST(Refused, StrangersWithAWrongProofTakeThePlacesOfStrangers) {
   const Served served({.token = "the secret", .handshake_timeout = 60s, .most_pending = 4});
   std::vector<FileDescriptor> refused;
   for (int i = 0; i < 20; ++i) {
@@ -80,7 +80,7 @@ class Crowd {
   pid_t pid_ = -1;
 };
 
-TEST(Refused, strangers_do_not_use_up_the_descriptors) {
+TEST(Refused, StrangersDoNotUseUpTheDescriptors) {
   const Served served({.token = "the secret", .handshake_timeout = 60s});
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -31,7 +31,7 @@ std::size_t resident_kib() {
 
 // ---- strangers --------------------------------------------------------------------------------------------------
 
-TEST(Strangers, random_bytes_disturb_nobody) {  // A1
+TEST(Strangers, RandomBytesDisturbNobody) {  // A1
   const Served served({.token = "the secret"});
   const auto member = served.client({.token = "the secret"});
   std::mt19937 random(20240607);
@@ -50,7 +50,7 @@ TEST(Strangers, random_bytes_disturb_nobody) {  // A1
   wait_until([&] { return served.server.counts().connections == 1; });
 }
 
-TEST(Strangers, speak_other_protocols_and_are_dropped) {  // A4
+TEST(Strangers, StrangersOfOtherProtocolsAreDropped) {  // A4
   const Served served;
   for (const std::string probe :
        {"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "SSH-2.0-x\r\n", "*1\r\n$4\r\nPING\r\n", "\r\n\r\n", "UNISTORM........"}) {
@@ -62,7 +62,7 @@ TEST(Strangers, speak_other_protocols_and_are_dropped) {  // A4
   expect_still_well(served);
 }
 
-TEST(Strangers, a_length_field_allocates_nothing) {  // A2
+TEST(Strangers, ALengthFieldAllocatesNothing) {  // A2
   const Served served({.token = "the secret"});
   const std::size_t before = resident_kib();
   for (const std::string& length : {std::string("\x00\x00\x00\x80", 4), std::string("\xff\xff\xff\x7f", 4), std::string("\xff\xff\xff\xff", 4),
@@ -77,7 +77,7 @@ TEST(Strangers, a_length_field_allocates_nothing) {  // A2
   expect_still_well(served, {.token = "the secret"});
 }
 
-TEST(Strangers, fields_longer_than_their_frame_are_refused) {  // A2
+TEST(Strangers, FieldsLongerThanTheirFrameAreRefused) {  // A2
   const Served served;
   auto pair = base::make_socket_pair();
   served.raw();
@@ -95,7 +95,7 @@ TEST(Strangers, fields_longer_than_their_frame_are_refused) {  // A2
   expect_still_well(served);
 }
 
-TEST(Strangers, half_a_frame_is_closed_in_time_and_delays_nobody) {  // A3
+TEST(Strangers, HalfAFrameIsClosedInTimeAndDelaysNobody) {  // A3
   const Served served({.token = "the secret", .handshake_timeout = 300ms});
   std::vector<FileDescriptor> slow;
   for (int i = 0; i < 200; ++i) {
@@ -108,7 +108,7 @@ TEST(Strangers, half_a_frame_is_closed_in_time_and_delays_nobody) {  // A3
   wait_until([&] { return served.server.counts().pending == 0; });
 }
 
-TEST(Strangers, many_clients_that_authenticate_at_once_all_get_in) {  // R10
+TEST(Strangers, ManyClientsThatAuthenticateAtOnceAllGetIn) {  // R10
   const Served served({.token = "the secret", .most_pending = 4});
   std::vector<std::thread> all;
   for (int i = 0; i < 32; ++i) {
@@ -121,7 +121,7 @@ TEST(Strangers, many_clients_that_authenticate_at_once_all_get_in) {  // R10
   EXPECT_EQ(served.server.counts().keys, 32U);
 }
 
-TEST(Strangers, connections_leave_no_descriptors_behind) {  // R10
+TEST(Strangers, ConnectionsLeaveNoDescriptorsBehind) {  // R10
   const Served served;
   for (int i = 0; i < 1000; ++i) served.raw();
   for (int i = 0; i < 50; ++i) served.client()->set("a", "b");
@@ -130,7 +130,7 @@ TEST(Strangers, connections_leave_no_descriptors_behind) {  // R10
 
 // ---- members that misbehave -------------------------------------------------------------------------------------
 
-TEST(Members, break_limits_for_themselves_only) {  // A6
+TEST(Members, MembersBreakLimitsForThemselvesOnly) {  // A6
   const Served served({.limits = {.key_bytes = 16, .value_bytes = 1000, .keys = 5, .total_bytes = 3000}});
   const auto bad = served.client();
   const auto good = served.client();
@@ -148,7 +148,7 @@ TEST(Members, break_limits_for_themselves_only) {  // A6
   EXPECT_EQ(good->num_keys(), 5);
 }
 
-TEST(Members, a_request_longer_than_any_value_ends_their_connection) {  // A6
+TEST(Members, ARequestLongerThanAnyValueEndsTheirConnection) {  // A6
   const Served served({.limits = {.value_bytes = 1000}});
   const auto good = served.client();
   const FileDescriptor fd = served.raw();
@@ -162,7 +162,7 @@ TEST(Members, a_request_longer_than_any_value_ends_their_connection) {  // A6
   EXPECT_EQ(served.server.peek("huge"), std::nullopt);
 }
 
-TEST(Members, who_waits_for_too_much_is_told) {  // A6
+TEST(Members, AMemberThatWaitsForTooMuchIsTold) {  // A6
   const Served served({.most_waiting = 3});
   const auto client = served.client();
   std::vector<std::thread> waiting;
@@ -174,7 +174,7 @@ TEST(Members, who_waits_for_too_much_is_told) {  // A6
   EXPECT_EQ(served.server.counts().waiting, 0U);
 }
 
-TEST(Members, who_asks_without_reading_is_dropped) {  // A6
+TEST(Members, AMemberThatAsksWithoutReadingIsDropped) {  // A6
   const Served served({.most_unsent = std::size_t{1} << 20});
   auto pair = base::make_socket_pair();
   const auto good = served.client();
@@ -190,7 +190,7 @@ TEST(Members, who_asks_without_reading_is_dropped) {  // A6
   EXPECT_EQ(good->get("value", 10s).size(), 100'000U);
 }
 
-TEST(Members, who_leaves_is_not_waited_for) {
+TEST(Members, AMemberThatLeavesIsNotWaitedFor) {
   const Served served;
   for (int i = 0; i < 20; ++i) {
     const FileDescriptor fd = served.raw();
@@ -204,7 +204,7 @@ TEST(Members, who_leaves_is_not_waited_for) {
   }
 }
 
-TEST(Members, leave_a_will) {
+TEST(Members, MembersLeaveAWill) {
   const Served served;
   const auto heir = served.client();
   {
@@ -229,7 +229,7 @@ TEST(Members, leave_a_will) {
   EXPECT_EQ(heir->try_get("never"), std::nullopt);
 }
 
-TEST(Members, many_keys_are_read_together) {
+TEST(Members, ManyKeysAreReadTogether) {
   const Served served;
   const auto client = served.client();
   std::vector<std::string> keys;
@@ -247,7 +247,7 @@ TEST(Members, many_keys_are_read_together) {
   EXPECT_EQ(try_get_all(under, std::vector<std::string>{"1", "none"}), (std::vector<std::optional<std::string>>{value_of(1), std::nullopt}));
 }
 
-TEST(Members, requests_for_many_keys_are_well_formed) {
+TEST(Members, RequestsForManyKeysAreWellFormed) {
   for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{2}, ~std::uint64_t{0}}) {
     const Served served;
     const FileDescriptor fd = served.raw();
@@ -257,7 +257,7 @@ TEST(Members, requests_for_many_keys_are_well_formed) {
   }
 }
 
-TEST(Members, requests_may_come_byte_by_byte) {  // N8
+TEST(Members, RequestsMayComeByteByByte) {  // N8
   const Served served;
   const FileDescriptor fd = served.raw();
   challenge(fd, std::string(nonce_size, 'n'), false);
@@ -276,7 +276,7 @@ TEST(Members, requests_may_come_byte_by_byte) {  // N8
 
 // ---- the owner --------------------------------------------------------------------------------------------------
 
-TEST(Owner, sees_and_sets_keys) {
+TEST(Owner, TheOwnerSeesAndSetsKeys) {
   StoreServer server;
   auto pair = base::make_socket_pair();
   server.adopt(std::move(pair.first));
@@ -290,7 +290,7 @@ TEST(Owner, sees_and_sets_keys) {
   EXPECT_EQ(server.peek("from nobody"), std::nullopt);
 }
 
-TEST(Owner, may_hand_over_a_connection_before_or_after_it_is_used) {
+TEST(Owner, TheOwnerMayHandOverAConnectionBeforeOrAfterItIsUsed) {
   auto pair = base::make_socket_pair();
   const auto client = connect_fd(std::move(pair.second));  // nobody serves it yet
   StoreServer server;
@@ -302,7 +302,7 @@ TEST(Owner, may_hand_over_a_connection_before_or_after_it_is_used) {
   user.join();
 }
 
-TEST(Owner, what_was_answered_arrives_although_the_server_goes) {
+TEST(Owner, WhatWasAnsweredArrivesAlthoughTheServerGoes) {
   for (int i = 0; i < 20; ++i) {
     auto served = std::make_unique<Served>();
     const auto client = served->client();
@@ -314,7 +314,7 @@ TEST(Owner, what_was_answered_arrives_although_the_server_goes) {
   }
 }
 
-TEST(Owner, runs_out_of_descriptors_and_recovers) {  // F16
+TEST(Owner, TheOwnerRunsOutOfDescriptorsAndRecovers) {  // F16
   const Served served;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

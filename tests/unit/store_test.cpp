@@ -90,7 +90,7 @@ class StoreTest : public ::testing::TestWithParam<std::string> {
   std::shared_ptr<Store> store_;
 };
 
-TEST_P(StoreTest, sets_and_gets_any_bytes) {
+TEST_P(StoreTest, TheStoreSetsAndGetsAnyBytes) {
   COVERS("TS-41");
   const std::string bytes("\0\n\xff binary \0 end", 16);
   store_->set("key", bytes);
@@ -104,7 +104,7 @@ TEST_P(StoreTest, sets_and_gets_any_bytes) {
   EXPECT_EQ(store_->get(bytes), "2");
 }
 
-TEST_P(StoreTest, keeps_large_values) {
+TEST_P(StoreTest, TheStoreKeepsLargeValues) {
   std::string large(3'000'017, '\0');
   for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 7 + i / 251);
   store_->set("large", large);
@@ -113,7 +113,7 @@ TEST_P(StoreTest, keeps_large_values) {
   EXPECT_EQ(store_->get("after"), "1");
 }
 
-TEST_P(StoreTest, refuses_what_is_over_the_limits_and_goes_on) {
+TEST_P(StoreTest, TheStoreRefusesWhatIsOverTheLimitsAndGoesOn) {
   EXPECT_THROW(store_->set("key", std::string((std::size_t{8} << 20) + 1, 'x')), InvalidArgument);
   EXPECT_THROW(store_->set(std::string(9000, 'k'), "x"), InvalidArgument);
   EXPECT_EQ(store_->try_get("key"), std::nullopt);
@@ -121,7 +121,7 @@ TEST_P(StoreTest, refuses_what_is_over_the_limits_and_goes_on) {
   EXPECT_EQ(store_->get("key"), "ok");
 }
 
-TEST_P(StoreTest, adds) {
+TEST_P(StoreTest, TheStoreAddsNumbers) {
   COVERS("TS-41");
   EXPECT_EQ(store_->add("n", 5), 5);
   EXPECT_EQ(store_->add("n", -12), -7);
@@ -136,7 +136,7 @@ TEST_P(StoreTest, adds) {
   EXPECT_THROW(store_->add("most", 1), InvalidArgument);
 }
 
-TEST_P(StoreTest, compares_and_sets) {
+TEST_P(StoreTest, TheStoreComparesAndSets) {
   COVERS("TS-41");
   EXPECT_EQ(store_->compare_set("c", "x", "y"), "");
   EXPECT_EQ(store_->try_get("c"), std::nullopt);
@@ -146,7 +146,7 @@ TEST_P(StoreTest, compares_and_sets) {
   EXPECT_EQ(store_->get("c"), "third");
 }
 
-TEST_P(StoreTest, erases_and_counts) {
+TEST_P(StoreTest, TheStoreErasesAndCounts) {
   COVERS("TS-41");
   const std::int64_t before = store_->num_keys();
   store_->set("a", "1");
@@ -159,7 +159,7 @@ TEST_P(StoreTest, erases_and_counts) {
   EXPECT_EQ(world_.open()->try_get("a"), std::nullopt);
 }
 
-TEST_P(StoreTest, a_deadline_that_passes_names_the_missing_keys) {
+TEST_P(StoreTest, ADeadlineThatPassesNamesTheMissingKeys) {
   COVERS("TS-41");
   store_->set("here", "1");
   const std::vector<std::string> keys = {"here", "absent one", "absent two"};
@@ -180,7 +180,7 @@ TEST_P(StoreTest, a_deadline_that_passes_names_the_missing_keys) {
   EXPECT_THROW(store_->get("absent one"), Timeout);
 }
 
-TEST_P(StoreTest, waits_until_another_sets) {
+TEST_P(StoreTest, TheStoreWaitsUntilAnotherSets) {
   COVERS("TS-41");
   const auto other = world_.open();
   std::atomic<int> woken = 0;
@@ -201,7 +201,7 @@ TEST_P(StoreTest, waits_until_another_sets) {
   EXPECT_EQ(woken, 2);
 }
 
-TEST_P(StoreTest, many_threads_share_one_object) {
+TEST_P(StoreTest, ManyThreadsShareOneObject) {
   constexpr int threads = 6;
   constexpr int rounds = 40;
   std::vector<std::thread> all;
@@ -220,7 +220,7 @@ TEST_P(StoreTest, many_threads_share_one_object) {
   EXPECT_EQ(store_->get("sum"), std::to_string(rounds * threads * (threads + 1) / 2));
 }
 
-TEST_P(StoreTest, one_thread_times_out_while_another_waits_on) {
+TEST_P(StoreTest, OneThreadTimesOutWhileAnotherWaitsOn) {
   const auto other = world_.open();
   std::thread patient([&] { EXPECT_EQ(store_->get("slow", 30s), "there"); });
   EXPECT_THROW(store_->get("never", 40ms), Timeout);

@@ -31,7 +31,7 @@ ConnectOptions with(std::shared_ptr<const base::TlsContext> context) { return {.
 
 #define EXPECT_SAYS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
 
-TEST(StoreTls, requests_of_many_threads_over_one_connection) {
+TEST(StoreTls, ManyThreadsMakeRequestsOverOneConnection) {
   const Served served(served_with(tls()));
   const auto client = served.client(with(tls()));
   std::vector<std::jthread> threads;
@@ -51,7 +51,7 @@ TEST(StoreTls, requests_of_many_threads_over_one_connection) {
   EXPECT_EQ(client->add("sum", 0), 200);
 }
 
-TEST(StoreTls, large_values_in_both_directions_at_once) {
+TEST(StoreTls, LargeValuesPassInBothDirectionsAtOnce) {
   const Served served(served_with(tls()));
   const auto client = served.client(with(tls())), other = served.client(with(tls()));
   std::string large(7'000'017, '\0');
@@ -67,7 +67,7 @@ TEST(StoreTls, large_values_in_both_directions_at_once) {
 
 // A client that asks for much and reads nothing: the server keeps its requests unread, also those that TLS has read ahead, and answers all in the
 // end.
-TEST(StoreTls, who_does_not_read_is_not_read_from) {
+TEST(StoreTls, AClientThatDoesNotReadIsNotReadFrom) {
   const Served served(served_with(tls()));
   const auto client = served.client(with(tls()));
   client->set("large", std::string(4 << 20, 'x'));
@@ -119,7 +119,7 @@ TEST(StoreTls, who_does_not_read_is_not_read_from) {
   client->set("well", "yes");
 }
 
-TEST(StoreTls, nothing_can_be_read_on_the_way) {
+TEST(StoreTls, NothingCanBeReadOnTheWay) {
   const Served served(served_with(tls()));
   // A relay that writes down what passes.
   auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
@@ -151,7 +151,7 @@ TEST(StoreTls, nothing_can_be_read_on_the_way) {
   for (const char* text : {"clear", "UNISTORE", "the secret"}) EXPECT_EQ(passed.find(text), std::string::npos) << text;
 }
 
-TEST(StoreTls, on_one_side_only_is_an_error_at_once) {
+TEST(StoreTls, EncryptionOnOneSideOnlyIsAnErrorAtOnce) {
   {
     const Served served(served_with(tls()));
     const auto error = thrown_by<ProtocolError>([&] { served.client({.token = "the secret"}); });
@@ -165,7 +165,7 @@ TEST(StoreTls, on_one_side_only_is_an_error_at_once) {
   expect_still_well(served, {.token = "the secret"});
 }
 
-TEST(StoreTls, another_token_is_an_error_at_once) {
+TEST(StoreTls, AnotherTokenIsAnErrorAtOnce) {
   const Served served(served_with(tls()));
   const auto error = thrown_by<ProtocolError>([&] { served.client({.token = "another", .tls = tls("another")}); });
   EXPECT_SAYS(error.what(), "it refused this process's token");
@@ -173,7 +173,7 @@ TEST(StoreTls, another_token_is_an_error_at_once) {
   expect_still_well(served, with(tls()));
 }
 
-TEST(StoreTls, certificates_with_and_without_a_token) {
+TEST(StoreTls, CertificatesWorkWithAndWithoutAToken) {
   const Authority authority("the authority");
   const auto one = context_of(authority.identity("one")), other = context_of(authority.identity("other"));
   {
@@ -188,7 +188,7 @@ TEST(StoreTls, certificates_with_and_without_a_token) {
   EXPECT_SAYS(thrown_by<ProtocolError>([&] { served.client({.tls = other}); }).what(), "token");
 }
 
-TEST(StoreTls, a_certificate_of_another_authority_is_an_error_at_once) {
+TEST(StoreTls, ACertificateOfAnotherAuthorityIsAnErrorAtOnce) {
   const Authority ours("ours"), theirs("theirs");
   const Served served({.token = "the secret", .tls = context_of(ours.identity("member"))});
   const auto error = thrown_by<ProtocolError>([&] { served.client(with(context_of(theirs.identity("stranger")))); });
@@ -201,7 +201,7 @@ TEST(StoreTls, a_certificate_of_another_authority_is_an_error_at_once) {
 }
 
 // Somebody in between with a certificate of the same authority: each side has a good TLS connection with it, and it passes the proofs on.
-TEST(StoreTls, a_proof_cannot_be_passed_on_from_one_connection_to_another) {
+TEST(StoreTls, AProofCannotBePassedOnFromOneConnectionToAnother) {
   const Authority authority("the authority");
   const auto context = context_of(authority.identity("somebody"));
   const Served served({.token = "the secret", .tls = context});
@@ -235,7 +235,7 @@ TEST(StoreTls, a_proof_cannot_be_passed_on_from_one_connection_to_another) {
   EXPECT_SAYS(error.what(), "its token is another one than this process's");
 }
 
-TEST(StoreTls, strangers_are_dropped_in_time_and_delay_nobody) {
+TEST(StoreTls, StrangersAreDroppedInTimeAndDelayNobody) {
   const Served served({.token = "the secret", .tls = tls(), .handshake_timeout = 300ms});
   std::mt19937 random(11);
   std::string hello(4096, '\0');

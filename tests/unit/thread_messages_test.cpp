@@ -17,7 +17,7 @@ using namespace unisono;
 namespace {
 
 // Sends are done as long as there is room; then they wait, and nothing of what waits to be read is lost.
-TEST(ThreadMessages, MoreMessagesThanFitBetweenTwo) {
+TEST(ThreadMessages, MoreMessagesThanFitPassBetweenTwo) {
   constexpr int messages = 12000;  // 16 bytes each with nothing in them, and the ring has 128 KiB
   run_threads(2, [&](int rank) {
     if (rank == 0) {
@@ -111,7 +111,7 @@ TEST(ThreadMessages, AProbeOfOneRankFindsNothingOfAnother) {
   });
 }
 
-TEST(ThreadMessages, WhoWaitsForAMessageSaysFromWhom) {
+TEST(ThreadMessages, ARankThatWaitsForAMessageSaysFromWhom) {
   using From = std::vector<int>;
   for (const int way : {0, 1, 2, 3, 5}) {
     std::latch told(1);

@@ -105,7 +105,7 @@ struct WithoutComparison {
 };
 
 // The switch by which the price of comparing is measured.
-TEST(ThreadRanks, DoNotCompareWhereThatIsSwitchedOff) {
+TEST(ThreadRanks, RanksThatAreThreadsDoNotCompareWhereThatIsSwitchedOff) {
   EXPECT_TRUE(detail::call_comparison());
   const auto with_different_tags = [](int rank) {
     std::vector<int> x{1};
@@ -130,7 +130,7 @@ TEST(ThreadRanks, DoNotCompareWhereThatIsSwitchedOff) {
   EXPECT_THROW(run_threads(2, with_different_tags), Mismatch);
 }
 
-TEST(ThreadRanks, OfSeveralErrorsTheFirstThatIsNoConsequence) {
+TEST(ThreadRanks, TheFirstErrorThatIsNoConsequenceIsThrown) {
   const auto text_of = [](const std::function<void(int)>& body) {
     try {
       run_threads(3, body);
@@ -150,7 +150,7 @@ TEST(ThreadRanks, OfSeveralErrorsTheFirstThatIsNoConsequence) {
 }
 
 // The process has joined a job of its own; its ranks that are threads end with their function, and leave that alone.
-TEST(ThreadRanks, CannotEndTheProcessesJob) {
+TEST(ThreadRanks, RanksThatAreThreadsCannotEndTheProcessesJob) {
   InitOptions options;
   options.store = std::make_shared<MemoryStore>();
   options.rank = 0;
@@ -165,7 +165,7 @@ TEST(ThreadRanks, CannotEndTheProcessesJob) {
   EXPECT_EQ(all_reduce(5), 5);
 }
 
-TEST(ThreadRanks, AForkedChildHasNone) {
+TEST(ThreadRanks, AForkedChildHasNoRank) {
   std::atomic<int> status = -1;
   run_threads(2, [&](int rank) {
     if (rank != 0) return;
@@ -186,7 +186,7 @@ TEST(ThreadRanks, AForkedChildHasNone) {
   EXPECT_EQ(status, 7);
 }
 
-TEST(ThreadRanks, ShowTheConfigurationWhereLogsGo) {
+TEST(ThreadRanks, RanksThatAreThreadsShowTheConfigurationWhereLogsGo) {
   std::ostringstream said;
   std::streambuf* const before = std::clog.rdbuf(said.rdbuf());
   show_config();
@@ -203,7 +203,7 @@ struct CountsDown {
 };
 
 // Those who have come within the time go on without it, and it learns so when it comes after all.
-TEST(ThreadRanks, ShrinkWithoutOneThatComesTooLate) {
+TEST(ThreadRanks, RanksThatAreThreadsShrinkWithoutOneThatComesTooLate) {
   std::latch agreed(2);
   run_threads(3, [&](int rank) {
     auto group = new_group({2, 1, 0}, {.timeout = std::chrono::seconds(1)});
@@ -224,7 +224,7 @@ TEST(ThreadRanks, ShrinkWithoutOneThatComesTooLate) {
 }
 
 // Rank 0 says that it is there, and nothing more.
-TEST(ThreadRanks, ShrinkWhereTheFirstDoesNotDecide) {
+TEST(ThreadRanks, RanksThatAreThreadsShrinkWhereTheFirstDoesNotDecide) {
   run_threads(2, [](int rank) {
     auto group = *new_group({0, 1}, {.timeout = std::chrono::milliseconds(300)});
     barrier(group);

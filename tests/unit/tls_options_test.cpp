@@ -16,7 +16,7 @@ using base::Environment;
 using Variables = std::map<std::string, std::string, std::less<>>;
 using Mode = base::TlsOptions::Mode;
 
-TEST(TlsOptions, are_off_on_or_required) {
+TEST(TlsOptions, EncryptionIsOffOnOrRequired) {
   EXPECT_EQ(base::tls_options(Environment()).mode, Mode::off);
   EXPECT_EQ(base::tls_options(Environment(Variables{{"UNISONO_TLS", "off"}})).mode, Mode::off);
   EXPECT_EQ(base::tls_options(Environment(Variables{{"UNISONO_TLS", "on"}})).mode, Mode::on);
@@ -25,7 +25,7 @@ TEST(TlsOptions, are_off_on_or_required) {
   EXPECT_EQ(error.message(), "UNISONO_TLS=yes is unknown; it is on, required or off");
 }
 
-TEST(TlsOptions, take_all_files_or_none) {
+TEST(TlsOptions, OptionsTakeAllFilesOrNone) {
   const auto error = thrown_by<InvalidArgument>([] {
     base::tls_options(Environment(Variables{{"UNISONO_TLS", "on"}, {"UNISONO_TLS_CERT", "/c"}, {"UNISONO_TLS_CA", "/a"}}));
   });
@@ -35,7 +35,7 @@ TEST(TlsOptions, take_all_files_or_none) {
                   .has_certificate());
 }
 
-TEST(TlsOptions, without_files_it_takes_the_token) {
+TEST(TlsOptions, EncryptionTakesTheTokenWithoutFiles) {
   const Environment on(Variables{{"UNISONO_TLS", "on"}});
   const auto error = thrown_by<InvalidArgument>([&] { store::tls_for("", on); });
   EXPECT_NE(error.message().find("UNISONO_TLS=on takes the job's secret"), std::string::npos) << error.message();
@@ -76,16 +76,16 @@ class TlsFiles : public ::testing::Test {
   const Authority authority_{"the authority"};
 };
 
-TEST_F(TlsFiles, in_order) { EXPECT_TRUE(Files(authority_.identity("host 1")).are_good()); }
+TEST_F(TlsFiles, FilesInOrderAreTaken) { EXPECT_TRUE(Files(authority_.identity("host 1")).are_good()); }
 
-TEST_F(TlsFiles, a_key_that_others_can_read) {
+TEST_F(TlsFiles, AKeyThatOthersCanReadIsRefused) {
   const Files files(authority_.identity("host 1"));
   ASSERT_EQ(::chmod(files.private_key.path().c_str(), 0640), 0);
   EXPECT_SAYS(files.refusal(), "the key file " + files.private_key.path() + " is open to others (mode 0640)");
   EXPECT_SAYS(files.refusal(), "chmod 600 " + files.private_key.path());
 }
 
-TEST_F(TlsFiles, missing_or_of_another_kind) {
+TEST_F(TlsFiles, FilesThatAreMissingOrOfAnotherKindAreRefused) {
   const Files files(authority_.identity("host 1"));
   std::filesystem::remove(files.certificate.path());
   EXPECT_SAYS(files.refusal(), "the certificate file " + files.certificate.path() + " cannot be read: No such file");
@@ -104,7 +104,7 @@ TEST_F(TlsFiles, missing_or_of_another_kind) {
 }
 
 // Nobody is asked for a password: a rank has no terminal.
-TEST_F(TlsFiles, a_key_under_a_password) {
+TEST_F(TlsFiles, AKeyUnderAPasswordIsRefused) {
   const KeyPair key;
   TlsIdentity identity = authority_.identity("host 1");
   identity.certificate = authority_.sign("host 1", key);
@@ -112,20 +112,20 @@ TEST_F(TlsFiles, a_key_under_a_password) {
   EXPECT_SAYS(Files(identity).refusal(), "holds no private key that can be read (PEM, without a password)");
 }
 
-TEST_F(TlsFiles, an_expired_certificate_is_refused_where_it_lies) {
+TEST_F(TlsFiles, AnExpiredCertificateIsRefusedWhereItLies) {
   const Files files(authority_.identity("host 1", -day));
   EXPECT_SAYS(files.refusal(),
               "the certificate in " + files.certificate.path() + " does not hold under " + files.authority.path() + ": certificate has expired");
 }
 
-TEST_F(TlsFiles, a_certificate_of_another_authority_is_refused_where_it_lies) {
+TEST_F(TlsFiles, ACertificateOfAnotherAuthorityIsRefusedWhereItLies) {
   TlsIdentity identity = authority_.identity("host 1");
   identity.authority = Authority("another one").pem();
   EXPECT_SAYS(Files(identity).refusal(), "unable to get local issuer certificate");
 }
 
 // A rank connects to some of the others and is connected to by the rest.
-TEST_F(TlsFiles, a_certificate_for_one_side_alone) {
+TEST_F(TlsFiles, ACertificateForOneSideAloneIsRefused) {
   EXPECT_SAYS(Files(authority_.identity("host 1", 30 * day, "serverAuth")).refusal(), "unsuitable certificate purpose");
   EXPECT_SAYS(Files(authority_.identity("host 1", 30 * day, "clientAuth")).refusal(), "unsuitable certificate purpose");
   EXPECT_TRUE(Files(authority_.identity("host 1", 30 * day, "serverAuth,clientAuth")).are_good());

@@ -42,7 +42,7 @@ class EveryIdentity : public ::testing::TestWithParam<bool> {
   const Authority authority_{"the authority"};
 };
 
-TEST_P(EveryIdentity, both_sides_hear_each_other) {
+TEST_P(EveryIdentity, BothSidesHearEachOther) {
   const TlsPair pair(*context_of(identity("one")), *context_of(identity("other")));
   ASSERT_TRUE(pair.is_open()) << pair.connecting->error() << " | " << pair.accepting->error();
   EXPECT_EQ(write_to(*pair.connecting, "question"), 8);
@@ -56,7 +56,7 @@ TEST_P(EveryIdentity, both_sides_hear_each_other) {
             GetParam() ? "TLSv1.3 TLS_AES_128_GCM_SHA256 (certificates)" : "TLSv1.3 TLS_AES_128_GCM_SHA256 (pre-shared key)");
 }
 
-TEST_P(EveryIdentity, what_binds_a_proof_is_of_this_connection_alone) {
+TEST_P(EveryIdentity, WhatBindsAProofIsOfThisConnectionAlone) {
   const auto one = context_of(identity("one")), other = context_of(identity("other"));
   const TlsPair pair(*one, *other), again(*one, *other);
   ASSERT_TRUE(pair.is_open() && again.is_open());
@@ -65,7 +65,7 @@ TEST_P(EveryIdentity, what_binds_a_proof_is_of_this_connection_alone) {
   EXPECT_NE(pair.connecting->binding(), again.connecting->binding());
 }
 
-TEST_P(EveryIdentity, sizes_around_a_record_and_around_what_is_sent_at_once) {
+TEST_P(EveryIdentity, BytesOfEverySizeAroundARecordArrive) {
   const TlsPair pair(*context_of(identity("one")), *context_of(identity("other")));
   ASSERT_TRUE(pair.is_open());
   unsigned seed = 0;
@@ -78,7 +78,7 @@ TEST_P(EveryIdentity, sizes_around_a_record_and_around_what_is_sent_at_once) {
 
 INSTANTIATE_TEST_SUITE_P(Tls, EveryIdentity, ::testing::Bool(), [](const auto& with) { return with.param ? "certificates" : "key"; });
 
-TEST(Tls, a_full_socket_takes_nothing_and_loses_nothing) {
+TEST(Tls, AFullSocketTakesNothingAndLosesNothing) {
   const TlsPair pair(key_of('k'));
   ASSERT_TRUE(pair.is_open());
   const int little = 4096;
@@ -110,7 +110,7 @@ TEST(Tls, a_full_socket_takes_nothing_and_loses_nothing) {
   EXPECT_TRUE(is_carried(*pair.connecting, *pair.accepting, text.substr(sent), 50'000, 60'000));
 }
 
-TEST(Tls, a_head_and_what_follows_it_share_a_record) {
+TEST(Tls, AHeadAndWhatFollowsItShareARecord) {
   const TlsPair pair(key_of('k'));
   ASSERT_TRUE(pair.is_open());
   for (const std::size_t size : {0, 1, 8, 16343, 16344, 16345, 40000, 100000}) {
@@ -133,7 +133,7 @@ TEST(Tls, a_head_and_what_follows_it_share_a_record) {
   EXPECT_EQ(::recv(pair.ends.second.get(), raw, sizeof raw, MSG_DONTWAIT), 48 + 22);
 }
 
-TEST(Tls, what_was_read_ahead_is_said_to_be_there) {
+TEST(Tls, WhatWasReadAheadIsSaidToBeThere) {
   const TlsPair pair(key_of('k'));
   ASSERT_TRUE(pair.is_open());
   const std::string text = noise(40'000, 3);
@@ -145,7 +145,7 @@ TEST(Tls, what_was_read_ahead_is_said_to_be_there) {
   EXPECT_TRUE(arrived == text) << arrived.size();
 }
 
-TEST(Tls, keys_are_renewed_on_the_way) {
+TEST(Tls, KeysAreRenewedOnTheWay) {
   TlsIdentity identity = key_of('k');
   identity.renew_after = 20'000;
   const TlsPair pair(identity);
@@ -155,7 +155,7 @@ TEST(Tls, keys_are_renewed_on_the_way) {
   EXPECT_TRUE(is_carried(*pair.accepting, *pair.connecting, text, 65536, 65536));
 }
 
-TEST(Tls, the_end_of_a_stream) {
+TEST(Tls, TheEndOfAStreamIsToldFromALoss) {
   {
     const TlsPair pair(key_of('k'));
     ASSERT_TRUE(pair.is_open());
@@ -179,14 +179,14 @@ TEST(Tls, the_end_of_a_stream) {
 
 // ---- who does not belong here --------------------------------------------------------------------------------
 
-TEST(TlsRefusals, another_key) {
+TEST(TlsRefusals, AnotherKeyIsRefused) {
   const TlsPair pair(*context_of(key_of('a')), *context_of(key_of('b')));
   EXPECT_EQ(pair.shake_hands(), std::pair(Progress::failed, Progress::failed));
   EXPECT_EQ(pair.accepting->error(), "its token is another one than this process's");
   EXPECT_TRUE(pair.connecting->error().starts_with("it refused this process's token")) << pair.connecting->error();
 }
 
-TEST(TlsRefusals, another_authority) {
+TEST(TlsRefusals, AnotherAuthorityIsRefused) {
   const Authority ours("ours"), theirs("theirs");
   const TlsPair pair(*context_of(ours.identity("one")), *context_of(theirs.identity("other")));
   EXPECT_EQ(pair.shake_hands(), std::pair(Progress::failed, Progress::failed));
@@ -195,7 +195,7 @@ TEST(TlsRefusals, another_authority) {
 }
 
 // The connecting side is done before the accepting one has seen its certificate: it reads that it was refused.
-TEST(TlsRefusals, whoever_accepts_asks_for_a_certificate_too) {
+TEST(TlsRefusals, TheAcceptorAsksForACertificateToo) {
   const Authority ours("ours"), theirs("theirs");
   TlsIdentity stranger = theirs.identity("stranger");
   TlsIdentity credulous = stranger;
@@ -210,7 +210,7 @@ TEST(TlsRefusals, whoever_accepts_asks_for_a_certificate_too) {
   EXPECT_EQ(pair.connecting->error(), "it refused this process (tlsv1 alert unknown ca)");
 }
 
-TEST(TlsRefusals, a_key_on_one_side_and_a_certificate_on_the_other) {
+TEST(TlsRefusals, AKeyOnOneSideAndACertificateOnTheOtherAreRefused) {
   const Authority authority("the authority");
   {
     const TlsPair pair(*context_of(key_of('k')), *context_of(authority.identity("member")));
@@ -225,7 +225,7 @@ TEST(TlsRefusals, a_key_on_one_side_and_a_certificate_on_the_other) {
   EXPECT_TRUE(pair.connecting->error().starts_with("it refused this process")) << pair.connecting->error();
 }
 
-TEST(TlsRefusals, plain_text_and_noise) {
+TEST(TlsRefusals, PlainTextAndNoiseAreRefused) {
   const auto context = context_of(key_of('k'));
   std::string why;
   for (const std::string& text :
@@ -247,7 +247,7 @@ TEST(TlsRefusals, plain_text_and_noise) {
   EXPECT_EQ(connecting->error(), "it does not encrypt its connections, and this process does");
 }
 
-TEST(TlsRefusals, half_a_handshake_waits_and_its_end_is_a_loss) {
+TEST(TlsRefusals, HalfAHandshakeWaitsAndItsEndIsALoss) {
   const auto context = context_of(key_of('k'));
   std::string why, hello(4096, '\0');
   auto ends = base::make_socket_pair();
@@ -269,7 +269,7 @@ TEST(TlsRefusals, half_a_handshake_waits_and_its_end_is_a_loss) {
 }
 
 // A hello that was recorded opens nothing: its sender cannot answer.
-TEST(TlsRefusals, nothing_can_be_replayed) {
+TEST(TlsRefusals, NothingCanBeReplayed) {
   const auto context = context_of(key_of('k'));
   std::string why, recorded(1 << 16, '\0');
   std::size_t size = 0;
@@ -301,7 +301,7 @@ TEST(TlsRefusals, nothing_can_be_replayed) {
   EXPECT_EQ(accepting->shake_hands(), Progress::failed);
 }
 
-TEST(TlsRefusals, a_changed_byte_ends_the_connection) {
+TEST(TlsRefusals, AChangedByteEndsTheConnection) {
   for (const std::size_t at : {std::size_t{0}, std::size_t{3}, std::size_t{9}, std::size_t{30}}) {
     const TlsPair pair(key_of('k'));
     ASSERT_TRUE(pair.is_open());
@@ -324,7 +324,7 @@ TEST(TlsRefusals, a_changed_byte_ends_the_connection) {
   }
 }
 
-TEST(TlsRefusals, a_record_cannot_come_twice) {
+TEST(TlsRefusals, ARecordCannotComeTwice) {
   const TlsPair pair(key_of('k'));
   ASSERT_TRUE(pair.is_open());
   ASSERT_EQ(write_to(*pair.connecting, "an order"), 8);

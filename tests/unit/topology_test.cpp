@@ -34,7 +34,7 @@ struct PresentedAs {
   ~PresentedAs() { detail::set_presented_hosts({}); }
 };
 
-TEST(Topology, OfRanksInAnyOrderOnSeveralMachines) {
+TEST(Topology, RanksInAnyOrderOnSeveralMachinesHaveATopology) {
   const auto members = members_on("babca");
   const Topology of_3 = topology_of(members, 3);
   EXPECT_EQ(of_3.hosts, (Numbers{0, 1, 0, 2, 1}));
@@ -54,7 +54,7 @@ TEST(Topology, OfRanksInAnyOrderOnSeveralMachines) {
   EXPECT_EQ(topology_of(members, 2).local_rank, 1);
 }
 
-TEST(Topology, OfThreads) {
+TEST(Topology, ThreadsHaveATopology) {
   const Topology topology = topology_of_threads(2, 3);
   EXPECT_EQ(topology.local_rank, 2);
   EXPECT_EQ(topology.nproc_per_node, 3);
@@ -80,7 +80,7 @@ TEST(Topology, WhatRanksPresentIsNoOtherMachine) {
   EXPECT_EQ(topology_of(members, 2).hosts, (Numbers{0, 0, 1}));
 }
 
-TEST(Topology, HostsByNameWithTheirRanks) {
+TEST(Topology, HostsAreNamedWithTheirRanks) {
   EXPECT_EQ(describe_hosts(topology_of(members_on("babca"), 0)), "aa (rank 1, 4); bb (rank 0, 2); cc (rank 3)");
   EXPECT_EQ(describe_hosts(topology_of(members_on("a"), 0)), "aa (rank 0)");
 }
@@ -99,7 +99,7 @@ TEST(Topology, TheLocalRankIsWhatWasGivenThenTheHint) {
 }
 
 // As the processes of a launcher that binds each rank: together they have as many processors as they are.
-TEST(Topology, CountsTheProcessorsOfAllRanksOfThisMachine) {
+TEST(Topology, TheProcessorsOfAllRanksOfThisMachineAreCounted) {
   cpu_set_t all;
   ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
   std::vector<int> cpus;

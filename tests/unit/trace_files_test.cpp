@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 
 }  // namespace
 
-TEST(TraceFiles, EventsOfChrome) {
+TEST(TraceFiles, EventsAreThoseOfChrome) {
   const TemporaryFolder folder;
   make_late_rank(folder.path());
   JobTrace trace = open_traces(folder.path(), "");
@@ -108,7 +108,7 @@ TEST(TraceFiles, APageLeavesOutTheShortestCalls) {
 }
 
 // A damaged file holds any times. What they come to is of no use, but it is written.
-TEST(TraceFiles, TimesBeyondAnyClock) {
+TEST(TraceFiles, TimesBeyondAnyClockAreMerged) {
   constexpr std::uint64_t latest = ~std::uint64_t{0}, middle = std::uint64_t{1} << 63;
   const TemporaryFolder folder;
   make_trace(folder.path(), {.rank = 0,
@@ -135,7 +135,7 @@ TEST(TraceFiles, TimesBeyondAnyClock) {
   EXPECT_EQ(whole_ns(std::nan("")), 0);
 }
 
-TEST(TraceFiles, RangesOfAProfiler) {
+TEST(TraceFiles, RangesOfAProfilerAreShown) {
   const TemporaryFolder folder;
   make_late_rank(folder.path());
   // The traces of both ranks began at 5 s of the day.

@@ -64,7 +64,7 @@ TEST(TraceOfLostCalls, CollectivesBesideMessagesAreNotMatched) {
 }
 
 // The messages themselves may be among the calls that are lost.
-TEST(TraceOfLostCalls, NorAreThoseBehindMessagesThatAreLost) {
+TEST(TraceOfLostCalls, CallsBehindMessagesThatAreLostAreNotMatched) {
   const TemporaryFolder folder;
   for (const int number : {0, 1}) {
     MadeRank rank{.rank = number};

@@ -23,7 +23,7 @@ using namespace unisono;
 using namespace unisono::testing;
 using namespace unisono::tools;
 
-TEST(Trace, KeepsMoreCallsThanARing) {
+TEST(Trace, ATraceKeepsMoreCallsThanARing) {
   const TemporaryFolder folder;
   const base::Environment environment(std::map<std::string, std::string, std::less<>>{{recorder::trace_calls_variable, "10000"}});
   base::Opened file = recorder::make_trace_file(folder.path(), "a", environment);
@@ -78,7 +78,7 @@ TEST(Trace, ARankMakesItsOwn) {
 }
 
 // A full disk costs the earliest calls, and nothing else. Here the file is taken away, so that no more space can be had.
-TEST(Trace, GoesOnWhereTheDiskIsFull) {
+TEST(Trace, ATraceGoesOnWhereTheDiskIsFull) {
   const TemporaryFolder folder;
   base::Opened file = recorder::make_trace_file(folder.path(), "a", base::Environment());
   ASSERT_TRUE(file.fd);
@@ -106,7 +106,7 @@ TEST(Trace, GoesOnWhereTheDiskIsFull) {
   EXPECT_EQ(calls, 2 * recorder::trace_chunk);
 }
 
-TEST(TraceMerge, FindsWhomACallWaitedFor) {
+TEST(TraceMerge, TheMergeFindsWhomACallWaitedFor) {
   const TemporaryFolder folder;
   make_late_rank(folder.path());
   JobTrace trace = open_traces(folder.path(), "");
@@ -135,7 +135,7 @@ TEST(TraceMerge, FindsWhomACallWaitedFor) {
 }
 
 // A group's number of a call counts messages as well, so that of a collective differs between ranks.
-TEST(TraceMerge, MatchesCallsBehindMessages) {
+TEST(TraceMerge, TheMergeMatchesCallsBehindMessages) {
   const TemporaryFolder folder;
   make_trace(folder.path(), {.rank = 0,
                              .calls = {{.operation = Operation::send, .begun = began + 4 * ms, .done = began + 5 * ms, .sequence = 1, .peer = 1},
@@ -256,7 +256,7 @@ TEST(TraceMerge, AsynchronousCallsAreNotTimeOfTheProgram) {
 }
 
 // The second host's clocks say nothing of the first one's: neither the steady one nor that of the day.
-TEST(TraceMerge, AlignsTheClocksOfHosts) {
+TEST(TraceMerge, TheMergeAlignsTheClocksOfHosts) {
   const TemporaryFolder folder;
   constexpr std::uint64_t other = 700 * began;
   std::vector<MadeCall> here, there;
@@ -288,7 +288,7 @@ TEST(TraceMerge, AlignsTheClocksOfHosts) {
   EXPECT_NE(clock_texts(trace).at(0).find("aligned by the calls themselves"), std::string::npos);
 }
 
-TEST(TraceMerge, TakesTheLastAttemptOfOneJob) {
+TEST(TraceMerge, TheMergeTakesTheLastAttemptOfOneJob) {
   const TemporaryFolder folder;
   EXPECT_THROW(open_traces(folder.path(), ""), InvalidArgument);
   EXPECT_THROW(open_traces(folder.path() + "/none", ""), InvalidArgument);

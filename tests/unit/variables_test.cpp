@@ -111,7 +111,7 @@ TEST(Variables, AValueThatMeansNothingIsNamedWithThoseThatDo) {
     EXPECT_EQ(odd({{"UNISONO_TIMEOUT", text}}), Sentences{"UNISONO_TIMEOUT=" + std::string(text) + " is no positive whole number of seconds"});
 }
 
-TEST(Variables, WhatIsInOrderOrNoneOfOursIsNotNamed) {
+TEST(Variables, VariablesInOrderAndOfOthersAreNotNamed) {
   EXPECT_EQ(odd({{"UNISONO_LOG", "off"},
                  {"UNISONO_MPI", "mpich"},
                  {"UNISONO_TIMEOUT", "60"},
@@ -149,7 +149,7 @@ TEST(Variables, AProgramWithMoreRightsThanItsCallerIgnoresThoseOfFilesAndSecrets
   EXPECT_TRUE(plain.ignored().empty());
 }
 
-TEST(Likeness, CountsTheSlipsOfTheHand) {
+TEST(Likeness, LikenessCountsTheSlipsOfTheHand) {
   EXPECT_EQ(distance("run", "run"), 0U);
   EXPECT_EQ(distance("rnu", "run"), 1U);
   EXPECT_EQ(distance("ru", "run"), 1U);
@@ -160,7 +160,7 @@ TEST(Likeness, CountsTheSlipsOfTheHand) {
   EXPECT_EQ(distance("hcneb", "bench"), 4U);
 }
 
-TEST(Likeness, OnlyTheNearestOfThoseThatAreNear) {
+TEST(Likeness, OnlyTheNearestNameIsMeant) {
   constexpr std::array<std::string_view, 3> names = {"run", "bench", "info"};
   EXPECT_EQ(nearest("rnu", names), "run");
   EXPECT_EQ(nearest("banch", names), "bench");

@@ -54,7 +54,7 @@ TEST(WatchTree, HostsMayBeNumberedInAnyOrderAndShareOutTheirRanksInTurns) {
   EXPECT_EQ(tree.parent(5), 3);
 }
 
-TEST(WatchTree, WhoIsLeftIsConnectedWhoeverIsGone) {
+TEST(WatchTree, RanksThatAreLeftAreConnectedWhoeverIsGone) {
   std::mt19937 random(20250101);
   for (int round = 0; round < 300; ++round) {
     const int ranks = 2 + static_cast<int>(random() % 150);

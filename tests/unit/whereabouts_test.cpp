@@ -43,9 +43,9 @@ RankSeen rank_with(std::vector<CallSeen> calls, std::uint64_t now = 0) {
   return rank;
 }
 
-TEST(Whereabouts, OfARankThatHasMadeNoCall) { EXPECT_EQ(whereabouts_of(RankSeen{}), "has made no call yet"); }
+TEST(Whereabouts, ARankThatHasMadeNoCallIsSaidToHaveMadeNone) { EXPECT_EQ(whereabouts_of(RankSeen{}), "has made no call yet"); }
 
-TEST(Whereabouts, OfARankInACallAreThatCall) {
+TEST(Whereabouts, ARankInACallIsShownWithThatCall) {
   CallSeen posted = call(CallState::waiting, 2, "b.cpp:2");
   posted.queued = second;
   const CallSeen waits = call(CallState::waiting, 3, "c.cpp:3"), over = call(CallState::done, 1, "a.cpp:1");
@@ -60,7 +60,7 @@ TEST(Whereabouts, OfARankInACallAreThatCall) {
   EXPECT_EQ(whereabouts_of(rank_with({over, call(CallState::running, 4, "")})), "is in barrier #4 of world");
 }
 
-TEST(Whereabouts, OfARankInItsProgramAreItsLastCall) {
+TEST(Whereabouts, ARankInItsProgramIsShownWithItsLastCall) {
   CallSeen over = call(CallState::done, 7, "a.cpp:1"), failed = call(CallState::failed, 8, "b.cpp:2");
   over.done = 10 * second;
   EXPECT_EQ(whereabouts_of(rank_with({over}, 22 * second)), "was last in barrier #7 of world (a.cpp:1), which ended 12.0 s ago");
@@ -71,7 +71,7 @@ TEST(Whereabouts, OfARankInItsProgramAreItsLastCall) {
 }
 
 // A process of this host is looked for by its record, and the system knows whether it is stopped.
-TEST(Whereabouts, OfAProcessSayWhetherItIsStopped) {
+TEST(Whereabouts, WhereaboutsOfAProcessSayWhetherItIsStopped) {
   const auto own = recorder::of_process();
   {
     const recorder::Recording recording(*own, {.operation = Operation::barrier, .group = own->add_group("world", 2), .sequence = 4});
@@ -93,7 +93,7 @@ TEST(Whereabouts, OfAProcessSayWhetherItIsStopped) {
   EXPECT_EQ(whereabouts_of(child), "") << "it is gone";
 }
 
-TEST(Whereabouts, OfAnotherHostAreShortAndCanBePrinted) {
+TEST(Whereabouts, WhereaboutsOfAnotherHostAreShortAndCanBePrinted) {
   Whereabouts told;
   EXPECT_EQ(told.of(3), "");
   told.take(3, "is in recv of world");
@@ -105,7 +105,7 @@ TEST(Whereabouts, OfAnotherHostAreShortAndCanBePrinted) {
 }
 
 // A rank that has gone on does not say so.
-TEST(Whereabouts, OfAnotherHostAreForgotten) {
+TEST(Whereabouts, WhereaboutsOfAnotherHostAreForgotten) {
   Whereabouts told;
   told.take(3, "is in recv of world");
   const auto now = base::Clock::now();
@@ -114,7 +114,7 @@ TEST(Whereabouts, OfAnotherHostAreForgotten) {
   EXPECT_EQ(told.of(3), "is in recv of world") << "and only then";
 }
 
-TEST(Circles, AreToldWithTheAdviceFirst) {
+TEST(Circles, CirclesAreToldWithTheAdviceFirst) {
   const auto send = [](int rank, int to) {
     return recorder::MessageWait{.rank = rank, .waited_for = to, .sends = true, .call = fmt::format("send #{} of world", rank + 2)};
   };
@@ -132,7 +132,7 @@ TEST(Circles, AreToldWithTheAdviceFirst) {
   EXPECT_TRUE(text.ends_with("; rank 3 is in send #5 of world, and waits for rank 4; and so on")) << text;
 }
 
-TEST(WaitChains, AreFetchedOnceAndOnlyTheLastOnesAreKept) {
+TEST(WaitChains, ChainsAreFetchedOnceAndOnlyTheLastOnesAreKept) {
   coordination::WaitChains chains;
   EXPECT_TRUE(chains.fetch().empty());
   for (int i = 0; i < 70; ++i) chains.take(std::to_string(i));
@@ -144,7 +144,7 @@ TEST(WaitChains, AreFetchedOnceAndOnlyTheLastOnesAreKept) {
   EXPECT_TRUE(chains.fetch().empty());
 }
 
-TEST(WaitChains, OfACircleAreForgotten) {
+TEST(WaitChains, ChainsOfACircleAreForgotten) {
   coordination::WaitChains chains;
   EXPECT_EQ(chains.circle(), "");
   chains.keep_circle("circle");
@@ -153,7 +153,7 @@ TEST(WaitChains, OfACircleAreForgotten) {
   EXPECT_EQ(chains.circle(now + std::chrono::seconds(2)), "");
 }
 
-TEST(WaitChains, AreSentWhenACallHasWaited) {
+TEST(WaitChains, ChainsAreSentWhenACallHasWaited) {
   using namespace std::chrono_literals;
   coordination::WaitChains chains;
   EXPECT_FALSE(chains.is_due(400ms, 30min));

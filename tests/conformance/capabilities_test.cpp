@@ -116,7 +116,7 @@ void combines(const ProcessGroup& group, std::size_t count) {
   }
 }
 
-WORLD_TEST(Capabilities, EveryOperationOnTheCpu) {
+WORLD_TEST(Capabilities, EveryOperationIsOfferedOnTheCpu) {
   if (world().backend() == "tcp") COVERS("T-46", "X-01", "X-02", "X-03", "X-04", "X-05", "X-07");
   if (on_an_engine()) COVERS("Q-16", "B-17", "B-18", "B-20");
   const auto half = split_group(world(), rank() % 2, -rank());

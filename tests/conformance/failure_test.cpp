@@ -246,7 +246,7 @@ TEST(RunThreads, WhatARankThrowsReachesTheOthersAndTheCaller) {
   }
 }
 
-TEST(RunThreads, ReturnsWhatEachRankReturned) {
+TEST(RunThreads, RunThreadsReturnsWhatEachRankReturned) {
   const int base = 10;
   EXPECT_EQ(run_threads(
                 4, [](int local_rank, int b) { return b + local_rank; }, base),

@@ -40,7 +40,7 @@ std::vector<std::string> command_of_document() {
 
 constexpr const char* domain = ".train.default.svc.cluster.local";
 
-TEST(PodsOfAnIndexedJob, find_each_other_by_the_command_of_the_document) {
+TEST(PodsOfAnIndexedJob, PodsFindEachOtherByTheCommandOfTheDocument) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   for (const int index : {0, 1}) make_pod(hosts, folder, index, domain);
@@ -54,7 +54,7 @@ TEST(PodsOfAnIndexedJob, find_each_other_by_the_command_of_the_document) {
   EXPECT_EQ(count(second->out(), "[4] rank 4 of 8 at 10.77.0.2"), 1) << second->out();
 }
 
-TEST(PodsOfAnIndexedJob, wait_for_the_name_of_the_first) {
+TEST(PodsOfAnIndexedJob, PodsWaitForTheNameOfTheFirst) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   make_pod(hosts, folder, 0, domain);
@@ -68,7 +68,7 @@ TEST(PodsOfAnIndexedJob, wait_for_the_name_of_the_first) {
   EXPECT_EQ(first->wait(), 0) << first->err();
 }
 
-TEST(PodsOfAnIndexedJob, obey_options_and_variables) {
+TEST(PodsOfAnIndexedJob, PodsObeyOptionsAndVariables) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   for (const int index : {0, 1}) make_pod(hosts, folder, index, "");  // no service

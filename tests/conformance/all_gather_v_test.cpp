@@ -286,7 +286,7 @@ MANY_TEST(AllGatherV, OtherCallsAreAMismatch) {
 }
 
 // Rule 6: two that differ do not wait for a third one that is late.
-WORLD_TEST_IN((Worlds{.at_least = 3}), AllGatherV, MismatchDoesNotWaitForALateRank) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), AllGatherV, AMismatchDoesNotWaitForALateRank) {
   const auto n = static_cast<std::size_t>(world_size());
   const int late = world_size() - 1;
   if (presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
@@ -305,7 +305,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), AllGatherV, MismatchDoesNotWaitForALateRa
 }
 
 // Rule 6: a deadline, of both steps of the exchanging form together.
-WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, EndsAtItsDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, AllGatherVEndsAtItsDeadline) {
   using namespace std::chrono_literals;
   if (rank() == 0) return;
   std::vector<float> in(3), out;
@@ -330,7 +330,7 @@ struct NoMemory {
   friend bool operator==(NoMemory, NoMemory) { return true; }
 };
 
-WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, OneRankHasNoMemoryForTheOutput) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, ARankWithoutMemoryForTheOutputIsNamed) {
   const std::vector<float> in(3, 1.0F);
   if (rank() == 1) {
     std::vector<float, NoMemory<float>> out;

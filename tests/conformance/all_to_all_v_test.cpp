@@ -189,7 +189,7 @@ MANY_TEST(AllToAllV, CountsFarApartAreAMismatch) {
 }
 
 // Rule 6: two that differ do not wait for a third one that is late, and it meets the same error.
-WORLD_TEST_IN((Worlds{.at_least = 4}), AllToAllV, MismatchDoesNotWaitForALateRank) {
+WORLD_TEST_IN((Worlds{.at_least = 4}), AllToAllV, AMismatchDoesNotWaitForALateRank) {
   if (world().backend() != "native") GTEST_SKIP() << "elsewhere counts are compared when all ranks have come";
   const auto n = static_cast<std::size_t>(world_size());
   for (int late = 0; late < world_size(); ++late) {

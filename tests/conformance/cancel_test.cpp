@@ -105,7 +105,7 @@ WORLD_TEST(Cancel, CancelIsForReceivesOnly) {
 }
 
 // A receive that nobody answers ends at its deadline, and its error names the message that has come instead.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, NamesAMessageWithAnotherTag) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, AReceiveNamesAMessageWithAnotherTag) {
   const int next = (rank() + 1) % world_size(), previous = (rank() + world_size() - 1) % world_size();
   send(std::array{1.0F, 2.0F}, next, world(), {.tag = 7});
   barrier();

@@ -181,7 +181,7 @@ WORLD_TEST(Groups, GroupsLeaveNothingBehind) {
 }
 
 // The ranks of a group, their order, and that every operation is of its members only.
-WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
+WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, GroupsAreOfTheirMembers) {
   COVERS("I-23", "I-28", "I-37");
   std::vector<int> listed;
   for (int r = world_size() - 1; r > 0; --r) listed.push_back(r);
@@ -198,7 +198,7 @@ WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
 }
 
 // The deadline of one call, and who is missing; the other groups go on.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 4}), Groups, HaveDeadlinesOfTheirOwn) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 4}), Groups, GroupsHaveDeadlinesOfTheirOwn) {
   COVERS("K-48", "K-20");
   if (launched() && world_size() > 4) return;
   const auto pair = new_group({0, 1});

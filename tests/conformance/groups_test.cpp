@@ -227,7 +227,7 @@ WORLD_TEST(SplitGroup, EqualPartsHaveConsecutiveRanks) {
 }
 
 // Disjoint lists, each made by its own ranks at the same time.
-WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OfEveryListOfADivision) {
+WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, EveryListOfADivisionMakesAGroup) {
   COVERS("TS-19");
   const int n = world_size();
   std::vector<int> ends{n - 1, 0}, others;

@@ -202,7 +202,7 @@ WORLD_TEST(AnyTag, AnyTagIsForReceivesOnly) {
   EXPECT_THROW(static_cast<void>(try_probe(world_size())), InvalidArgument);
 }
 
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, EndsAtItsDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, AProbeEndsAtItsDeadline) {
   barrier();
   const auto error = thrown_by<Timeout>([&] { static_cast<void>(probe(previous_rank(), world(), {.timeout = 500ms})); });
   EXPECT_EQ(error.missing().size(), 1U);
@@ -210,7 +210,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, End
 }
 
 // A rank that probes again and again learns of a peer that has given up.
-WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Probe, EndsWithItsPeer) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Probe, AProbeEndsWithItsPeer) {
   if (rank() == 0) {
     world().abort("had enough");
   } else {

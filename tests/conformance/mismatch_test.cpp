@@ -120,7 +120,7 @@ MANY_TEST(Mismatch, ARankThatDiffersFromMoreThanHalfIsToBlame) {
 }
 
 // The order of two calls: whoever makes them the other way round.
-WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfOrder) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, AnotherOrderIsAMismatch) {
   const PatientComparison patient;
   for (int odd = 0; odd < world_size(); ++odd) {
     std::vector<float> x(2);
@@ -133,7 +133,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfOrder) {
 }
 
 // The counts of a call that has one for each rank; and of pairs of numbers that must fit, the rank that fits to nobody.
-WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfCounts) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DifferentCountsAreAMismatch) {
   const PatientComparison patient;
   const auto n = static_cast<std::size_t>(world_size());
   for (int odd = 0; odd < world_size(); ++odd) {
@@ -272,7 +272,7 @@ MANY_TEST(Mismatch, AMismatchBetweenBlockingAndAsynchronousCallsIsNoticed) {
 }
 
 // A rank that comes late does not hide that two others already disagree, and meets the same error when it comes.
-WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DoesNotWaitForALateRank) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, AMismatchDoesNotWaitForALateRank) {
   if (conformance::presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
   for (const int late : {0, 1, world_size() - 1}) {  // half a second each: so long do the others wait for it before they say that they disagree
     const int odd = late == 0 ? 1 : 0;

@@ -238,7 +238,7 @@ MANY_TEST(ObjectErrors, MessagesOfAnotherKindAreRefused) {
 }
 
 // The deadline is one for the whole call; who does not come is named.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), ObjectErrors, ARankThatDoesNotCall) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), ObjectErrors, ARankThatDoesNotCallIsNamed) {
   const int absent = world_size() - 1;
   barrier();
   const auto error = thrown_by<Timeout>([&] {

@@ -186,7 +186,7 @@ MANY_TEST(Places, PlacesInTheLibraryAreNotNamed) {
 }
 
 // Each call on a group that is over says where it stands itself.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), Places, OfATimeout) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), Places, ATimeoutNamesItsPlace) {
   std::vector<float> x(3);
   barrier();
   if (rank() == 0) EXPECT_PLACE(Timeout, recv(x, 1));

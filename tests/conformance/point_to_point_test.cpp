@@ -336,7 +336,7 @@ MANY_TEST(Recv, AnotherLengthOfALargeMessageIsRefused) {
 }
 
 // A receive that nobody answers ends at its deadline.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, EndsAtItsDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, AReceiveEndsAtItsDeadline) {
   COVERS("K-09");
   barrier();
   std::array<int, 1> x{};

@@ -65,7 +65,7 @@ WORLD_TEST(OneRankOnly, OneRankOnlyWithoutBarrierCommunicatesNothing) {
 }
 
 // With a barrier nobody is through before the chosen rank is done.
-WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankOnly, WithBarrierIsDoneWhenItReturns) {
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankOnly, TheFunctionIsDoneWhenACallWithBarrierReturns) {
   COVERS("I-44");
   static std::atomic<int> done{0};
   static std::atomic<int> through{0};

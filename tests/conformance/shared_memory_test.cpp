@@ -235,7 +235,7 @@ MANY_TEST(SharedMemory, SharedMemoryWorksInGroups) {
 }
 
 // Also by a call that nobody waits for yet.
-WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, WhoDoesNotComeIsNamed) {
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, ARankThatDoesNotComeIsNamed) {
   make_direct();
   auto x = shared_values<float>(5000, rank());
   if (rank() == 0) {
@@ -251,7 +251,8 @@ WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only
 
 // A rank that gives up on a call may use its memory for something else at once. Another that is still reading there must not take what it finds for a
 // result.
-WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, IsNotReadWhenItsOwnerHasGivenUp) {
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory,
+              SharedMemoryIsNotReadWhenItsOwnerHasGivenUp) {
   make_direct();
   static std::atomic<int> given_up;
   given_up = 0;

@@ -31,7 +31,7 @@ MANY_TEST(SmallMessages, SmallMessagesWaitInOrder) {
 }
 
 // Small sends of which nobody takes one end at their deadline, whether their callers wait or have gone on.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), SmallMessages, EndAtTheirDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), SmallMessages, SmallMessagesEndAtTheirDeadline) {
   barrier();
   const std::vector<float> x(1000, 1.0F);
   const int next = (rank() + 1) % world_size();

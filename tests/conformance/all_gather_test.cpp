@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "engines/shm/engine.h"
 #include "covers.h"
 #include "group/group.h"

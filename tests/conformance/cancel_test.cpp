@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "world.h"
 
 using namespace unisono;

@@ -1,4 +1,4 @@
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <set>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 

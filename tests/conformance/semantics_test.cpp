@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../unit/certificates.h"
-#include "../unit/store_talk.h"
+#include "../unit/base/certificates.h"
+#include "../unit/store/talk.h"
 #include "covers.h"
 #include "job.h"
 

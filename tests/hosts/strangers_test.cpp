@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "../unit/store_talk.h"
+#include "../unit/store/talk.h"
 #include "job.h"
 #include "store/authentication.h"
 #include "store/client.h"

@@ -96,7 +96,7 @@ WORLD_TEST(Synchronize, DifferentStatesAreAMismatchForAll) {
 }
 
 // Functions of the program's: bytes of any length, and elements that are kept elsewhere and copied for the call.
-WORLD_TEST(Synchronize, BytesAndCopiesOfTheProgram) {
+WORLD_TEST(Synchronize, BytesAndCopiesOfTheProgramAreSynchronized) {
   const int last = world_size() - 1;
   std::string text(static_cast<std::size_t>(1 + rank()), static_cast<char>('a' + rank()));
   const std::vector<std::int32_t> elsewhere_of_last = values<std::int32_t>(7, last);

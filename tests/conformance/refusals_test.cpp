@@ -241,7 +241,7 @@ WORLD_TEST(Refusals, ARootThatIsNotInTheGroup) {
 }
 
 // The tags below are for what the library itself sends.
-WORLD_TEST(Refusals, ATagOfTheLibrarysOwn) {
+WORLD_TEST(Refusals, ATagOfTheLibrarysOwnIsRefused) {
   const int lowest = engines::lowest_tag;
   std::vector<float> x(3, 1.0F);
   const auto error = thrown_by<InvalidArgument>([&] { all_reduce(x, ReduceOp::sum, world(), {.tag = lowest - 1}); });

@@ -62,7 +62,7 @@ class EveryMethod : public ::testing::TestWithParam<std::string> {
   std::vector<std::vector<std::string>> lines_;
 };
 
-TEST_P(EveryMethod, T3InitializeTwiceFinalizeTwiceAndCallsAfterwards) {
+TEST_P(EveryMethod, T3SecondInitializeAndCallsAfterFinalizeAreErrors) {
   run(2, {"twice"});
   for (const auto& lines : lines_) {
     EXPECT_TRUE(line_of(lines, "second initialize: ").starts_with("AlreadyInitialized "));

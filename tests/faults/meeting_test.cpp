@@ -137,7 +137,7 @@ TEST_P(DiesBeforeTheOthersAreThere, K1TheOthersAreTold) {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, DiesBeforeTheOthersAreThere, ::testing::Values("kill -9 $$", "exit 7", "exit 0"));
 
-TEST(Meeting, BackendNamesInAnyCaseAndForDevices) {
+TEST(Meeting, NamesOfBackendsAreReadInAnyCaseAndForDevices) {
   for (const char* backend : {"CPU:Native", "NATIVE", "cpu:native", "Auto"}) {
     RunningCommand job(faulty_job(2, {"init"}), {.environment = {{"TEST_INIT_BACKEND", backend}}});
     EXPECT_EQ(job.wait(), 0) << job.out() << job.err();

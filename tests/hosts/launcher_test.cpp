@@ -11,7 +11,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(LaunchersOfHosts, NumberTheRanksOfUnevenHosts) {
+TEST(LaunchersOfHosts, LaunchersNumberTheRanksOfUnevenHosts) {
   COVERS("E-01", "E-02", "E-03", "E-05", "E-06");
   MAKE_HOSTS(hosts, 3);
   std::vector<std::unique_ptr<RunningCommand>> job;

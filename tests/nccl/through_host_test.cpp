@@ -246,7 +246,7 @@ TEST(WithoutAnEngine, LongCallsGoThroughPinnedMemoryInPieces) {
   EXPECT_GT(fake::calls("cudaMemcpyAsync"), 3 * 2 * 4);
 }
 
-TEST(WithoutAnEngine, LongCallsOnStridedMemoryAndWithAFactor) {
+TEST(WithoutAnEngine, LongCallsTakeStridedMemoryAndAFactor) {
   fake::reset(3);
   on_ranks({.count = 3, .engine = false}, [](const ProcessGroup& group) {
     const int me = group.rank();

@@ -136,7 +136,7 @@ TEST(ParallelAlone, OptionsWithoutEffectAreWarnedOf) {
 
 class ParallelSpawns : public ::testing::TestWithParam<int> {};
 
-TEST_P(ParallelSpawns, ProcessesOfItsOwn) {
+TEST_P(ParallelSpawns, ParallelSpawnsProcessesOfItsOwn) {
   COVERS("A-70", "A-72", "A-73", "A-75");
   const int n = GetParam();
   const Log log;

@@ -198,7 +198,7 @@ TEST(ModelErrors, ARankThatFailsIsNamed) {
 }
 
 // A hook of a user's that throws: her error comes out of backward().
-MANY_TEST(ModelErrors, AHookThatThrows) {
+MANY_TEST(ModelErrors, AnExceptionOfAHookIsThrownByBackward) {
   auto model = auto_model(Net(), {.compression = [](torch::Tensor, const ProcessGroup&) { throw std::out_of_range("no such bucket"); }});
   EXPECT_THROW(model(values({2, 6}, 1)).sum().backward(), std::out_of_range);
 }

@@ -189,7 +189,7 @@ WORLD_TEST(DataParallel, UnusedParametersKeepTheirGradients) {
 }
 
 // A rank that uses no parameter at all takes part all the same, if only its output is used.
-MANY_TEST(DataParallel, ARankThatUsesNothing) {
+MANY_TEST(DataParallel, ARankThatUsesNothingIsCounted) {
   auto model = auto_model(Heads(), {.find_unused_parameters = true});
   const torch::Tensor x = torch::ones({2, 6}, torch::kDouble).requires_grad_();
   model(x, rank() == 0 ? 1 : -1).sum().backward();

@@ -14,7 +14,7 @@ endfunction()
 function(unisono_need what package found)
   if(NOT found)
     message(FATAL_ERROR "unisono needs ${what}, which was not found. On Debian it comes with the package ${package}; "
-                        "scripts/install-dependencies.sh installs all of them.")
+                        "scripts/get/dependencies installs all of them.")
   endif()
   unisono_note("${what}" "${package}" TRUE)
 endfunction()

@@ -1,5 +1,5 @@
 # The Debian package: one with all there is but the Python package, which is a wheel, and the component torch, which belongs to one PyTorch.
-# scripts/build-deb makes it, with the preset "deb".
+# scripts/package/deb makes it, with the preset "deb".
 if(NOT UNISONO_INSTALL OR NOT PROJECT_IS_TOP_LEVEL OR UNISONO_WHEEL)
   return()
 endif()

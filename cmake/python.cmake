@@ -1,6 +1,6 @@
-# The Python that the extensions are for: the one that was named, the one that builds a wheel, that of scripts/get-python or get-torch, or python3.
+# The Python that the extensions are for: the one that was named, the one that builds a wheel, that of scripts/get/python or get/torch, or python3.
 # A Python that was not named is looked for at each configuration: the scripts may have run since the last one.
-set(UNISONO_PYTHON "" CACHE FILEPATH "The Python whose packages are used; empty: that of scripts/get-python, or else python3")
+set(UNISONO_PYTHON "" CACHE FILEPATH "The Python whose packages are used; empty: that of scripts/get/python, or else python3")
 mark_as_advanced(UNISONO_PYTHON)
 if(NOT UNISONO_PYTHON AND SKBUILD)
   set(UNISONO_PYTHON ${Python_EXECUTABLE})
@@ -32,8 +32,8 @@ if(nanobind_FOUND)
   set(UNISONO_PYTHON_CORE TRUE)
   unisono_note("Python ${Python_VERSION} with nanobind ${nanobind_VERSION} (Python package)" python3-dev TRUE)
 elseif(UNISONO_BUILD_PYTHON STREQUAL "AUTO")
-  unisono_note("Python 3.10 or newer with its headers and nanobind (Python package; scripts/get-python fetches nanobind)" python3-dev FALSE)
+  unisono_note("Python 3.10 or newer with its headers and nanobind (Python package; scripts/get/python fetches nanobind)" python3-dev FALSE)
 else()
   message(FATAL_ERROR "UNISONO_BUILD_PYTHON is ${UNISONO_BUILD_PYTHON}, and no Python 3.10 or newer with its headers (python3-dev) and nanobind was "
-                      "found. Name one with -DUNISONO_PYTHON, or run scripts/get-python.")
+                      "found. Name one with -DUNISONO_PYTHON, or run scripts/get/python.")
 endif()

@@ -1,4 +1,4 @@
-# Finds LibTorch for the component torch: the one named by CMAKE_PREFIX_PATH (or Torch_DIR), else the one fetched by scripts/get-torch, else that of
+# Finds LibTorch for the component torch: the one named by CMAKE_PREFIX_PATH (or Torch_DIR), else the one fetched by scripts/get/torch, else that of
 # the python3 in use. Sets UNISONO_TORCH_FOUND and, where that LibTorch belongs to a Python, UNISONO_PYTHON. Targets get it by unisono_use_torch.
 set(UNISONO_TORCH AUTO CACHE STRING "Build the component torch: ON, OFF, or AUTO (where PyTorch 2.4 or newer is found)")
 set_property(CACHE UNISONO_TORCH PROPERTY STRINGS AUTO ON OFF)
@@ -48,8 +48,8 @@ if(Torch_FOUND)
   endif()
   unisono_note("PyTorch ${Torch_VERSION} (component torch)" torch TRUE)
 elseif(UNISONO_TORCH STREQUAL "AUTO")
-  unisono_note("PyTorch 2.4 or newer (component torch; scripts/get-torch fetches it)" torch FALSE)
+  unisono_note("PyTorch 2.4 or newer (component torch; scripts/get/torch fetches it)" torch FALSE)
 else()
   message(FATAL_ERROR "UNISONO_TORCH is ${UNISONO_TORCH}, and no PyTorch 2.4 or newer was found. Name its CMake package with "
-                      "-DCMAKE_PREFIX_PATH=\$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)'), or run scripts/get-torch.")
+                      "-DCMAKE_PREFIX_PATH=\$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)'), or run scripts/get/torch.")
 endif()

@@ -12,7 +12,7 @@ elif (($# > 0)); then
   exit 2
 fi
 
-./scripts/install-dependencies.sh --core
+./scripts/get/dependencies --core
 
 # A build folder that was set up for more (scripts/test.sh) stays as it is; a new one leaves out parts that the demo does not need.
 configure() {

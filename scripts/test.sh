@@ -3,7 +3,7 @@
 # and that of the moments of the fault matrix.
 #   --developer       with warnings as errors (preset developer), as the continuous integration does
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
-#   --long            also the tests that take minutes each (label "long"), and scripts/test-sanitizers.sh --long
+#   --long            also the tests that take minutes each (label "long"), and scripts/test/sanitizers --long
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,66 +20,65 @@ for argument in "$@"; do
   esac
 done
 without=()
-. scripts/steps.sh
+. scripts/test/steps.sh
 
 # The tests that compare with the real NCCL are skipped without it.
-scripts/get-nccl || true
+scripts/get/nccl || true
 
-step "dependencies" ./scripts/install-dependencies.sh
-if [[ $with_torch == ON ]] && ! ./scripts/get-torch; then
+step "dependencies" ./scripts/get/dependencies
+if [[ $with_torch == ON ]] && ! ./scripts/get/torch; then
   with_torch=OFF
   without=("NOT TESTED: the component torch, since PyTorch could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-if ! ./scripts/get-python; then
+if ! ./scripts/get/python; then
   without+=("NOT TESTED: the Python package, since nanobind could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-if ! ./scripts/get-jax; then
+if ! ./scripts/get/jax; then
   without+=("NOT TESTED: unisono.jax, since JAX could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-torch --newest; then
+if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get/torch --newest; then
   without+=("NOT TESTED: the newest PyTorch, since it could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
 with_originals=$with_torch
-if [[ $with_torch == ON ]] && ! ./scripts/get-frameworks; then
+if [[ $with_torch == ON ]] && ! ./scripts/get/frameworks; then
   with_originals=OFF
   without+=("NOT TESTED: unisono.ignite and unisono.mmengine beside the originals, since those could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get-frameworks --all; then
+if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get/frameworks --all; then
   without+=("NOT TESTED: programs of other frameworks, since those could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-if [[ $long == yes ]] && ! ./scripts/get-mpi4py; then
+if [[ $long == yes ]] && ! ./scripts/get/mpi4py; then
   without+=("NOT TESTED: unisono beside mpi4py, since that could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
-step "layers" ./scripts/check-layers
-step "words" ./scripts/check-words
-step "format" ./scripts/check-format
-step "lengths" ./scripts/check-lengths
-step "tidy" ./scripts/check-tidy --within 60
+step "layers" ./scripts/check/layers
+step "format" ./scripts/check/format
+step "lengths" ./scripts/check/lengths
+step "tidy" ./scripts/check/tidy --within 60
 # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
 step "build release" build release "$preset" -DUNISONO_TORCH=$with_torch
-step "layers by symbols" ./scripts/check-symbols
+step "layers by symbols" ./scripts/check/symbols
 rm -rf build/release/coverage  # records of tests that no longer exist
 step "test release" run_tests release
 tested=(release)
 if [[ $long == yes ]]; then
   step "test long" run_tests long
   tested+=(long)
-  step "sanitizers" ./scripts/test-sanitizers.sh --long
+  step "sanitizers" ./scripts/test/sanitizers --long
 fi
 if [[ $with_originals == ON ]]; then
-  step "feature coverage" scripts/feature-coverage
+  step "feature coverage" scripts/check/feature-coverage
 else
   without+=("NOT COUNTED: the rows of tests/features, many of which tests with PyTorch, pytorch-ignite and mmengine cover")
 fi
 matrix=()
 [[ $long == no ]] || matrix+=(--long)
 ((EUID == 0)) || matrix+=(--skipped-ok)
-step "fault matrix" scripts/fault-matrix "${matrix[@]}"
+step "fault matrix" scripts/check/fault-matrix "${matrix[@]}"
 say_passed "${tested[@]}"

@@ -79,7 +79,7 @@ class Record final : public testing::EmptyTestEventListener {
   std::mutex mutex_;
   std::map<std::string, Where> said_;                   // by the test that runs
   std::map<std::string, std::set<std::string>> lines_;  // of each test
-  std::map<std::string, std::string> outcomes_;         // passed, skipped or failed, for scripts/fault-matrix
+  std::map<std::string, std::string> outcomes_;         // passed, skipped or failed, for scripts/check/fault-matrix
 };
 
 // gtest owns its listeners. This one is there before the first test, in every program that uses the macros.

@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 // COVERS("T-36", "X-06"), a statement within a test: the test covers these rows of features/rows.txt. Any rank may say it. It is written to
-// <build>/coverage only when the test has passed, and scripts/feature-coverage counts nothing else.
+// <build>/coverage only when the test has passed, and scripts/check/feature-coverage counts nothing else.
 // COVERS_ON_GPU says the same of what only a GPU, or its stand-in, can show.
 namespace coverage {
 

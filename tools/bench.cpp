@@ -230,7 +230,7 @@ void explain_bench(const CLI::App* command) {
                           "them see the same machine. Every result is verified; a wrong one ends the run, and its row is never written.",
                           "The table shows the median and the 99th percentile of a call's time and the bytes moved in a second; beside each other "
                           "library, its time as a multiple of unisono's, with the range of the rounds. The roofline copies as many bytes on each "
-                          "rank. Ctrl-C ends the run, and the table shows what there is. The document performance.md, among those of unisono, "
+                          "rank. Ctrl-C ends the run, and the table shows what there is. The document design/performance.md, among those of unisono, "
                           "tells how to read it.",
                           "The summary counts cells: an operation at one size. In each, the fastest of the peers stands for all of them."},
            .examples = {{"unisono bench", "all_reduce, on one rank per core."},

@@ -62,7 +62,7 @@ double bus_factor_of(const BenchRow& row);
 /// Tells whether the row is of another library, and not of a part or a mode of unisono.
 bool is_of_peer(const BenchRow& row);
 
-/// Returns the JSON documented in docs/performance.md.
+/// Returns the JSON documented in docs/design/performance.md.
 nlohmann::json to_json(const std::vector<BenchRow>& rows);
 /// Reads what `--json` has written. Throws InvalidArgument, with the file and what is wrong in it, where it is something else.
 std::vector<BenchRow> read_rows(const std::string& path);

@@ -107,7 +107,7 @@ ManualPage page_of_environment(const CLI::App& app, const std::string& date) {
   page.section("DESCRIPTION");
   page.paragraph(
       "The library and the command read the environment once and never write it. An empty variable counts as unset. `unisono info` names "
-      "those that are set, and mistyped ones. The document environment.md, among those of unisono, has more on networks, launchers and "
+      "those that are set, and mistyped ones. The document guide/environment.md, among those of unisono, has more on networks, launchers and "
       "precedence.");
   page.section("VARIABLES THAT ARE READ");
   for (const base::Variable& variable : base::variables())

@@ -1,4 +1,4 @@
-/* What scripts/compare-faults starts as ranks of an MPI: `mpi_rank MODE`. It tells what happens in lines "EVENT RANK SECONDS TEXT". */
+/* What scripts/bench/compare-faults starts as ranks of an MPI: `mpi_rank MODE`. It tells what happens in lines "EVENT RANK SECONDS TEXT". */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -50,7 +50,7 @@ class Torch(Peer):
     def __init__(self, python):
         self.python = python
         if not python.exists():
-            self.missing = "there is no PyTorch: scripts/get-torch fetches it into build/python"
+            self.missing = "there is no PyTorch: scripts/get/torch fetches it into build/python"
             return
         told = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True)
         self.title = f"PyTorch {told.stdout.strip().split('+')[0]}, Gloo, torchrun"

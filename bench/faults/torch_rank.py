@@ -1,4 +1,4 @@
-"""The ranks of PyTorch with Gloo that scripts/compare-faults starts: torch_rank.py MODE SECONDS, with the deadline of its calls. It tells what happens
+"""The ranks of PyTorch with Gloo that scripts/bench/compare-faults starts: torch_rank.py MODE SECONDS, with the deadline of its calls. It tells what happens
 in lines "EVENT RANK SECONDS TEXT"."""
 import datetime
 import os

@@ -1,5 +1,5 @@
-// The ranks of unisono that scripts/compare-faults starts: `unisono_rank MODE SECONDS`, with the deadline of its calls. It tells what happens in
-// lines "EVENT RANK SECONDS TEXT".
+// The ranks of unisono that scripts/bench/compare-faults starts: `unisono_rank MODE SECONDS`, with the deadline of its calls. It tells what happens
+// in lines "EVENT RANK SECONDS TEXT".
 #include <unisono/unisono.h>
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 
 #include "../arguments.h"
 
-constexpr const char* about = "The histogram of what all ranks have. See docs/debugging.md.";
+constexpr const char* about = "The histogram of what all ranks have. See docs/troubleshooting/debugging.md.";
 
 /// Several threads may add to it.
 class Histogram {

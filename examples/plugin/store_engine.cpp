@@ -1,5 +1,5 @@
 // A backend in one file: the engine `store` moves bytes through the key-value store in which the ranks have met. It is slow, but works wherever ranks
-// can meet. unisono does everything but moving bytes: see docs/write-a-backend.md.
+// can meet. unisono does everything but moving bytes: see docs/guide/write-a-backend.md.
 //   UNISONO_PLUGIN_PATH=<folder of libunisono_store.so> UNISONO_BACKEND=store unisono run -n 4 -- ./program
 #include <unisono/engine.h>
 

@@ -30,7 +30,7 @@ namespace unisono {
 /// - An engine may throw any exception. The group is over then, and every rank gets a PeerFailed
 ///   with the exception's text.
 ///
-/// docs/write-a-backend.md is the guide for authors.
+/// docs/guide/write-a-backend.md is the guide for authors.
 class UNISONO_API Engine {
  public:
   virtual ~Engine();

@@ -56,7 +56,7 @@ struct ErrorInfo {
 /// ```
 ///
 /// InvalidArgument and Mismatch leave a group usable. Timeout and PeerFailed end it: later calls on
-/// it throw the same at once, and shrink_group makes a new group of the survivors. docs/errors.md
+/// it throw the same at once, and shrink_group makes a new group of the survivors. docs/troubleshooting/errors.md
 /// has the whole table.
 class UNISONO_API Error : public std::runtime_error {
  public:

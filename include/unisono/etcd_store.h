@@ -22,7 +22,7 @@ namespace unisono {
 /// removes them; where all processes have died, they vanish after ten minutes. Calls go on at
 /// another endpoint where one fails, and each change is made once, also where its answer was lost.
 /// A call throws Timeout, which names the endpoints, where none answers before its deadline, and
-/// InvalidArgument with the reason where etcd refuses it. docs/environment.md has the variables of
+/// InvalidArgument with the reason where etcd refuses it. docs/guide/environment.md has the variables of
 /// user, password and certificates. A child of fork opens a store of its own.
 class UNISONO_API EtcdStore final : public Store {
  public:

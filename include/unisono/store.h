@@ -132,7 +132,7 @@ struct TcpStoreOptions {
 /// The server listens on exactly the given address, never on all addresses of the host. Clients
 /// wait for it until the deadline. Connections are encrypted where UNISONO_TLS says so, which the
 /// server and all clients must agree on; the key is derived from the token unless there are
-/// certificates (docs/environment.md).
+/// certificates (docs/guide/environment.md).
 class UNISONO_API TcpStore final : public Store {
  public:
   /// Serves at this address, or connects to it.

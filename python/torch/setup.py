@@ -1,6 +1,6 @@
 """Builds the wheel of unisono-torch: the modules, an extension for each of some versions of PyTorch, and the sources of one for any other.
 
-The extensions are those of the folder TORCH_EXTENSIONS_FOLDER (scripts/build-torch-wheels), or else one for the PyTorch that this Python has, where there
+The extensions are those of the folder TORCH_EXTENSIONS_FOLDER (scripts/package/torch-wheels), or else one for the PyTorch that this Python has, where there
 is one and a compiler. They know nothing of Python, so one wheel is for every version of it.
 """
 

@@ -3,7 +3,7 @@
     from unisono import virtex           # was: from virtex.utils import distributed
     virtex.launch(train, num_gpus_per_machine=4, args=(config,))
 
-Needs PyTorch and unisono-torch. docs/coming-from-virtex.md lists what differs from the original.
+Needs PyTorch and unisono-torch. docs/coming-from/virtex.md lists what differs from the original.
 """
 
 import torch

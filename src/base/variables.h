@@ -6,7 +6,8 @@
 
 namespace unisono::base {
 
-/// An environment variable of unisono. A test fails for a variable that is read anywhere and is missing in the table, or in docs/environment.md.
+/// An environment variable of unisono. A test fails for a variable that is read anywhere and is missing in the table, or in
+/// docs/guide/environment.md.
 struct Variable {
   enum class Value {
     text,     ///< checked where it is read, or not at all
@@ -19,12 +20,12 @@ struct Variable {
     folders,  ///< absolute paths of folders, separated by colons
   };
   std::string_view name;
-  std::string_view about = {};  ///< a line of docs/environment.md, and of the manual page; none where only the launcher sets it
+  std::string_view about = {};  ///< a line of docs/guide/environment.md, and of the manual page; none where only the launcher sets it
   Value value = Value::text;
   std::array<std::string_view, 5> words = {};
 };
 
-/// Variables that `unisono run` sets for each rank, with the line of docs/environment.md about them. A test compares it with what a rank gets.
+/// Variables that `unisono run` sets for each rank, with the line of docs/guide/environment.md about them. A test compares it with what a rank gets.
 struct RankVariables {
   std::array<std::string_view, 5> names;  ///< "PMIX_…": all that begin so
   std::string_view about;

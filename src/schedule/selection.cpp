@@ -55,7 +55,8 @@ const Overrides& overrides() {
   return instance;
 }
 
-// Algorithms on two levels, where the engine offers the collective of all ranks as well. Measured on one host over loopback (docs/performance.md).
+// Algorithms on two levels, where the engine offers the collective of all ranks as well. Measured on one host over loopback
+// (docs/design/performance.md).
 constexpr std::size_t at_least_bytes_on_two_levels = 4096;
 
 /// Returns the setting of a group with its number of ranks for each connection.

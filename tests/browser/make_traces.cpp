@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "unit/made_trace.h"
+#include "unit/tools/made_trace.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "engines/shm/engine.h"
 #include "covers.h"
 #include "group/group.h"
@@ -26,7 +26,7 @@ std::vector<T> all_values(std::size_t count) {
 }
 
 // An all_gather that fits at once takes one step, however many ranks there are; two where the ranks read each other's buffers.
-MANY_TEST(AllGather, TakesOneStep) {
+MANY_TEST(AllGather, AllGatherTakesOneStep) {
   auto* native = dynamic_cast<engines::shm::ShmEngine*>(&world().implementation()->core().executor().engine());
   if (native == nullptr) GTEST_SKIP() << "backend " << world().backend() << " has no steps to count";
   for (const std::size_t count : {std::size_t{1}, native->lockstep().step_bytes() / sizeof(float)}) {
@@ -55,7 +55,7 @@ std::size_t bytes_sent() {
 }
 
 // No block goes over a connection to where it already is: a ring of n ranks has n - 1 steps.
-MANY_TEST(AllGather, SendsNoMoreThanIsMissing) {
+MANY_TEST(AllGather, AllGatherSendsNoMoreThanIsMissing) {
   if (!launched() || world().backend() != "tcp") GTEST_SKIP() << "backend " << world().backend() << " has no bytes of its own to count";
   COVERS("K-12");
   const auto n = static_cast<std::size_t>(world_size());
@@ -75,7 +75,7 @@ MANY_TEST(AllGather, SendsNoMoreThanIsMissing) {
 }
 
 // Every block, of every rank, everywhere.
-WORLD_TEST(AllGather, EveryLength) {
+WORLD_TEST(AllGather, ResultsAreRightAtEveryLength) {
   COVERS("T-32", "W-02", "K-74");
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t count : interesting_counts(sizeof(float))) {
@@ -87,7 +87,7 @@ WORLD_TEST(AllGather, EveryLength) {
 }
 
 // The caller's block of the output may be the input.
-WORLD_TEST(AllGather, InPlace) {
+WORLD_TEST(AllGather, CallsWorkInPlace) {
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t count : {std::size_t{1}, std::size_t{100}, slot_bytes / 4 + 3}) {
     std::vector<float> out(n * count, -1.0F);
@@ -99,7 +99,7 @@ WORLD_TEST(AllGather, InPlace) {
   }
 }
 
-WORLD_TEST(AllGather, EveryDtypeBitForBit) {
+WORLD_TEST(AllGather, EveryDtypeIsCarriedBitForBit) {
   for (const DType dtype : oracle::every_dtype) {
     auto in = oracle::values(dtype, 67, static_cast<std::uint64_t>(rank()));
     oracle::Bytes out(in.size() * static_cast<std::size_t>(world_size())), expected;
@@ -113,7 +113,7 @@ WORLD_TEST(AllGather, EveryDtypeBitForBit) {
 }
 
 // The result is one element of each rank, in rank order, also in a world of one.
-WORLD_TEST(AllGather, Values) {
+WORLD_TEST(AllGather, ValuesAreReturned) {
   COVERS("K-28", "C-04", "C-31");
   const auto numbers = all_gather(rank() * 3 - 1);
   ASSERT_EQ(numbers.size(), static_cast<std::size_t>(world_size()));
@@ -122,7 +122,7 @@ WORLD_TEST(AllGather, Values) {
   for (int r = 0; r < world_size(); ++r) EXPECT_EQ(odd[static_cast<std::size_t>(r)], r % 2 == 1);
 }
 
-WORLD_TEST(AllGather, RefusesOtherLengths) {
+WORLD_TEST(AllGather, AllGatherRefusesOtherLengths) {
   COVERS("T-32");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3), out(3 * n + 1);

@@ -11,7 +11,7 @@ using namespace conformance;
 namespace {
 
 // Every element of every block, everywhere.
-WORLD_TEST(AllGatherV, EveryDivision) {
+WORLD_TEST(AllGatherV, ResultsAreRightInEveryDivision) {
   COVERS("TS-28", "W-02", "K-74");
   for (const Lengths& counts : uneven(world_size(), sizeof(float))) {
     const auto in = values<float>(own(counts), rank());
@@ -23,7 +23,7 @@ WORLD_TEST(AllGatherV, EveryDivision) {
 }
 
 // The caller knows no other length than its own. A vector that was longer, shorter, or has no room yet.
-WORLD_TEST(AllGatherV, SizesItsOutput) {
+WORLD_TEST(AllGatherV, AllGatherVSizesItsOutput) {
   COVERS("TS-28");
   std::vector<double> out(3, -1.0);
   for (const Lengths& counts : uneven(world_size(), sizeof(double))) {
@@ -34,7 +34,7 @@ WORLD_TEST(AllGatherV, SizesItsOutput) {
 }
 
 // The caller's block of the output may be the input.
-WORLD_TEST(AllGatherV, InPlace) {
+WORLD_TEST(AllGatherV, CallsWorkInPlace) {
   for (const Lengths& counts : uneven(world_size(), sizeof(std::int64_t))) {
     std::vector<std::int64_t> out(total(counts), -1);
     const auto mine = std::span(out).subspan(before(counts, rank()), own(counts));
@@ -45,7 +45,7 @@ WORLD_TEST(AllGatherV, InPlace) {
   }
 }
 
-WORLD_TEST(AllGatherV, EveryDtypeBitForBit) {
+WORLD_TEST(AllGatherV, EveryDtypeIsCarriedBitForBit) {
   COVERS("W-04");
   Lengths counts;
   for (int r = 0; r < world_size(); ++r) counts.push_back(static_cast<std::size_t>(r % 3 == 1 ? 0 : 19 + 5 * r));
@@ -58,7 +58,7 @@ WORLD_TEST(AllGatherV, EveryDtypeBitForBit) {
 }
 
 // Counts from whatever holds integers.
-WORLD_TEST(AllGatherV, CountsOfEveryKind) {
+WORLD_TEST(AllGatherV, CountsOfEveryKindAreTaken) {
   const int n = world_size();
   const auto in = values<int>(static_cast<std::size_t>(rank()) + 1, rank());
   std::vector<int> plain;
@@ -94,7 +94,7 @@ WORLD_TEST(AllGatherV, CountsOfEveryKind) {
 }
 
 // Tensors of another shape on every rank, whose shapes all know. Nothing is padded to the largest, and each comes back as it was.
-WORLD_TEST(AllGatherV, TensorsOfDifferentShapes) {
+WORLD_TEST(AllGatherV, TensorsMayHaveDifferentShapes) {
   COVERS("I-29", "K-28", "Q-02");
   struct Shape {
     std::int64_t a, b, c;
@@ -118,7 +118,7 @@ WORLD_TEST(AllGatherV, TensorsOfDifferentShapes) {
 }
 
 // From every second element, backwards, into a column.
-WORLD_TEST(AllGatherV, StridedViews) {
+WORLD_TEST(AllGatherV, StridedViewsAreFollowed) {
   COVERS("W-05", "K-61");
   const std::size_t unit = sanitized ? 50 : 9001;
   Lengths counts;
@@ -150,7 +150,7 @@ WORLD_TEST(AllGatherV, StridedViews) {
 }
 
 // The call keeps its counts, also where the caller's are gone.
-WORLD_TEST(AllGatherV, Asynchronous) {
+WORLD_TEST(AllGatherV, AsynchronousCallsGiveTheSame) {
   std::vector<std::vector<float>> ins, outs;
   std::vector<Work> works;
   const auto divisions = uneven(world_size(), sizeof(float));
@@ -167,7 +167,7 @@ WORLD_TEST(AllGatherV, Asynchronous) {
   for (std::size_t i = 0; i < divisions.size(); ++i) ASSERT_EQ(difference(outs[i], blocks_of_all<float>(divisions[i])), "") << i;
 }
 
-WORLD_TEST(AllGatherV, InGroupsOfAnyOrder) {
+WORLD_TEST(AllGatherV, CallsWorkInGroupsOfAnyOrder) {
   COVERS("W-06");
   std::vector<int> downwards;
   for (int r = world_size() - 1; r >= 0; --r) downwards.push_back(r);
@@ -187,7 +187,7 @@ WORLD_TEST(AllGatherV, InGroupsOfAnyOrder) {
 }
 
 // Validation is the same for a rank that is alone; it comes before anything is sent.
-WORLD_TEST(AllGatherV, RefusesWrongCounts) {
+WORLD_TEST(AllGatherV, AllGatherVRefusesWrongCounts) {
   COVERS("C-11", "K-27");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3), out(3 * n);
@@ -286,7 +286,7 @@ MANY_TEST(AllGatherV, OtherCallsAreAMismatch) {
 }
 
 // Rule 6: two that differ do not wait for a third one that is late.
-WORLD_TEST_IN((Worlds{.at_least = 3}), AllGatherV, MismatchDoesNotWaitForALateRank) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), AllGatherV, AMismatchDoesNotWaitForALateRank) {
   const auto n = static_cast<std::size_t>(world_size());
   const int late = world_size() - 1;
   if (presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
@@ -305,7 +305,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), AllGatherV, MismatchDoesNotWaitForALateRa
 }
 
 // Rule 6: a deadline, of both steps of the exchanging form together.
-WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, EndsAtItsDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, AllGatherVEndsAtItsDeadline) {
   using namespace std::chrono_literals;
   if (rank() == 0) return;
   std::vector<float> in(3), out;
@@ -330,7 +330,7 @@ struct NoMemory {
   friend bool operator==(NoMemory, NoMemory) { return true; }
 };
 
-WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, OneRankHasNoMemoryForTheOutput) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), AllGatherV, ARankWithoutMemoryForTheOutputIsNamed) {
   const std::vector<float> in(3, 1.0F);
   if (rank() == 1) {
     std::vector<float, NoMemory<float>> out;

@@ -26,7 +26,7 @@ std::string named(DType dtype, ReduceOp op, std::size_t count) {
 }
 
 // The oracle's values hold NaN, infinities, extremes and -0.
-WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
+WORLD_TEST(AllReduce, EveryDtypeAndOperationIsReduced) {
   COVERS("R-01", "R-02", "R-03", "R-04", "R-05", "R-06", "R-07", "R-08", "R-12", "R-13", "W-03", "W-04", "T-28", "Q-17", "K-27");
   if (on_an_engine()) COVERS("B-13", "B-21");
   if (world().backend() == "gloo") COVERS("K-19");
@@ -55,7 +55,7 @@ WORLD_TEST(AllReduce, EveryDtypeAndOperation) {
   }
 }
 
-WORLD_TEST(AllReduce, EveryLength) {
+WORLD_TEST(AllReduce, ResultsAreRightAtEveryLength) {
   COVERS("W-02");
   for (const std::size_t count : interesting_counts(sizeof(float))) {
     auto x = values<float>(count, rank());
@@ -85,7 +85,7 @@ WORLD_TEST(AllReduce, EveryLength) {
 }
 
 // Bitwise identical on all ranks, and the same whether in place or not, whatever the numbers.
-WORLD_TEST(AllReduce, GivesTheSameBitsEverywhere) {
+WORLD_TEST(AllReduce, AllReduceGivesTheSameBitsEverywhere) {
   COVERS("T-28");
   for (const std::size_t count : {1UL, 3UL, 8UL, 9UL, 1000UL, 2049UL, 33000UL, 100003UL}) {
     if (sanitized && count > 40000) continue;
@@ -125,7 +125,7 @@ WORLD_TEST(AllReduce, HalvesAccumulateInFloat) {
   }
 }
 
-WORLD_TEST(AllReduce, ValuesAtTheEdges) {
+WORLD_TEST(AllReduce, ValuesAtTheEdgesAreReducedExactly) {
   COVERS("W-03");
   const int n = world_size();
   constexpr float inf = std::numeric_limits<float>::infinity();
@@ -169,7 +169,7 @@ WORLD_TEST(AllReduce, AverageOfIntegersTruncatesAndNeverOverflows) {
 }
 
 // The exact average of integers, rounded once.
-WORLD_TEST(Mean, IsExact) {
+WORLD_TEST(Mean, TheMeanIsExact) {
   COVERS("C-05", "C-06");
   const int n = world_size();
   EXPECT_EQ(mean(rank()), (n - 1) / 2.0);
@@ -201,7 +201,7 @@ WORLD_TEST(AllReduce, ValuesKeepTheirType) {
 }
 
 // A callable where a ReduceOp may stand.
-WORLD_TEST(AllReduce, TakesACallable) {
+WORLD_TEST(AllReduce, AllReduceTakesACallable) {
   const int n = world_size();
   for (const std::size_t count : interesting_counts(sizeof(int))) {
     if (count > 40000) continue;

@@ -1,4 +1,4 @@
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 
@@ -8,7 +8,7 @@ using namespace conformance;
 namespace {
 
 // Block r of the input goes to rank r; block r of the output is from rank r.
-WORLD_TEST(AllToAll, EveryLength) {
+WORLD_TEST(AllToAll, ResultsAreRightAtEveryLength) {
   COVERS("W-02");
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
@@ -24,7 +24,7 @@ WORLD_TEST(AllToAll, EveryLength) {
   }
 }
 
-WORLD_TEST(AllToAll, EveryDtypeBitForBit) {
+WORLD_TEST(AllToAll, EveryDtypeIsCarriedBitForBit) {
   COVERS("W-04");
   const auto n = static_cast<std::size_t>(world_size());
   for (const DType dtype : oracle::every_dtype) {
@@ -40,7 +40,7 @@ WORLD_TEST(AllToAll, EveryDtypeBitForBit) {
   }
 }
 
-MANY_TEST(AllToAll, RefusesWhatCannotBeSharedOut) {
+MANY_TEST(AllToAll, AllToAllRefusesWhatCannotBeSharedOut) {
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<int> in(n + 1), out(n + 1);
   EXPECT_THROW(all_to_all(in, out), InvalidArgument);

@@ -83,18 +83,18 @@ void exchange(const ProcessGroup& group) {
   }
 }
 
-WORLD_TEST(AllToAllV, EveryTraffic) {
+WORLD_TEST(AllToAllV, EveryTrafficIsDelivered) {
   COVERS("TS-26", "TS-27", "W-02");
   exchange(world());
 }
 
-WORLD_TEST(AllToAllV, InGroupsOfAnyOrder) {
+WORLD_TEST(AllToAllV, CallsWorkInGroupsOfAnyOrder) {
   COVERS("W-06");
   exchange(*split_group(world(), rank() % 2, -rank()));
   exchange(*new_group({rank()}));
 }
 
-WORLD_TEST(AllToAllV, EveryDtypeBitForBit) {
+WORLD_TEST(AllToAllV, EveryDtypeIsCarriedBitForBit) {
   COVERS("W-04");
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
@@ -113,7 +113,7 @@ WORLD_TEST(AllToAllV, EveryDtypeBitForBit) {
   }
 }
 
-WORLD_TEST(AllToAllV, StridedViews) {
+WORLD_TEST(AllToAllV, StridedViewsAreFollowed) {
   COVERS("W-05");
   const auto m = traffic(world_size(), sizeof(std::int64_t))[1];
   const Lengths send = m[static_cast<std::size_t>(rank())], receive = column(m, rank());
@@ -131,7 +131,7 @@ WORLD_TEST(AllToAllV, StridedViews) {
   }
 }
 
-WORLD_TEST(AllToAllV, RefusesWrongCounts) {
+WORLD_TEST(AllToAllV, AllToAllVRefusesWrongCounts) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
   std::vector<float> in(2 * n), out(2 * n);
@@ -189,7 +189,7 @@ MANY_TEST(AllToAllV, CountsFarApartAreAMismatch) {
 }
 
 // Rule 6: two that differ do not wait for a third one that is late, and it meets the same error.
-WORLD_TEST_IN((Worlds{.at_least = 4}), AllToAllV, MismatchDoesNotWaitForALateRank) {
+WORLD_TEST_IN((Worlds{.at_least = 4}), AllToAllV, AMismatchDoesNotWaitForALateRank) {
   if (world().backend() != "native") GTEST_SKIP() << "elsewhere counts are compared when all ranks have come";
   const auto n = static_cast<std::size_t>(world_size());
   for (int late = 0; late < world_size(); ++late) {
@@ -230,7 +230,7 @@ MANY_TEST(AllToAllV, DtypesThatDifferAreAMismatch) {
 }
 
 // C9: blocking on some ranks and asynchronous on others, in the order of the calls.
-MANY_TEST(AllToAllV, MismatchBetweenBlockingAndAsynchronousCalls) {
+MANY_TEST(AllToAllV, BlockingAndAsynchronousCallsAreAMismatch) {
   const auto n = static_cast<std::size_t>(world_size());
   for (int round = 0; round < 10; ++round) {
     Lengths send(n, 2), receive(n, 2);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // Every buffer form, asynchronously, all under way at once, waited for in the reverse order.
-WORLD_TEST(Async, EveryOperationAtOnce) {
+WORLD_TEST(Async, EveryOperationRunsAtOnce) {
   COVERS("TS-01");
   const int n = world_size();
   const auto ranks = static_cast<std::size_t>(n);
@@ -103,7 +103,7 @@ WORLD_TEST(Async, LargeCallsThatBlockAndNotAreTheSameToTheOthers) {
 }
 
 // A blocking call behind operations under way.
-WORLD_TEST(Async, BlockingBehindMany) {
+WORLD_TEST(Async, BlockingCallsWaitBehindMany) {
   std::vector<std::vector<int>> buffers(64);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     buffers[i] = values<int>(i * 100, rank());
@@ -138,7 +138,7 @@ MANY_TEST(Work, WaitForIsFalseAndThenItCompletes) {
 }
 
 // Nobody waits: it goes on by itself.
-MANY_TEST(Work, CompletesWithoutAnybodyWaiting) {
+MANY_TEST(Work, WorkCompletesWithoutAnybodyWaiting) {
   auto x = values<float>(100000, rank());
   const Work work = all_reduce_async(x);
   while (!work.is_completed()) std::this_thread::yield();
@@ -146,7 +146,7 @@ MANY_TEST(Work, CompletesWithoutAnybodyWaiting) {
   EXPECT_EQ(difference(x, sums<float>(x.size(), world_size())), "");
 }
 
-MANY_TEST(Work, WaitAny) {
+MANY_TEST(Work, WaitAnyReturnsOneThatIsDone) {
   const int n = world_size();
   EXPECT_THROW(wait_any({}), InvalidArgument);
   if (rank() == 0) {
@@ -167,7 +167,7 @@ MANY_TEST(Work, WaitAny) {
   }
 }
 
-TEST(Work, OfNothingIsDone) {
+TEST(Work, WorkOfNothingIsDone) {
   Work work;
   work.wait();
   EXPECT_TRUE(work.is_completed());
@@ -177,7 +177,7 @@ TEST(Work, OfNothingIsDone) {
 
 // The error of an operation whose Work is held is the Work's; that of a dropped one is thrown by the next call, on every rank alike, however
 // early or late a rank is; and then all goes on.
-MANY_TEST(Work, ErrorsOfHeldAndDroppedOnes) {
+MANY_TEST(Work, ErrorsOfHeldAndDroppedWorksAreThrown) {
   std::mt19937 random(static_cast<unsigned>(rank()));
   for (int round = 0; round < (sanitized ? 10 : 60); ++round) {
     std::vector<float> odd(static_cast<std::size_t>(5 + rank()), 1.0F);

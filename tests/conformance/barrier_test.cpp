@@ -83,7 +83,7 @@ WORLD_TEST(Barrier, NobodyOfAGroupLeavesBeforeAllOfItHaveEntered) {
 }
 
 // Each rank in turn stays outside, and only then tells the others to look: the barriers still under way are those that wait for that rank.
-MANY_TEST(Barrier, WaitsForTheOneThatIsMissing) {
+MANY_TEST(Barrier, TheBarrierWaitsForTheOneThatIsMissing) {
   COVERS("T-36", "B-19");
   const int n = world_size();
   for (int late = 0; late < n; ++late) {
@@ -112,7 +112,7 @@ MANY_TEST(Barrier, WaitsForTheOneThatIsMissing) {
 }
 
 // Messages that were sent before it are there after it, whichever rank takes them when.
-WORLD_TEST(Barrier, KeepsTheOrderOfMessages) {
+WORLD_TEST(Barrier, TheBarrierKeepsTheOrderOfMessages) {
   const int n = world_size();
   for (int round = 0; round < 20; ++round) {
     if (rank() == 0) {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "world.h"
 
 // The common part of the tests of the collectives on blocks of different length.

@@ -1,4 +1,4 @@
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 
@@ -7,7 +7,7 @@ using namespace conformance;
 
 namespace {
 
-WORLD_TEST(Broadcast, FromEveryRankAtEveryLength) {
+WORLD_TEST(Broadcast, EveryRankBroadcastsEveryLength) {
   COVERS("T-26", "W-02", "W-07");
   for (int src = 0; src < world_size(); ++src) {
     for (const std::size_t count : interesting_counts(sizeof(std::int32_t))) {
@@ -23,7 +23,7 @@ WORLD_TEST(Broadcast, FromEveryRankAtEveryLength) {
 }
 
 // Every bit of every dtype.
-WORLD_TEST(Broadcast, EveryDtypeBitForBit) {
+WORLD_TEST(Broadcast, EveryDtypeIsCarriedBitForBit) {
   COVERS("T-26", "W-03", "W-04");
   for (const DType dtype : oracle::every_dtype) {
     for (int src = 0; src < world_size(); ++src) {
@@ -35,7 +35,7 @@ WORLD_TEST(Broadcast, EveryDtypeBitForBit) {
 }
 
 // A number keeps its type and bits.
-WORLD_TEST(Broadcast, Values) {
+WORLD_TEST(Broadcast, ValuesAreReturned) {
   COVERS("K-24", "C-06");
   for (int src = 0; src < world_size(); ++src) {
     EXPECT_EQ(broadcast(16777217 + rank(), src), 16777217 + src);

@@ -29,7 +29,7 @@ TensorView view(std::vector<float>& memory, std::size_t offset, const Extents& s
 }
 
 // Rule 1: every contiguous range of elements, as an lvalue or as a temporary view.
-WORLD_TEST(Buffers, EveryKindOfRange) {
+WORLD_TEST(Buffers, EveryKindOfRangeIsABuffer) {
   const int n = world_size();
   std::array<int, 3> array{rank(), 10, -rank()};
   all_reduce(array);
@@ -61,7 +61,7 @@ WORLD_TEST(Buffers, EveryKindOfRange) {
 }
 
 // Rule 1: an input may be read-only, and of another range type than the output.
-WORLD_TEST(Buffers, InputAndOutputOfDifferentTypes) {
+WORLD_TEST(Buffers, InputAndOutputMayBeOfDifferentTypes) {
   const int n = world_size();
   const std::array<float, 4> in{1, 2, 3, static_cast<float>(rank())};
   std::vector<float> out(4);
@@ -81,7 +81,7 @@ WORLD_TEST(Buffers, InputAndOutputOfDifferentTypes) {
 }
 
 // Columns, reversed lines, blocks with gaps; what lies between the elements is not touched.
-WORLD_TEST(Buffers, StridedViews) {
+WORLD_TEST(Buffers, StridedViewsAreFollowed) {
   COVERS("W-05", "Q-04", "K-61");
   const int n = world_size();
   const auto ranks = static_cast<std::size_t>(n);
@@ -138,7 +138,7 @@ WORLD_TEST(Buffers, StridedViews) {
 }
 
 // Asynchronous calls do the same, several at once.
-WORLD_TEST(Buffers, StridedViewsAsynchronously) {
+WORLD_TEST(Buffers, StridedViewsAreFollowedByAsynchronousCalls) {
   const int n = world_size();
   auto a = values<float>(30, rank());
   auto b = values<float>(30, rank());
@@ -153,7 +153,7 @@ WORLD_TEST(Buffers, StridedViewsAsynchronously) {
 }
 
 // Nothing at all in one dimension; one element in none.
-WORLD_TEST(Buffers, EmptyDimensionsAndNoDimension) {
+WORLD_TEST(Buffers, EmptyDimensionsAndNoDimensionAreTaken) {
   COVERS("W-05", "C-31");
   const int n = world_size();
   std::vector<float> memory{1.0F, 2.0F, 3.0F};
@@ -169,7 +169,7 @@ WORLD_TEST(Buffers, EmptyDimensionsAndNoDimension) {
 }
 
 // A stride of 0 makes one element stand for many: fine to read, nothing to write to.
-WORLD_TEST(Buffers, RepeatedElements) {
+WORLD_TEST(Buffers, RepeatedElementsAreReadAndNotWritten) {
   const int n = world_size();
   std::vector<float> one{static_cast<float>(rank() + 1)};
   std::vector<float> out(4);
@@ -207,7 +207,7 @@ WORLD_TEST(Buffers, OverlapInPartIsRefused) {
 
 // Argument errors are the same in a world of one, are thrown before anything is sent, and leave the group usable, also where
 // only one rank makes the bad call.
-WORLD_TEST(Buffers, WrongArguments) {
+WORLD_TEST(Buffers, WrongArgumentsAreRefused) {
   COVERS("K-27", "R-12", "W-07");
   const int n = world_size();
   const auto before = values<float>(6, rank());

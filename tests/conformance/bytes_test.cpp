@@ -37,7 +37,7 @@ detail::AcceptSizes at_most(std::size_t limit) {
   };
 }
 
-WORLD_TEST(Bytes, GatheredOfEverySize) {
+WORLD_TEST(Bytes, BytesOfEverySizeAreGathered) {
   for (int round = 0; round < rounds; ++round) {
     const detail::ByteParts all = detail::all_gather_bytes(bytes_of(round, rank()), "test", world(), {});
     ASSERT_EQ(all.size(), static_cast<std::size_t>(world_size()));
@@ -50,7 +50,7 @@ WORLD_TEST(Bytes, GatheredOfEverySize) {
   }
 }
 
-WORLD_TEST(Bytes, BroadcastAndScattered) {
+WORLD_TEST(Bytes, BytesAreBroadcastAndScattered) {
   for (int round = 0; round < rounds; ++round) {
     for (int root = 0; root < world_size(); ++root) {
       Bytes x = rank() == root ? bytes_of(round, root) : Bytes(3, std::byte{9});
@@ -108,7 +108,7 @@ MANY_TEST(Bytes, OtherLabelsAreAMismatch) {
   }
 }
 
-MANY_TEST(Bytes, Messages) {
+MANY_TEST(Bytes, MessagesCarryBytes) {
   const int n = world_size();
   for (int round = 0; round < rounds; ++round) {
     for (int from = 0; from < n; ++from) {

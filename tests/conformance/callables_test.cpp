@@ -47,7 +47,7 @@ void expect_both_places(const Mismatch& error) {
 }  // namespace
 
 // GCC names all lambdas of one function alike.
-MANY_TEST(Callables, OfTwoKindsAreAMismatchThatNamesBothPlaces) {
+MANY_TEST(Callables, CallablesOfTwoKindsAreAMismatchThatNamesBothPlaces) {
   COVERS("C-33");
   for (const std::size_t count : {std::size_t{1}, std::size_t{5000}, std::size_t{300000}}) {
     for (const bool later : {false, true}) {
@@ -74,7 +74,7 @@ MANY_TEST(Callables, OfTwoKindsAreAMismatchThatNamesBothPlaces) {
   EXPECT_NE(std::string(error.what()).find("makes 25 of 5 and 5"), std::string::npos) << error.what();
 }
 
-MANY_TEST(Callables, ThatDoTheSameCombineWhereverTheirCodeIs) {
+MANY_TEST(Callables, CallablesThatDoTheSameCombineWhereverTheirCodeIs) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{5000}, std::size_t{100000}}) {
     for (const bool later : {false, true}) {
       auto x = values<float>(count, rank());
@@ -91,7 +91,7 @@ MANY_TEST(Callables, ThatDoTheSameCombineWhereverTheirCodeIs) {
 }
 
 // Results of floating-point numbers may differ by rounding, as those of two compilers do.
-MANY_TEST(Callables, ThatDifferInRoundingOnlyCombine) {
+MANY_TEST(Callables, CallablesThatDifferInRoundingOnlyCombine) {
   const double own = 0.1 * (rank() + 1);
   const double result = rank() == 0 ? all_reduce(own, [](double a, double b) { return a * b; })
                                     : all_reduce(own, [](double a, double b) { return std::fma(a, b, 1e-18); });
@@ -101,7 +101,7 @@ MANY_TEST(Callables, ThatDifferInRoundingOnlyCombine) {
       std::isnan(rank() == 0 ? all_reduce(nan, [](float a, float b) { return a + b; }) : all_reduce(nan, [](float a, float b) { return b + a; })));
 }
 
-MANY_TEST(Callables, ThatHaveCapturedOtherValuesAreAMismatch) {
+MANY_TEST(Callables, CallablesThatHaveCapturedOtherValuesAreAMismatch) {
   const int mask = rank() == 0 ? 0xff : 0xf;
   expect_both_places(thrown_by<Mismatch>([&] { static_cast<void>(all_reduce(255, [mask](int a, int b) { return (a + b) & mask; })); }));
   const std::vector<int> list(1, mask);
@@ -110,7 +110,7 @@ MANY_TEST(Callables, ThatHaveCapturedOtherValuesAreAMismatch) {
   expect_usable();
 }
 
-MANY_TEST(Callables, ThatHaveCapturedTheSameCombine) {
+MANY_TEST(Callables, CallablesThatHaveCapturedTheSameCombine) {
   const int own = rank() + 1, n = world_size(), mask = 0xff;
   const std::vector<int> list(1, mask);
   for (int i = 0; i < 3; ++i) {
@@ -134,7 +134,7 @@ MANY_TEST(Callables, GivenAsFunctionsAreComparedByTheFunction) {
 }
 
 // A rank that is late, or calls something else, does not make the others decide by themselves.
-MANY_TEST(Callables, OfTwoKindsBesideAnotherCallAreAMismatchOfAll) {
+MANY_TEST(Callables, CallablesOfTwoKindsBesideAnotherCallAreAMismatchOfAll) {
   detail::set_ballot_time(std::chrono::minutes(2));
   const auto error = thrown_by<Mismatch>([&] {
     if (rank() == world_size() - 1) barrier();
@@ -185,7 +185,7 @@ class OtherEnvironment {
 };
 
 // Some ranks flush denormal numbers and round upward, as trainings and interval arithmetic do: all compute alike, on the callers' threads and others.
-WORLD_TEST(AllReduce, HasTheSameBitsWhateverEnvironmentTheCallersHave) {
+WORLD_TEST(AllReduce, AllReduceHasTheSameBitsWhateverEnvironmentTheCallersHave) {
   const auto bits = [](float x) {
     std::uint32_t word = 0;
     std::memcpy(&word, &x, sizeof word);
@@ -222,7 +222,7 @@ WORLD_TEST(AllReduce, HasTheSameBitsWhateverEnvironmentTheCallersHave) {
   EXPECT_EQ(all, std::vector<double>(all.size(), all[0]));
 }
 
-WORLD_TEST(AllReduce, TakesFunctionObjectsOfTheStandardLibraryForItsOwnOperations) {
+WORLD_TEST(AllReduce, AllReduceTakesFunctionObjectsOfTheStandardLibraryForItsOwnOperations) {
   const int n = world_size();
   const auto op_of = []<class F>(F f) { return Reduction<int>(f); };
   EXPECT_EQ(op_of(std::plus<>()).custom(), nullptr);

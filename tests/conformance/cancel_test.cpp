@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "world.h"
 
 using namespace unisono;
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // The message that comes later is that of the next receive; the buffer stays as it was.
-MANY_TEST(Cancel, TakesBackAReceiveThatHasNoMessage) {
+MANY_TEST(Cancel, CancelTakesBackAReceiveThatHasNoMessage) {
   const int next = (rank() + 1) % world_size(), previous = (rank() + world_size() - 1) % world_size();
   for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
     const auto own = values<float>(count, rank()), theirs = values<float>(count, previous);
@@ -40,7 +40,7 @@ MANY_TEST(Cancel, TakesBackAReceiveThatHasNoMessage) {
   }
 }
 
-MANY_TEST(Cancel, IsFalseForAMessageThatHasCome) {
+MANY_TEST(Cancel, CancelIsFalseForAMessageThatHasCome) {
   const int next = (rank() + 1) % world_size(), previous = (rank() + world_size() - 1) % world_size();
   for (const std::size_t count : {std::size_t{1}, std::size_t{300'000}}) {
     const auto own = values<float>(count, rank());
@@ -57,7 +57,7 @@ MANY_TEST(Cancel, IsFalseForAMessageThatHasCome) {
 }
 
 // A strided receive has a task of its own, which unpacks.
-MANY_TEST(Cancel, TakesBackAStridedReceive) {
+MANY_TEST(Cancel, CancelTakesBackAStridedReceive) {
   const int next = (rank() + 1) % world_size(), previous = (rank() + world_size() - 1) % world_size();
   std::vector<float> memory(20, 7.0F);
   const std::array<std::int64_t, 1> shape{10}, strides{2};
@@ -76,7 +76,7 @@ MANY_TEST(Cancel, TakesBackAStridedReceive) {
 }
 
 // Whoever waits in another thread for a receive that is taken back goes on.
-MANY_TEST(Cancel, EndsWhatWaitsForIt) {
+MANY_TEST(Cancel, CancelEndsWhatWaitsForIt) {
   std::array<int, 1> x{};
   Work work = irecv(x, any_source);
   std::atomic<bool> is_called{false};
@@ -90,7 +90,7 @@ MANY_TEST(Cancel, EndsWhatWaitsForIt) {
   barrier();
 }
 
-WORLD_TEST(Cancel, IsForReceivesOnly) {
+WORLD_TEST(Cancel, CancelIsForReceivesOnly) {
   EXPECT_FALSE(Work().cancel());
   Work sum = barrier_async();
   EXPECT_FALSE(sum.cancel());
@@ -105,7 +105,7 @@ WORLD_TEST(Cancel, IsForReceivesOnly) {
 }
 
 // A receive that nobody answers ends at its deadline, and its error names the message that has come instead.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, NamesAMessageWithAnotherTag) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, AReceiveNamesAMessageWithAnotherTag) {
   const int next = (rank() + 1) % world_size(), previous = (rank() + world_size() - 1) % world_size();
   send(std::array{1.0F, 2.0F}, next, world(), {.tag = 7});
   barrier();

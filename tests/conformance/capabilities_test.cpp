@@ -22,7 +22,7 @@ std::string engine_of_this_run() {
 
 WORLD_TEST(Capabilities, TheBackendIsTheOneThatWasAskedFor) {
   const std::string asked = engine_of_this_run();
-  if (asked == "mine") return;  // the engine of docs/write-a-backend.md is the example's, which has a name of its own
+  if (asked == "mine") return;  // the engine of docs/guide/write-a-backend.md is the example's, which has a name of its own
   if (!launched() && is_initialized() && world_size() == 1) return;  // a single thread: neither launched nor alone
   const std::string name = launched() && !asked.empty() ? asked : world_size() > 1 ? "native" : "serial";
   EXPECT_EQ(backend(), name == "serial" ? std::nullopt : std::optional(name));
@@ -116,7 +116,7 @@ void combines(const ProcessGroup& group, std::size_t count) {
   }
 }
 
-WORLD_TEST(Capabilities, EveryOperationOnTheCpu) {
+WORLD_TEST(Capabilities, EveryOperationIsOfferedOnTheCpu) {
   if (world().backend() == "tcp") COVERS("T-46", "X-01", "X-02", "X-03", "X-04", "X-05", "X-07");
   if (on_an_engine()) COVERS("Q-16", "B-17", "B-18", "B-20");
   const auto half = split_group(world(), rank() % 2, -rank());

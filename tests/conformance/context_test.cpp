@@ -16,7 +16,7 @@ using namespace conformance;
 
 namespace {
 
-WORLD_TEST(Context, WhoIAm) {
+WORLD_TEST(Context, EachRankKnowsItsRankAndTheSize) {
   COVERS("T-19", "T-20", "T-07", "K-07", "K-65", "I-07", "I-08", "I-09", "I-10", "I-11", "I-12", "I-13", "V-07", "M-21", "M-22", "M-25", "M-26");
   const int n = world_size();
   EXPECT_GE(rank(), 0);
@@ -40,7 +40,7 @@ WORLD_TEST(Context, WhoIAm) {
   EXPECT_EQ(is_master_process(), rank() == 0);
 }
 
-WORLD_TEST(Context, TheWorldAsAGroup) {
+WORLD_TEST(Context, TheWorldIsAGroup) {
   COVERS("T-16", "M-16", "TS-04", "TS-05");
   const ProcessGroup group = world();
   const int n = world_size();
@@ -63,7 +63,7 @@ WORLD_TEST(Context, TheWorldAsAGroup) {
   EXPECT_EQ(group, world());
 }
 
-WORLD_TEST(Context, Backend) {
+WORLD_TEST(Context, TheBackendIsNamed) {
   COVERS("T-01");
   if (is_initialized() && world().backend() != "serial") {
     EXPECT_EQ(backend(), world().backend());
@@ -87,7 +87,7 @@ WORLD_TEST(Context, Backend) {
 }
 
 // Ten lines, on rank 0 only.
-WORLD_TEST(Context, ShowConfig) {
+WORLD_TEST(Context, ShowConfigPrintsTheConfiguration) {
   std::ostringstream out;
   show_config(out);
   std::ostringstream expected;
@@ -98,7 +98,7 @@ WORLD_TEST(Context, ShowConfig) {
 }
 
 // A barrier and what follows it, on the world and on any group.
-WORLD_TEST(Context, BarrierThenAValue) {
+WORLD_TEST(Context, AValueFollowsABarrier) {
   COVERS("I-35", "M-28", "V-06", "K-78");
   int x = rank();
   barrier();
@@ -125,7 +125,7 @@ struct BackendCase {
 class BackendName : public testing::TestWithParam<BackendCase> {};
 
 // In any case of letters; one engine for each kind of device, or one name.
-TEST_P(BackendName, IsUnderstood) {
+TEST_P(BackendName, TheNameOfABackendIsUnderstood) {
   COVERS("T-04", "K-04", "I-39", "TS-11");
   if (launched()) GTEST_SKIP() << "initializes on its own";
   InitOptions options = alone_in_a_store();
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Context, BackendName,
 
 class BadBackendName : public testing::TestWithParam<std::string> {};
 
-TEST_P(BadBackendName, IsRefusedAndNothingRemains) {
+TEST_P(BadBackendName, ABadNameOfABackendIsRefusedAndNothingRemains) {
   COVERS("T-04", "K-01");
   if (launched()) GTEST_SKIP() << "initializes on its own";
   InitOptions options = alone_in_a_store();
@@ -196,7 +196,7 @@ TEST(Context, ImpossibleOptionsAreRefused) {
 }
 
 // The default timeouts of a call and of joining.
-TEST(Context, DefaultsThatProgramsRelyOn) {
+TEST(Context, DefaultsAreThoseThatProgramsRelyOn) {
   COVERS("B-23");
   EXPECT_EQ(InitOptions{}.timeout, std::chrono::minutes(30));
   EXPECT_EQ(InitOptions{}.backend, "auto");
@@ -227,7 +227,7 @@ TEST(Context, OnlyAnExceptionAbortsTheJob) {
 }
 
 // Alone until launched; a process that was launched is nobody before it says initialize.
-TEST(Context, BeforeInitialize) {
+TEST(Context, ProcessesKnowTheirLauncherBeforeInitialize) {
   EXPECT_EQ(is_initialized(), launched());
   if (!launched()) {
     EXPECT_EQ(rank_before_initialize(), "0");
@@ -241,7 +241,7 @@ TEST(Context, BeforeInitialize) {
 }
 
 // Finalize may be repeated, and initialize may follow it.
-TEST(Context, FinalizeAndInitializeAgain) {
+TEST(Context, FinalizeMayBeFollowedByInitialize) {
   COVERS("T-11", "I-42", "K-08", "B-11", "TS-16");
   const bool alone = world_size() == 1;
   finalize();

@@ -75,7 +75,7 @@ WORLD_TEST(Deterministic, CallablesAreCalledInTheOrderOfTheRanks) {
   EXPECT_EQ(x, std::vector<double>(x.size(), expected));
 }
 
-WORLD_TEST_IN((Worlds{.at_least = 2}), Deterministic, IsAgreedOnByTheRanks) {
+WORLD_TEST_IN((Worlds{.at_least = 2}), Deterministic, RanksAgreeOnDeterministicCalls) {
   std::vector<float> x = elements(rank(), 100);
   const CallOptions options{.deterministic = rank() == 0};
   try {

@@ -43,7 +43,7 @@ WORLD_TEST(Synchronize, TheMostStepsCount) {
 }
 
 // Views with gaps, on the source and on the others, and a state of objects or of nothing alone.
-WORLD_TEST(Synchronize, ViewsAndStatesOfEveryKind) {
+WORLD_TEST(Synchronize, ViewsAndStatesOfEveryKindAreSynchronized) {
   const int last = world_size() - 1;
   std::array<int, 12> elements{};
   for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = 100 * rank() + static_cast<int>(i);
@@ -96,7 +96,7 @@ WORLD_TEST(Synchronize, DifferentStatesAreAMismatchForAll) {
 }
 
 // Functions of the program's: bytes of any length, and elements that are kept elsewhere and copied for the call.
-WORLD_TEST(Synchronize, BytesAndCopiesOfTheProgram) {
+WORLD_TEST(Synchronize, BytesAndCopiesOfTheProgramAreSynchronized) {
   const int last = world_size() - 1;
   std::string text(static_cast<std::size_t>(1 + rank()), static_cast<char>('a' + rank()));
   const std::vector<std::int32_t> elsewhere_of_last = values<std::int32_t>(7, last);
@@ -219,7 +219,7 @@ WORLD_TEST(Synchronize, AMemberThatCannotTakePartChangesNothing) {
 }
 
 // Without a launcher nobody waits; a group is itself.
-WORLD_TEST(Grow, NobodyWaitsHere) {
+WORLD_TEST(Grow, GrowReturnsTheGroupWhereNobodyWaits) {
   EXPECT_FALSE(newcomers_waiting());
   const ProcessGroup group = world();
   EXPECT_EQ(grow_group(group), group);
@@ -247,7 +247,7 @@ WORLD_TEST(RunElastic, CallsTheStepUntilItIsDone) {
 }
 
 // A rank is lost in a group that the step has of its own: the group of all, in which it has made no call, ends too.
-TEST(RunElastic, ALossInAGroupOfTheStep) {
+TEST(RunElastic, ALossInAGroupOfTheStepIsSurvived) {
   if (launched()) GTEST_SKIP() << "ends the world: for ranks that are threads";
   for (const int n : {2, 3, 5}) {
     run_threads(n, [n] {

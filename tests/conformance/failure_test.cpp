@@ -54,7 +54,7 @@ void expect_culprit(const Timeout& error, int absent) {
 }
 
 // C8, S6, rule 7: who skips a call is named to all; the group is over, also for the one who skipped.
-WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
+WORLD_TEST_IN(poisoned, Timeout, ATimeoutNamesTheRankThatDidNotCome) {
   COVERS("K-20", "C-21");
   const int absent = world_size() - 1;
   std::array<int, 1> never{};
@@ -74,7 +74,7 @@ WORLD_TEST_IN(poisoned, Timeout, NamesTheRankThatDidNotCome) {
 }
 
 // Before all have come nothing of a large call has been moved either.
-WORLD_TEST_IN(poisoned, Timeout, OfALargeCallNamesTheRankThatDidNotCome) {
+WORLD_TEST_IN(poisoned, Timeout, ATimeoutOfALargeCallNamesTheRankThatDidNotCome) {
   const int absent = world_size() - 1;
   std::array<int, 1> never{};
   const auto x = values<float>(300'000, rank());
@@ -92,7 +92,7 @@ WORLD_TEST_IN(poisoned, Timeout, OfALargeCallNamesTheRankThatDidNotCome) {
 }
 
 // F20: all of them.
-WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), MonitoredBarrier, NamesEveryMissingRank) {
+WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), MonitoredBarrier, AMonitoredBarrierNamesEveryMissingRank) {
   COVERS("TS-38");
   std::array<int, 1> never{};
   barrier();
@@ -107,7 +107,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), MonitoredB
 }
 
 // An asynchronous call's deadline counts from the call, whoever waits.
-WORLD_TEST_IN(poisoned, Timeout, OfAnAsynchronousCall) {
+WORLD_TEST_IN(poisoned, Timeout, ATimeoutOfAnAsynchronousCallIsThrownByItsWait) {
   std::array<int, 1> never{};
   barrier();
   if (rank() == 0) {
@@ -121,7 +121,7 @@ WORLD_TEST_IN(poisoned, Timeout, OfAnAsynchronousCall) {
 }
 
 // Rule 7: if both apply, Mismatch wins.
-WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), Timeout, GivesWayToMismatch) {
+WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), Timeout, ATimeoutGivesWayToAMismatch) {
   if (conformance::presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
   const int absent = world_size() - 1;
   std::array<int, 1> never{};
@@ -137,7 +137,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3, .at_most = 5, .poisons = true}), Timeout, G
 }
 
 // F2: every rank's pending and later calls.
-WORLD_TEST_IN(poisoned, Abort, ReachesPendingAndLaterCalls) {
+WORLD_TEST_IN(poisoned, Abort, AnAbortReachesPendingAndLaterCalls) {
   COVERS("TS-22");
   const int quitter = world_size() - 1;
   std::array<int, 1> token{};
@@ -168,7 +168,7 @@ WORLD_TEST_IN(poisoned, Abort, ReachesPendingAndLaterCalls) {
   expect_over<PeerFailed>(message);
 }
 
-WORLD_TEST_IN(poisoned, Abort, ReachesABlockedCall) {
+WORLD_TEST_IN(poisoned, Abort, AnAbortReachesABlockedCall) {
   std::array<int, 1> token{};
   if (rank() == 0) {
     for (int r = 1; r < world_size(); ++r) recv(token, r);
@@ -182,7 +182,7 @@ WORLD_TEST_IN(poisoned, Abort, ReachesABlockedCall) {
 }
 
 // A callable that throws ends the group: the others cannot go on without this rank's part.
-WORLD_TEST_IN(poisoned, Callable, ThatThrows) {
+WORLD_TEST_IN(poisoned, Callable, ACallableThatThrowsPoisonsTheGroup) {
   struct Unlucky {};
   const int unlucky = world_size() - 1;
   std::vector<int> x(20000, rank());
@@ -246,7 +246,7 @@ TEST(RunThreads, WhatARankThrowsReachesTheOthersAndTheCaller) {
   }
 }
 
-TEST(RunThreads, ReturnsWhatEachRankReturned) {
+TEST(RunThreads, RunThreadsReturnsWhatEachRankReturned) {
   const int base = 10;
   EXPECT_EQ(run_threads(
                 4, [](int local_rank, int b) { return b + local_rank; }, base),
@@ -303,7 +303,7 @@ WORLD_TEST(Threads, AnyThreadMayCall) {
 }
 
 // The work around a call's operation may fail on one rank alone, for want of memory, say: the others do not wait for it.
-WORLD_TEST_IN(poisoned, Failure, WhatIsAroundAnOperationFailsOnOneRank) {
+WORLD_TEST_IN(poisoned, Failure, AFailureAroundAnOperationOfOneRankReachesAll) {
   class Failing final : public detail::PrologueEpilogue {
    public:
     void prologue() override {

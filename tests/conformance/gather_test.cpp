@@ -1,4 +1,4 @@
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 
@@ -17,7 +17,7 @@ std::vector<float> all_values(std::size_t count) {
 }
 
 // Elsewhere the output may be empty, and is not touched.
-WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
+WORLD_TEST(Gather, EveryRankGathersEveryLength) {
   COVERS("T-34", "W-02", "W-07", "C-03");
   const auto n = static_cast<std::size_t>(world_size());
   for (int dst = 0; dst < world_size(); ++dst) {
@@ -34,7 +34,7 @@ WORLD_TEST(Gather, ToEveryRankAtEveryLength) {
   }
 }
 
-WORLD_TEST(Scatter, FromEveryRankAtEveryLength) {
+WORLD_TEST(Scatter, EveryRankScattersEveryLength) {
   COVERS("T-35", "W-02", "W-07");
   const auto n = static_cast<std::size_t>(world_size());
   for (int src = 0; src < world_size(); ++src) {
@@ -53,7 +53,7 @@ WORLD_TEST(Scatter, FromEveryRankAtEveryLength) {
 }
 
 // In place: the root's own block.
-WORLD_TEST(Gather, AndScatterInPlace) {
+WORLD_TEST(Gather, GatherAndScatterWorkInPlace) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
   for (const std::size_t count : {std::size_t{2}, slot_bytes / 4 + 3}) {
@@ -73,7 +73,7 @@ WORLD_TEST(Gather, AndScatterInPlace) {
   }
 }
 
-WORLD_TEST(Gather, EveryDtypeThereAndBack) {
+WORLD_TEST(Gather, EveryDtypeComesBackUnchanged) {
   const auto n = static_cast<std::size_t>(world_size());
   const int root = world_size() - 1;
   for (const DType dtype : oracle::every_dtype) {
@@ -93,7 +93,7 @@ WORLD_TEST(Gather, EveryDtypeThereAndBack) {
 }
 
 // nullopt everywhere but at the root, whose default is rank 0.
-WORLD_TEST(Gather, Values) {
+WORLD_TEST(Gather, ValuesAreReturned) {
   COVERS("TS-10", "C-03", "K-05", "K-29", "K-70");
   for (int dst = 0; dst < world_size(); ++dst) {
     const std::optional<std::vector<std::int16_t>> all = gather(static_cast<std::int16_t>(100 * rank() + dst), dst);

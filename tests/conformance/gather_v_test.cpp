@@ -9,7 +9,7 @@ using namespace conformance;
 namespace {
 
 // To every member; elsewhere the output may be empty, and is not touched.
-WORLD_TEST(GatherV, ToEveryRankInEveryDivision) {
+WORLD_TEST(GatherV, EveryRankGathersEveryDivision) {
   COVERS("W-02", "W-07", "C-03");
   for (int dst = 0; dst < world_size(); ++dst) {
     for (const Lengths& counts : uneven(world_size(), sizeof(float))) {
@@ -26,7 +26,7 @@ WORLD_TEST(GatherV, ToEveryRankInEveryDivision) {
 }
 
 // Only each rank knows its own length. All learn the counts; only the root's vector is sized.
-WORLD_TEST(GatherV, SizesItsOutput) {
+WORLD_TEST(GatherV, GatherVSizesItsOutput) {
   for (int dst = 0; dst < world_size(); ++dst) {
     for (const Lengths& counts : uneven(world_size(), sizeof(double))) {
       if (dst > 0 && total(counts) > 40000) continue;
@@ -41,7 +41,7 @@ WORLD_TEST(GatherV, SizesItsOutput) {
 }
 
 // In place at the root, and back again.
-WORLD_TEST(GatherV, EveryDtypeThereAndBackInPlace) {
+WORLD_TEST(GatherV, EveryDtypeComesBackUnchangedInPlace) {
   COVERS("W-04");
   const int root = world_size() - 1;
   Lengths counts;
@@ -64,7 +64,7 @@ WORLD_TEST(GatherV, EveryDtypeThereAndBackInPlace) {
   }
 }
 
-WORLD_TEST(GatherV, AsynchronousAndStrided) {
+WORLD_TEST(GatherV, AsynchronousCallsFollowStridedViews) {
   const int root = world_size() / 2;
   Lengths counts;
   for (int r = 0; r < world_size(); ++r) counts.push_back(static_cast<std::size_t>(3000 * (r % 2) + 7));
@@ -83,7 +83,7 @@ WORLD_TEST(GatherV, AsynchronousAndStrided) {
 }
 
 // Roots are ranks of the group; GlobalRank is translated; who is no member is refused.
-WORLD_TEST(GatherV, InGroups) {
+WORLD_TEST(GatherV, CallsWorkInGroups) {
   COVERS("W-06", "W-07", "C-07");
   const auto half = split_group(world(), rank() % 2, -rank());
   for (int dst = 0; dst < half->size(); ++dst) {
@@ -107,7 +107,7 @@ WORLD_TEST(GatherV, InGroups) {
   expect_usable(*half);
 }
 
-WORLD_TEST(GatherV, RefusesWrongLengths) {
+WORLD_TEST(GatherV, GatherVRefusesWrongLengths) {
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3), out(3 * n);
   EXPECT_THROW(gather_v(in, out, Lengths(n + 1, 3)), InvalidArgument);

@@ -17,7 +17,7 @@ namespace {
 
 using Extents = std::vector<int>;
 
-TEST(GridExtents, AreAsNearToEachOtherAsCanBe) {
+TEST(GridExtents, ExtentsOfAGridAreAsNearToEachOtherAsCanBe) {
   EXPECT_EQ(Grid::choose_extents(12, {0, 0}), (Extents{4, 3}));
   EXPECT_EQ(Grid::choose_extents(12, {0, 3, 0}), (Extents{2, 3, 2}));
   EXPECT_EQ(Grid::choose_extents(36, {0, 0, 0}), (Extents{4, 3, 3}));
@@ -31,7 +31,7 @@ TEST(GridExtents, AreAsNearToEachOtherAsCanBe) {
   EXPECT_EQ(Grid::choose_extents(6, {2, 0}), (Extents{2, 3}));
 }
 
-TEST(GridExtents, ThatCannotBe) {
+TEST(GridExtents, ImpossibleExtentsOfAGridAreRefused) {
   EXPECT_THROW(Grid::choose_extents(6, {4, 0}), InvalidArgument);
   EXPECT_THROW(Grid::choose_extents(6, {2, 2}), InvalidArgument);
   EXPECT_THROW(Grid::choose_extents(6, {2}), InvalidArgument);
@@ -42,7 +42,7 @@ TEST(GridExtents, ThatCannotBe) {
   EXPECT_THROW(Grid::choose_extents(0, {0}), InvalidArgument);
 }
 
-WORLD_TEST(Grids, CellsAndRanks) {
+WORLD_TEST(Grids, CellsAndRanksMatch) {
   COVERS("TS-47");
   const Grid grid({0, 0});
   const Extents& extents = grid.extents();
@@ -63,7 +63,7 @@ WORLD_TEST(Grids, CellsAndRanks) {
 }
 
 // None at the border, the other end on a periodic axis.
-WORLD_TEST(Grids, Neighbours) {
+WORLD_TEST(Grids, NeighboursAreFoundAlongEachAxis) {
   const int n = world_size();
   const Grid line({n}), ring({n}, {.periodic = {true}});
   EXPECT_EQ(line.neighbour(0), rank() + 1 < n ? std::optional(rank() + 1) : std::nullopt);
@@ -80,7 +80,7 @@ WORLD_TEST(Grids, Neighbours) {
 }
 
 // The rows and columns of a grid are groups of their own.
-WORLD_TEST(Grids, RowsAndColumns) {
+WORLD_TEST(Grids, RowsAndColumnsAreGroups) {
   COVERS("TS-47");
   const Grid grid({0, 0}, {.periodic = {false, true}});
   const Extents at = grid.coordinates();
@@ -102,7 +102,7 @@ WORLD_TEST(Grids, RowsAndColumns) {
 }
 
 // A square would give each rank a group of the right size.
-WORLD_TEST(Grids, ThatAreCutInDifferentWaysAreAMismatchOnAllRanks) {
+WORLD_TEST(Grids, GridsThatAreCutInDifferentWaysAreAMismatchOnAllRanks) {
   if (world_size() == 1) GTEST_SKIP() << "one rank has nobody to differ from";
   const Grid grid({0, 0});
   const int last = world_size() - 1;
@@ -112,7 +112,7 @@ WORLD_TEST(Grids, ThatAreCutInDifferentWaysAreAMismatchOnAllRanks) {
 }
 
 // Along one of three axes there is a part for every pair of places on the two others.
-WORLD_TEST(Grids, OneAxisOfThree) {
+WORLD_TEST(Grids, OneAxisOfThreeIsAGroup) {
   const Grid grid({0, 0, 0});
   const Extents at = grid.coordinates();
   const Grid part = grid.along({2});
@@ -122,7 +122,7 @@ WORLD_TEST(Grids, OneAxisOfThree) {
 }
 
 // A grid of a group whose ranks are not the world's.
-WORLD_TEST(Grids, OfAGroup) {
+WORLD_TEST(Grids, AGroupHasAGrid) {
   const auto turned = split_group(world(), 0, -rank());
   const Grid grid({world_size(), 1}, {.group = turned});
   EXPECT_EQ(grid.coordinates(), (Extents{world_size() - 1 - rank(), 0}));

@@ -37,7 +37,7 @@ std::vector<int> ranks_on(const std::string& hosts, char host) {
 
 class Nodes : public testing::TestWithParam<Layout> {};
 
-TEST_P(Nodes, are_found_exactly) {
+TEST_P(Nodes, NodesAreFoundExactly) {
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   const Layout& layout = GetParam();
   if (layout.row.starts_with("N0")) COVERS(("N-" + layout.row.substr(1)).c_str());
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, Nodes,
 // Every number of ranks, on one host and on several that have as many or differ: everybody finds what all the others say.
 class Sizes : public testing::TestWithParam<std::string> {};
 
-TEST_P(Sizes, of_worlds) {
+TEST_P(Sizes, WorldsHaveTheirSizes) {
   COVERS("W-01");
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   const std::string& hosts = GetParam();
@@ -127,14 +127,14 @@ INSTANTIATE_TEST_SUITE_P(Rows, Sizes,
                          testing::Values("a", "aa", "aaa", "aaaa", "aaaaa", "aaaaaaa", "aaaaaaaa", "aaaaaaaaaaaaaaaa", "aabb", "aaab", "abbbc",
                                          "abababa", "aaaabbbb", "aabbccddaabbccdd"));
 
-TEST(PresentedHosts, must_be_as_many_as_the_ranks) {
+TEST(PresentedHosts, PresentedHostsMustBeAsManyAsTheRanks) {
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   const PresentedHosts presented({"a", "b"});
   EXPECT_THROW(run_threads(3, [] {}), InvalidArgument);
 }
 
 // Names of hosts count to their last letter, however long.
-TEST(PresentedHosts, may_have_long_names) {
+TEST(PresentedHosts, PresentedHostsMayHaveLongNames) {
   COVERS("K-33");
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   const std::string name(300, 'h');
@@ -147,7 +147,7 @@ TEST(PresentedHosts, may_have_long_names) {
 }
 
 // The sums that upstream tests hold the numbers to: local rank < processes per node, node rank < nodes, and over all hosts they make the world.
-WORLD_TEST(Nodes, NumbersFitTogether) {
+WORLD_TEST(Nodes, NumbersOfNodesFitTogether) {
   COVERS("I-07", "I-08", "I-09", "I-10", "I-11", "I-12");
   EXPECT_LT(local_rank(), nproc_per_node());
   EXPECT_LT(node_rank(), nnodes());
@@ -160,7 +160,7 @@ std::size_t open_descriptors() {
 }
 
 // A list makes a group only in new_group, and a group ends with its last handle: nothing is left of many.
-WORLD_TEST(Groups, LeaveNothingBehind) {
+WORLD_TEST(Groups, GroupsLeaveNothingBehind) {
   std::vector<int> everybody(static_cast<std::size_t>(world_size()));
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto once = [&] {
@@ -181,7 +181,7 @@ WORLD_TEST(Groups, LeaveNothingBehind) {
 }
 
 // The ranks of a group, their order, and that every operation is of its members only.
-WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
+WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, GroupsAreOfTheirMembers) {
   COVERS("I-23", "I-28", "I-37");
   std::vector<int> listed;
   for (int r = world_size() - 1; r > 0; --r) listed.push_back(r);
@@ -198,7 +198,7 @@ WORLD_TEST_IN(Worlds{.at_least = 3}, Groups, AreOfTheirMembers) {
 }
 
 // The deadline of one call, and who is missing; the other groups go on.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 4}), Groups, HaveDeadlinesOfTheirOwn) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 4}), Groups, GroupsHaveDeadlinesOfTheirOwn) {
   COVERS("K-48", "K-20");
   if (launched() && world_size() > 4) return;
   const auto pair = new_group({0, 1});

@@ -26,7 +26,7 @@ std::vector<int> downwards(int n) {
 }
 
 // The order of the list is the order of the ranks.
-WORLD_TEST(NewGroup, KeepsTheCallersOrder) {
+WORLD_TEST(NewGroup, ANewGroupKeepsTheCallersOrder) {
   COVERS("T-37", "I-37", "TS-05", "Q-06", "K-13", "C-08", "C-07", "TS-07", "Q-05", "K-58");
   const int n = world_size();
   const auto group = new_group(downwards(n));
@@ -62,7 +62,7 @@ WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OnlyMembersNeedToCall) {
   }
 }
 
-WORLD_TEST(NewGroup, RefusesWhatIsNoGroup) {
+WORLD_TEST(NewGroup, NewGroupRefusesWhatIsNoGroup) {
   COVERS("T-37", "K-13");
   EXPECT_THROW(static_cast<void>(new_group({})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(new_group({0, world_size()})), InvalidArgument);
@@ -71,7 +71,7 @@ WORLD_TEST(NewGroup, RefusesWhatIsNoGroup) {
 }
 
 // Without a list it is everybody, in the order of the world.
-WORLD_TEST(NewGroup, OfEverybody) {
+WORLD_TEST(NewGroup, ANewGroupMayHaveEverybody) {
   COVERS("T-37");
   const ProcessGroup all = new_group();
   EXPECT_EQ(all.global_ranks(), upwards(world_size()));
@@ -79,7 +79,7 @@ WORLD_TEST(NewGroup, OfEverybody) {
   EXPECT_EQ(all_gather(10 * rank(), all), all_gather(10 * rank()));
 }
 
-WORLD_TEST(NewGroup, HasATimeoutOfItsOwn) {
+WORLD_TEST(NewGroup, ANewGroupHasATimeoutOfItsOwn) {
   COVERS("TS-17");
   const auto timeout = [](const ProcessGroup& group) { return group.implementation()->facts().timeout(); };
   EXPECT_EQ(timeout(new_group({.timeout = 70s})), 70s);
@@ -90,7 +90,7 @@ WORLD_TEST(NewGroup, HasATimeoutOfItsOwn) {
   EXPECT_EQ(timeout(*new_group({rank()}, {.timeout = 0s})), 0s);
 }
 
-WORLD_TEST(NewGroup, HasABackendOfItsOwn) {
+WORLD_TEST(NewGroup, ANewGroupHasABackendOfItsOwn) {
   COVERS("I-36", "TS-17");
   EXPECT_THROW(static_cast<void>(new_group({.backend = "no_such"})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(split_group(world(), 0, 0, {.backend = "no_such"})), InvalidArgument);
@@ -115,7 +115,7 @@ WORLD_TEST(NewGroup, HasABackendOfItsOwn) {
 }
 
 // All members learn of it, whoever differs.
-MANY_TEST(NewGroup, AsksForOneBackend) {
+MANY_TEST(NewGroup, MembersAskForOneBackend) {
   COVERS("I-36", "TS-17");
   GroupOptions options;
   if (rank() == world_size() - 1) options.backend = "native";
@@ -125,7 +125,7 @@ MANY_TEST(NewGroup, AsksForOneBackend) {
 }
 
 // A program may form groups for as long as it runs.
-WORLD_TEST(NewGroup, IsForgottenWhenItIsOver) {
+WORLD_TEST(NewGroup, ANewGroupIsForgottenWhenItIsOver) {
   const auto& groups = context::current().groups;
   barrier(new_group());
   const std::size_t before = groups.known();
@@ -134,7 +134,7 @@ WORLD_TEST(NewGroup, IsForgottenWhenItIsOver) {
 }
 
 // A single member, overlapping groups, and groups of the same list one after the other.
-WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
+WORLD_TEST(NewGroup, GroupsMayHaveOneMemberAndOverlapAndComeAgain) {
   COVERS("W-06");
   const int n = world_size();
   const auto own = new_group({rank()});
@@ -156,7 +156,7 @@ WORLD_TEST(NewGroup, OfOneAndOverlappingAndAgain) {
 }
 
 // Every operation on a group, here on two disjoint halves at the same time.
-WORLD_TEST(SplitGroup, EveryOperationOnHalves) {
+WORLD_TEST(SplitGroup, EveryOperationWorksOnHalves) {
   COVERS("C-18", "TS-20", "K-78");
   const auto half = split_group(world(), rank() % 2, -rank());
   ASSERT_TRUE(half);
@@ -193,7 +193,7 @@ WORLD_TEST(SplitGroup, EveryOperationOnHalves) {
   }
 }
 
-WORLD_TEST(SplitGroup, WithoutSomeAndOfAGroup) {
+WORLD_TEST(SplitGroup, ASplitMayLeaveRanksOutAndBeOfAGroup) {
   const int n = world_size();
   const auto some = split_group(world(), rank() == 0 ? -1 : 4);
   EXPECT_EQ(some.has_value(), rank() != 0);
@@ -204,7 +204,7 @@ WORLD_TEST(SplitGroup, WithoutSomeAndOfAGroup) {
   EXPECT_EQ(all_reduce(rank(), ReduceOp::min, *pairs), 1 + some->rank() / 2 * 2);
 }
 
-WORLD_TEST(LocalGroup, IsTheRanksOfThisHost) {
+WORLD_TEST(LocalGroup, TheLocalGroupIsTheRanksOfThisHost) {
   const ProcessGroup local = local_group();
   EXPECT_EQ(local.size(), nproc_per_node());
   EXPECT_EQ(local.rank(), local_rank());
@@ -213,7 +213,7 @@ WORLD_TEST(LocalGroup, IsTheRanksOfThisHost) {
 }
 
 // Equal parts of consecutive ranks.
-WORLD_TEST(SplitGroup, IntoEqualPartsOfConsecutiveRanks) {
+WORLD_TEST(SplitGroup, EqualPartsHaveConsecutiveRanks) {
   COVERS("TS-18");
   const int n = world_size();
   for (int each = 1; each <= n; ++each) {
@@ -227,7 +227,7 @@ WORLD_TEST(SplitGroup, IntoEqualPartsOfConsecutiveRanks) {
 }
 
 // Disjoint lists, each made by its own ranks at the same time.
-WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OfEveryListOfADivision) {
+WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, EveryListOfADivisionMakesAGroup) {
   COVERS("TS-19");
   const int n = world_size();
   std::vector<int> ends{n - 1, 0}, others;
@@ -240,7 +240,7 @@ WORLD_TEST_IN(Worlds{.at_least = 3}, NewGroup, OfEveryListOfADivision) {
 }
 
 // Ranks of the group or of the world, and tags, tell messages apart that are under way between the same two processes.
-MANY_TEST(Groups, CarryMessagesOfTheirOwn) {
+MANY_TEST(Groups, GroupsCarryMessagesOfTheirOwn) {
   COVERS("TS-06", "K-09");
   const int n = world_size();
   const auto turned = new_group(downwards(n));
@@ -260,7 +260,7 @@ MANY_TEST(Groups, CarryMessagesOfTheirOwn) {
 }
 
 // Rule 9: calls on different groups run side by side, from several threads and in whatever order.
-MANY_TEST(Groups, SideBySide) {
+MANY_TEST(Groups, GroupsWorkSideBySide) {
   const auto a = new_group(upwards(world_size()));
   const auto b = new_group(downwards(world_size()));
   std::vector<long> on_a(5000, rank()), on_b(5000, 2 * rank());
@@ -284,7 +284,7 @@ MANY_TEST(Groups, SideBySide) {
 }
 
 // A group's failure is its own.
-MANY_TEST(Groups, FailAlone) {
+MANY_TEST(Groups, GroupsFailAlone) {
   auto group = new_group(upwards(world_size()));
   barrier(*group);
   if (rank() == 0) group->abort("enough");
@@ -298,7 +298,7 @@ MANY_TEST(Groups, FailAlone) {
 }
 
 // Rule 7: what is left after a failure goes on.
-TEST(ShrinkGroup, OfThoseThatAreLeft) {
+TEST(ShrinkGroup, AShrunkGroupHasThoseThatAreLeft) {
   COVERS("TS-21", "Q-30");
   if (launched()) GTEST_SKIP() << "ends the world: for ranks that are threads";
   for (const int n : {2, 3, 5}) {
@@ -315,7 +315,7 @@ TEST(ShrinkGroup, OfThoseThatAreLeft) {
   }
 }
 
-TEST(ShrinkGroup, TwiceAndOfASoundGroup) {
+TEST(ShrinkGroup, AGroupShrinksTwiceAndWhenItIsSound) {
   if (launched()) GTEST_SKIP() << "ends the world: for ranks that are threads";
   run_threads(4, [] {
     EXPECT_THROW(static_cast<void>(shrink_group(world())), InvalidArgument);

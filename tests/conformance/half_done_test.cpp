@@ -44,7 +44,7 @@ void expect_right_or_aborted(Work& work, const Numbers& result, int culprit) {
 }
 
 // The calls behind it in the queue.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), HalfDone, CallBeforeOthersInTheQueue) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), HalfDone, ACallThatIsLeftBeforeOthersInTheQueueIsNamed) {
   const int quitter = world_size() - 1;
   const bool quits = rank() == quitter;
   auto first = numbers(100'001);  // two steps in shared memory
@@ -127,11 +127,11 @@ void quit_before(const std::function<void()>& next) {
 
 constexpr Worlds threads{.at_least = 2, .at_most = 5, .poisons = true, .threads_only = true};
 
-WORLD_TEST_IN(threads, HalfDone, CallBeforeABlockingOne) {
+WORLD_TEST_IN(threads, HalfDone, ACallThatIsLeftBeforeABlockingOneIsNamed) {
   quit_before([] { barrier(); });
 }
 
-WORLD_TEST_IN(threads, HalfDone, CallBeforeAnAsynchronousOne) {
+WORLD_TEST_IN(threads, HalfDone, ACallThatIsLeftBeforeAnAsynchronousOneIsNamed) {
   Numbers x = numbers(5);
   quit_before([&] { all_reduce_async(x).wait(); });
   EXPECT_EQ(difference(x, numbers(5)), "");
@@ -148,14 +148,14 @@ void quit_before_message(Call&& call) {
   if (quits) expect_aborted(thrown_by<PeerFailed>([&] { waits.wait(); }), rank());
 }
 
-WORLD_TEST_IN(threads, HalfDone, CallBeforeAReceive) {
+WORLD_TEST_IN(threads, HalfDone, ACallThatIsLeftBeforeAReceiveIsNamed) {
   std::array<int, 1> x{rank()};
   if (rank() == 0) send(x, world_size() - 1);
   quit_before_message([&] { recv(x, 0); });
   EXPECT_EQ(x[0], rank());
 }
 
-WORLD_TEST_IN(threads, HalfDone, CallBeforeASend) {
+WORLD_TEST_IN(threads, HalfDone, ACallThatIsLeftBeforeASendIsNamed) {
   std::array<int, 1> x{rank()};
   quit_before_message([&] { send(x, 0); });
 }

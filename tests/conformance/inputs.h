@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "world.h"
 
 namespace conformance {

@@ -19,7 +19,7 @@ int left() { return (rank() + world_size() - 1) % world_size(); }
 
 }  // namespace
 
-MANY_TEST(LargeMessages, AreReceivedInAnyOrderOfTags) {
+MANY_TEST(LargeMessages, LargeMessagesAreReceivedInAnyOrderOfTags) {
   for (int round = 0; round < rounds; ++round) {
     const auto first = values<float>(n + static_cast<std::size_t>(round), rank()), second = values<float>(n, rank() + 8);
     Work sent = isend(first, right(), world(), {.tag = 1}), sent_too = isend(second, right(), world(), {.tag = 2});
@@ -35,7 +35,7 @@ MANY_TEST(LargeMessages, AreReceivedInAnyOrderOfTags) {
 }
 
 // A sender that has its memory back changes it at once.
-MANY_TEST(LargeMessages, KeepTheOrderAmongSmallOnes) {
+MANY_TEST(LargeMessages, LargeMessagesKeepTheOrderAmongSmallOnes) {
   std::vector<float> x(n), y(n), small(3);
   for (int round = 0; round < rounds; ++round) {
     Work received = irecv(y, left());
@@ -51,7 +51,7 @@ MANY_TEST(LargeMessages, KeepTheOrderAmongSmallOnes) {
   }
 }
 
-MANY_TEST(LargeMessages, ThatAreRefusedLeaveTheNextOnes) {
+MANY_TEST(LargeMessages, LargeMessagesThatAreRefusedLeaveTheNextOnes) {
   for (int round = 0; round < rounds; ++round) {
     const auto x = values<float>(n, rank());
     Work wrong = isend(x, right()), sent = isend(x, right());
@@ -65,7 +65,7 @@ MANY_TEST(LargeMessages, ThatAreRefusedLeaveTheNextOnes) {
   }
 }
 
-MANY_TEST(LargeMessages, InBothDirectionsInWindows) {
+MANY_TEST(LargeMessages, LargeMessagesPassInBothDirectionsInWindows) {
   constexpr std::size_t window = 70;  // more than one pair has places for
   if (rank() / 2 * 2 + 1 >= world_size()) return;
   const int partner = rank() ^ 1;

@@ -22,7 +22,7 @@ double available_memory() {
 }
 
 // More bytes than 31 bits can count, once.
-TEST(Large, AllReduceOfMoreThanTwoGiB) {
+TEST(Large, AllReduceTakesMoreThanTwoGiB) {
   COVERS("W-02");
   if (available_memory() < 12) GTEST_SKIP() << "needs 12 GiB of free memory, here are " << available_memory();
   // Tiles of an odd length, each with its number in front.

@@ -23,7 +23,7 @@ Lists of_every_rank(std::size_t count) {
 }
 
 // The list is filled in group order.
-WORLD_TEST(Lists, AllGather) {
+WORLD_TEST(Lists, AllGatherFillsLists) {
   COVERS("T-32");
   for (const std::size_t count : interesting_counts(sizeof(float))) {
     const auto x = values<float>(count, rank());
@@ -40,7 +40,7 @@ WORLD_TEST(Lists, AllGather) {
 
 // The caller's own buffer of the list may be the input; parts of one buffer are a list as well; where this rank has a list, others may have one
 // buffer.
-WORLD_TEST(Lists, ViewsAndTheCallersOwn) {
+WORLD_TEST(Lists, ListsMayBeViewsAndTheCallersOwn) {
   const auto n = static_cast<std::size_t>(world_size());
   Lists list = room(40);
   std::vector<float>& own = list[static_cast<std::size_t>(rank())];
@@ -63,7 +63,7 @@ WORLD_TEST(Lists, ViewsAndTheCallersOwn) {
 }
 
 // Strided tensors: every second element of a buffer of their own.
-WORLD_TEST(Lists, OfTensors) {
+WORLD_TEST(Lists, TensorsMakeLists) {
   const std::int64_t shape[] = {7}, strides[] = {2};
   Lists memory = room(14);
   std::vector<TensorView> list;
@@ -77,7 +77,7 @@ WORLD_TEST(Lists, OfTensors) {
 }
 
 // Each rank in turn; elsewhere the list stays as it is and may be empty.
-WORLD_TEST(Lists, Gather) {
+WORLD_TEST(Lists, GatherFillsLists) {
   COVERS("T-34");
   for (int dst = 0; dst < world_size(); ++dst) {
     const auto x = values<float>(300, rank());
@@ -90,7 +90,7 @@ WORLD_TEST(Lists, Gather) {
 }
 
 // Each rank in turn; elsewhere the list does not count.
-WORLD_TEST(Lists, Scatter) {
+WORLD_TEST(Lists, ScatterTakesLists) {
   COVERS("T-35");
   for (int src = 0; src < world_size(); ++src) {
     Lists list = rank() == src ? of_every_rank(300) : rank() % 2 == 0 ? room(1) : Lists();
@@ -108,7 +108,7 @@ WORLD_TEST(Lists, Scatter) {
 }
 
 // A buffer for each rank, of the input's length and dtype.
-WORLD_TEST(Lists, RefusesWhatDoesNotFit) {
+WORLD_TEST(Lists, ListsThatDoNotFitAreRefused) {
   COVERS("T-32", "T-34", "T-35");
   const auto n = static_cast<std::size_t>(world_size());
   const auto x = values<float>(3, rank());
@@ -142,7 +142,7 @@ WORLD_TEST(Lists, RefusesWhatDoesNotFit) {
   expect_usable();
 }
 
-MANY_TEST(Lists, ComparesWhatTheRanksCall) {
+MANY_TEST(Lists, CallsWithListsAreComparedAmongRanks) {
   const std::size_t count = rank() == world_size() - 1 ? 4 : 3;
   const auto x = values<float>(count, rank());
   Lists list = room(count);
@@ -160,7 +160,7 @@ Lists of_own_lengths() {
   return list;
 }
 
-WORLD_TEST(Lists, Returned) {
+WORLD_TEST(Lists, ListsAreReturned) {
   EXPECT_EQ(all_gather_list(values<float>(own_length(rank()), rank())), of_own_lengths());
   EXPECT_EQ(all_gather_list(std::array{rank(), -rank()}).back(), (std::vector<int>{world_size() - 1, 1 - world_size()}));
   for (int r = 0; r < world_size(); ++r) {
@@ -172,7 +172,7 @@ WORLD_TEST(Lists, Returned) {
 }
 
 // All ranks learn that the list is too short.
-WORLD_TEST(Lists, TooShortToBeScattered) {
+WORLD_TEST(Lists, ListsTooShortToBeScatteredAreRefused) {
   COVERS("T-35");
   Lists list = of_own_lengths();
   list.pop_back();

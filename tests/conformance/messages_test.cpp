@@ -18,7 +18,7 @@ namespace {
 int next_rank() { return (rank() + 1) % world_size(); }
 int previous_rank() { return (rank() + world_size() - 1) % world_size(); }
 
-MANY_TEST(Value, SentAndReturned) {
+MANY_TEST(Value, AValueIsSentAndReturned) {
   send(7 + rank(), next_rank());
   EXPECT_EQ(recv<int>(previous_rank()), 7 + previous_rank());
   send(std::complex<double>(rank(), -1), next_rank(), world(), {.tag = 3});
@@ -29,7 +29,7 @@ MANY_TEST(Value, SentAndReturned) {
   EXPECT_EQ(send_recv(10.5F * static_cast<float>(rank()), next_rank(), previous_rank()), 10.5F * static_cast<float>(previous_rank()));
 }
 
-MANY_TEST(Value, ReceivedIntoAVariable) {
+MANY_TEST(Value, AValueIsReceivedIntoAVariable) {
   double x = 0.5 + rank(), y = -1;
   send(x, next_rank());
   EXPECT_EQ(recv(y, previous_rank()), previous_rank());
@@ -48,7 +48,7 @@ MANY_TEST(Value, ReceivedIntoAVariable) {
 }
 
 // A value is a message of one element: the other side may have a buffer for it. Another dtype is Mismatch.
-MANY_TEST(Value, IsAMessageOfOneElement) {
+MANY_TEST(Value, AValueIsAMessageOfOneElement) {
   send(std::array{rank()}, next_rank());
   EXPECT_EQ(recv<int>(previous_rank()), previous_rank());
   send(rank(), next_rank());
@@ -63,7 +63,7 @@ MANY_TEST(Value, IsAMessageOfOneElement) {
 }
 
 // The vector becomes as long as the message, whether that waits already, is still under way, or is empty.
-MANY_TEST(RecvResized, LengthsThatOnlyTheSenderKnows) {
+MANY_TEST(RecvResized, LengthsMayBeKnownToTheSenderOnly) {
   const std::vector<std::size_t> lengths{0, 1, 37, 5000, (std::size_t{2} << 20) / sizeof(float) + 3};
   std::vector<std::vector<float>> out;
   std::vector<Work> works;
@@ -83,7 +83,7 @@ MANY_TEST(RecvResized, LengthsThatOnlyTheSenderKnows) {
 }
 
 // As with recv, what does not fit is gone, and the vector is as it was.
-MANY_TEST(RecvResized, AnotherDtype) {
+MANY_TEST(RecvResized, AnotherDtypeIsRefused) {
   send(std::array{1, 2, 3}, next_rank());
   send(rank(), next_rank());
   std::vector<float> x{5, 6};
@@ -94,7 +94,7 @@ MANY_TEST(RecvResized, AnotherDtype) {
   EXPECT_EQ(recv<int>(previous_rank()), previous_rank());
 }
 
-MANY_TEST(Probe, TellsWhatTheNextReceiveTakes) {
+MANY_TEST(Probe, AProbeTellsWhatTheNextReceiveTakes) {
   send(std::array{1.5, 2.5}, next_rank(), world(), {.tag = 4});
   send(std::array<std::int16_t, 3>{1, 2, 3}, next_rank(), world(), {.tag = 9});
   const MessageInfo nine = probe(previous_rank(), world(), {.tag = 9});
@@ -113,7 +113,7 @@ MANY_TEST(Probe, TellsWhatTheNextReceiveTakes) {
 }
 
 // A message that an earlier irecv waits for is not the next one.
-MANY_TEST(Probe, LeavesWhatWasAskedForBefore) {
+MANY_TEST(Probe, AProbeLeavesWhatWasAskedForBefore) {
   int first = -1;
   Work received = irecv(first, previous_rank());
   barrier();
@@ -128,7 +128,7 @@ MANY_TEST(Probe, LeavesWhatWasAskedForBefore) {
 }
 
 // A message that is too large to be there as a whole is found by its beginning.
-MANY_TEST(Probe, LargeMessagesUnderWay) {
+MANY_TEST(Probe, AProbeFindsLargeMessagesUnderWay) {
   const auto out = values<float>((std::size_t{1} << 20) + 5, rank());
   Work sent = isend(out, next_rank());
   std::optional<MessageInfo> info;
@@ -140,7 +140,7 @@ MANY_TEST(Probe, LargeMessagesUnderWay) {
   sent.wait();
 }
 
-MANY_TEST(Probe, OfObjects) {
+MANY_TEST(Probe, AProbeFindsObjects) {
   send_object(std::string("hello"), next_rank(), world(), {.tag = 6});
   const MessageInfo info = probe(any_source, world(), {.tag = any_tag});
   EXPECT_TRUE(info.is_object);
@@ -149,7 +149,7 @@ MANY_TEST(Probe, OfObjects) {
 }
 
 // Rank 0 serves whoever comes, by what the tag says.
-MANY_TEST(AnyTag, IsTold) {
+MANY_TEST(AnyTag, TheTagOfAnyTagIsTold) {
   const int n = world_size();
   if (rank() == 0) {
     std::multiset<int> tags;
@@ -181,7 +181,7 @@ MANY_TEST(AnyTag, IsTold) {
 }
 
 // Messages of one sender come in the order in which they were sent, whatever their tags.
-MANY_TEST(AnyTag, KeepsTheOrder) {
+MANY_TEST(AnyTag, AnyTagKeepsTheOrder) {
   for (const int tag : {3, 1, 2, 1}) send(10 * tag, next_rank(), world(), {.tag = tag});
   EXPECT_EQ(recv<int>(previous_rank(), world(), {.tag = 2}), 20);
   for (const int tag : {3, 1, 1}) {
@@ -193,7 +193,7 @@ MANY_TEST(AnyTag, KeepsTheOrder) {
   }
 }
 
-WORLD_TEST(AnyTag, IsForReceivesOnly) {
+WORLD_TEST(AnyTag, AnyTagIsForReceivesOnly) {
   int x = 0;
   EXPECT_THROW(send(x, next_rank(), world(), {.tag = any_tag}), InvalidArgument);
   EXPECT_THROW(static_cast<void>(all_reduce(x, ReduceOp::sum, world(), {.tag = any_tag})), InvalidArgument);
@@ -202,7 +202,7 @@ WORLD_TEST(AnyTag, IsForReceivesOnly) {
   EXPECT_THROW(static_cast<void>(try_probe(world_size())), InvalidArgument);
 }
 
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, EndsAtItsDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, AProbeEndsAtItsDeadline) {
   barrier();
   const auto error = thrown_by<Timeout>([&] { static_cast<void>(probe(previous_rank(), world(), {.timeout = 500ms})); });
   EXPECT_EQ(error.missing().size(), 1U);
@@ -210,7 +210,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Probe, End
 }
 
 // A rank that probes again and again learns of a peer that has given up.
-WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Probe, EndsWithItsPeer) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .poisons = true}), Probe, AProbeEndsWithItsPeer) {
   if (rank() == 0) {
     world().abort("had enough");
   } else {

@@ -68,7 +68,7 @@ class PatientComparison {
 };
 
 // C1 … C6, rule 6: on every rank, before anything is moved, and the group stays usable. One odd rank, whichever it is.
-MANY_TEST(Mismatch, OneOddRank) {
+MANY_TEST(Mismatch, OneOddRankIsNamed) {
   COVERS("C-33", "Q-03", "TS-44");
   const PatientComparison patient;
   for (const Case& test : cases) {
@@ -82,7 +82,7 @@ MANY_TEST(Mismatch, OneOddRank) {
 }
 
 // The culprit where several ranks call something else: the numbers say how many elements each rank calls with.
-MANY_TEST(Mismatch, WhoeverDiffersFromMoreThanHalfIsToBlame) {
+MANY_TEST(Mismatch, ARankThatDiffersFromMoreThanHalfIsToBlame) {
   const PatientComparison patient;
   struct Row {
     std::vector<std::size_t> counts;
@@ -120,7 +120,7 @@ MANY_TEST(Mismatch, WhoeverDiffersFromMoreThanHalfIsToBlame) {
 }
 
 // The order of two calls: whoever makes them the other way round.
-WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfOrder) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, AnotherOrderIsAMismatch) {
   const PatientComparison patient;
   for (int odd = 0; odd < world_size(); ++odd) {
     std::vector<float> x(2);
@@ -133,7 +133,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfOrder) {
 }
 
 // The counts of a call that has one for each rank; and of pairs of numbers that must fit, the rank that fits to nobody.
-WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfCounts) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DifferentCountsAreAMismatch) {
   const PatientComparison patient;
   const auto n = static_cast<std::size_t>(world_size());
   for (int odd = 0; odd < world_size(); ++odd) {
@@ -155,7 +155,7 @@ WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, OfCounts) {
 }
 
 // Unless UNISONO_COMPARE says so, the number of elements counts and not their shape.
-MANY_TEST(Mismatch, NotOfShapes) {
+MANY_TEST(Mismatch, DifferentShapesOfOneLengthAreNoMismatch) {
   std::vector<float> x(6, 1.0F);
   const std::vector<std::int64_t> wide{2, 3}, high{3, 2};
   all_reduce(TensorView(x.data(), DType::float32, rank() == 0 ? wide : high));
@@ -163,7 +163,7 @@ MANY_TEST(Mismatch, NotOfShapes) {
 }
 
 // Both sides name each other and what they called.
-MANY_TEST(Mismatch, SaysWhatEachCalled) {
+MANY_TEST(Mismatch, AMismatchSaysWhatEachCalled) {
   std::vector<float> x(rank() == 1 ? 2000 : 1000);
   const PatientComparison patient;
   const auto error = thrown_by<Mismatch>([&] { all_reduce(x); });
@@ -177,7 +177,7 @@ MANY_TEST(Mismatch, SaysWhatEachCalled) {
 }
 
 // Every rank something else.
-MANY_TEST(Mismatch, AllDifferent) {
+MANY_TEST(Mismatch, AllDifferentCallsAreAMismatch) {
   for (int round = 0; round < 10; ++round) {
     std::vector<double> x(static_cast<std::size_t>(10 + rank()) * (round % 2 == 0 ? 1 : 5000), 1.5);
     const auto before = x;
@@ -189,7 +189,7 @@ MANY_TEST(Mismatch, AllDifferent) {
 }
 
 // Large ones, which would go through the slots in many steps.
-MANY_TEST(Mismatch, OfLargeBuffers) {
+MANY_TEST(Mismatch, AMismatchOfLargeBuffersIsNoticed) {
   auto x = values<float>(100003, rank());
   EXPECT_THROW(all_reduce(std::span(x).first(rank() == 0 ? 100002 : 100003)), Mismatch);
   EXPECT_THROW(all_reduce(x, rank() == world_size() - 1 ? ReduceOp::max : ReduceOp::sum), Mismatch);
@@ -218,7 +218,7 @@ constexpr Case large_cases[] = {
      }},
 };
 
-MANY_TEST(Mismatch, OneOddRankInALargeCall) {
+MANY_TEST(Mismatch, OneOddRankInALargeCallIsNamed) {
   const PatientComparison patient;
   for (const Case& test : large_cases) {
     SCOPED_TRACE(test.name);
@@ -230,7 +230,7 @@ MANY_TEST(Mismatch, OneOddRankInALargeCall) {
 }
 
 // Between hosts the elements of small calls travel with the comparison, those of others directly from rank to rank, and large ones after it.
-MANY_TEST(Mismatch, OfLengthsThatTravelInDifferentWays) {
+MANY_TEST(Mismatch, AMismatchOfLengthsThatTravelInDifferentWaysIsNoticed) {
   const PatientComparison patient;
   constexpr std::size_t few = 24, some = 12'000, many = 100'000;
   for (const auto& [usual, odd_one] :
@@ -248,14 +248,14 @@ MANY_TEST(Mismatch, OfLengthsThatTravelInDifferentWays) {
   }
 }
 
-MANY_TEST(Mismatch, FiftyInARow) {
+MANY_TEST(Mismatch, FiftyMismatchesInARowAreNoticed) {
   const PatientComparison patient;
   for (int i = 0; i < 50; ++i) expect_mismatch(cases[static_cast<std::size_t>(i) % 12 + 3], i % world_size());
   expect_usable();
 }
 
 // C9 with an error: asynchronous on some ranks, blocking on the others.
-MANY_TEST(Mismatch, BetweenBlockingAndAsynchronousCalls) {
+MANY_TEST(Mismatch, AMismatchBetweenBlockingAndAsynchronousCallsIsNoticed) {
   for (int i = 0; i < 20; ++i) {
     auto x = values<float>(rank() == i % world_size() ? 10 : 11, rank());
     const auto before = x;
@@ -272,7 +272,7 @@ MANY_TEST(Mismatch, BetweenBlockingAndAsynchronousCalls) {
 }
 
 // A rank that comes late does not hide that two others already disagree, and meets the same error when it comes.
-WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, DoesNotWaitForALateRank) {
+WORLD_TEST_IN((Worlds{.at_least = 3}), Mismatch, AMismatchDoesNotWaitForALateRank) {
   if (conformance::presents_hosts()) GTEST_SKIP() << "the ranks of each host wait for each other before they look at other hosts";
   for (const int late : {0, 1, world_size() - 1}) {  // half a second each: so long do the others wait for it before they say that they disagree
     const int odd = late == 0 ? 1 : 0;

@@ -28,7 +28,7 @@ void without_negative_zeros(oracle::Bytes& x, DType dtype) {
 }
 
 // Every tensor of every rank gets the combination of all.
-WORLD_TEST(Multigpu, AllReduce) {
+WORLD_TEST(Multigpu, AllReduceSumsTheListsOfAllRanks) {
   COVERS("T-29", "B-25");
   for (const std::size_t len : {1UL, 2UL, 5UL}) {
     for (const std::size_t count : some_counts()) {
@@ -45,7 +45,7 @@ WORLD_TEST(Multigpu, AllReduce) {
 }
 
 // The result is that of one reduction of all tensors, also where two stages could wrap, truncate or round twice.
-WORLD_TEST(Multigpu, AllReduceOfEveryDtypeAndOperation) {
+WORLD_TEST(Multigpu, AllReduceCombinesEveryDtypeAndOperation) {
   COVERS("T-29", "R-01", "R-02", "R-03", "R-04", "R-05", "R-06", "R-07", "R-08", "W-04");
   const auto n = static_cast<std::size_t>(world_size());
   constexpr std::size_t count = 37;
@@ -108,7 +108,7 @@ WORLD_TEST(Multigpu, AllReduceGivesTheSameBitsEverywhere) {
 }
 
 // Only the first tensor of the root; every other stays as it was.
-WORLD_TEST(Multigpu, Reduce) {
+WORLD_TEST(Multigpu, ReduceSumsTheListsAtTheRoot) {
   COVERS("T-31", "K-11");
   for (int dst = 0; dst < world_size(); ++dst) {
     for (const std::size_t len : {1UL, 2UL, 3UL}) {
@@ -127,7 +127,7 @@ WORLD_TEST(Multigpu, Reduce) {
 }
 
 // The counterpart: output j of rank k is the combination of block k * len + j of all inputs.
-WORLD_TEST(Multigpu, ReduceScatter) {
+WORLD_TEST(Multigpu, ReduceScatterSharesTheSumsOut) {
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t len : {1UL, 2UL, 3UL}) {
     for (const std::size_t count : some_counts()) {

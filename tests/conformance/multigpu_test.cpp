@@ -13,7 +13,7 @@ using namespace conformance;
 namespace {
 
 // The first tensor of the root, to every tensor of every rank.
-WORLD_TEST(Multigpu, Broadcast) {
+WORLD_TEST(Multigpu, BroadcastFillsTheListsOfAllRanks) {
   COVERS("T-27", "W-07");
   for (int src = 0; src < world_size(); ++src) {
     for (const std::size_t len : {1UL, 2UL, 3UL}) {
@@ -29,7 +29,7 @@ WORLD_TEST(Multigpu, Broadcast) {
 }
 
 // A list is any range of buffers.
-WORLD_TEST(Multigpu, ListsOfVectorsAndSpans) {
+WORLD_TEST(Multigpu, ListsMayBeOfVectorsAndSpans) {
   COVERS("T-27", "T-29", "T-31", "T-33");
   const int n = world_size(), me = rank();
   const auto f = [](int r) { return static_cast<float>(r); };
@@ -59,7 +59,7 @@ WORLD_TEST(Multigpu, ListsOfVectorsAndSpans) {
 }
 
 // Block k * len + j is tensor j of rank k, told apart by its values.
-WORLD_TEST(Multigpu, AllGather) {
+WORLD_TEST(Multigpu, AllGatherFillsTheListsOfAllRanks) {
   COVERS("T-33", "K-06", "K-74");
   const auto n = static_cast<std::size_t>(world_size());
   for (const std::size_t len : {1UL, 2UL, 3UL}) {
@@ -80,7 +80,7 @@ WORLD_TEST(Multigpu, AllGather) {
   }
 }
 
-WORLD_TEST(Multigpu, StridedViews) {
+WORLD_TEST(Multigpu, StridedViewsAreFollowed) {
   COVERS("W-05");
   std::vector<float> a(15), b(15), c(15);
   const std::array<std::int64_t, 1> shape{5}, column{3}, backwards{-2};
@@ -111,7 +111,7 @@ WORLD_TEST(Multigpu, StridedViews) {
 }
 
 // In a group, and in the order of the calls with others.
-WORLD_TEST(Multigpu, InAGroupAndInOrder) {
+WORLD_TEST(Multigpu, CallsWorkInAGroupAndInOrder) {
   COVERS("W-06");
   const auto half = split_group(world(), rank() % 2, -rank());
   List<long> list(2, 1000);
@@ -127,7 +127,7 @@ WORLD_TEST(Multigpu, InAGroupAndInOrder) {
 }
 
 // Nothing to do on all ranks is fine.
-WORLD_TEST(Multigpu, EmptyListsOnAllRanks) {
+WORLD_TEST(Multigpu, EmptyListsOnAllRanksAreTaken) {
   COVERS("T-29");
   std::vector<TensorView> none;
   all_reduce_multigpu(none);
@@ -141,7 +141,7 @@ WORLD_TEST(Multigpu, EmptyListsOnAllRanks) {
 }
 
 // Each mistake is one kind of error, whatever the number of ranks, before anything is sent.
-WORLD_TEST(Multigpu, RefusesListsThatDoNotFit) {
+WORLD_TEST(Multigpu, ListsThatDoNotFitAreRefused) {
   COVERS("T-29", "C-11", "K-18");
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> a(6 * n), b(6 * n), c(6 * n), d(6 * n);

@@ -14,7 +14,7 @@ using namespace conformance;
 namespace {
 
 // Kind, dtype, shape and content come from the root; the others give nothing, or something else altogether.
-WORLD_TEST(AnyValues, TensorsOfEveryKind) {
+WORLD_TEST(AnyValues, TensorsOfEveryKindAreAnyValues) {
   COVERS("I-34", "I-30", "I-50", "K-38");
   constexpr DType all[] = {DType::boolean,  DType::int8,    DType::int16,   DType::int32,     DType::int64,
                            DType::uint8,    DType::uint16,  DType::uint32,  DType::uint64,    DType::float16,
@@ -39,7 +39,7 @@ WORLD_TEST(AnyValues, TensorsOfEveryKind) {
   }
 }
 
-WORLD_TEST(AnyValues, NumbersTextAndPaths) {
+WORLD_TEST(AnyValues, NumbersTextAndPathsAreAnyValues) {
   const auto given = [](auto value) { return rank() == 0 ? std::optional<AnyValue>(value) : std::nullopt; };
   EXPECT_EQ(broadcast_any(given(std::int64_t{9007199254740993})).number<std::int64_t>(), 9007199254740993);
   EXPECT_EQ(broadcast_any(given(1.5F)).number<float>(), 1.5F);
@@ -58,7 +58,7 @@ WORLD_TEST(AnyValues, NumbersTextAndPaths) {
 }
 
 // A root without a value is told to everybody.
-WORLD_TEST(AnyValues, ARootWithoutAValue) {
+WORLD_TEST(AnyValues, ARootWithoutAValueIsRefused) {
   COVERS("I-34");
   for (int src = 0; src < world_size(); ++src) {
     const auto given = rank() == src ? std::nullopt : std::optional<AnyValue>(5);
@@ -71,7 +71,7 @@ WORLD_TEST(AnyValues, ARootWithoutAValue) {
 }
 
 // A strided tensor is packed, and what comes is memory of its own.
-WORLD_TEST(AnyValues, OwnTheirMemory) {
+WORLD_TEST(AnyValues, AnyValuesOwnTheirMemory) {
   std::vector<int> grid = values<int>(12, rank());
   const std::array<std::int64_t, 2> shape{4, 3}, strides{1, 4};
   AnyValue value(TensorView(grid.data(), DType::int32, shape, strides));
@@ -90,7 +90,7 @@ WORLD_TEST(AnyValues, OwnTheirMemory) {
   EXPECT_EQ(vector.elements<double>()[1], 2.0);
 }
 
-TEST(AnyValues, AreNothingElse) {
+TEST(AnyValues, AnyValuesAreNothingElse) {
   AnyValue number(5);
   EXPECT_THROW(static_cast<void>(number.number<long>()), InvalidArgument);
   EXPECT_THROW(static_cast<void>(number.string()), InvalidArgument);
@@ -108,7 +108,7 @@ TEST(AnyValues, AreNothingElse) {
 }
 
 // The bytes that a hostile sender would write instead.
-TEST(AnyValues, RefuseWhatIsNone) {
+TEST(AnyValues, AnyValuesRefuseWhatIsNone) {
   const auto read = [](auto&&... parts) {
     ObjectWriter out;
     const std::size_t mark = out.open();

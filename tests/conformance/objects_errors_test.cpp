@@ -38,7 +38,7 @@ namespace {
 bool says(const Error& error, std::string_view text) { return std::string_view(error.what()).find(text) != std::string_view::npos; }
 
 // Types that differ are seen by all before anything is decoded; each side names both.
-MANY_TEST(ObjectErrors, AnotherType) {
+MANY_TEST(ObjectErrors, AnotherTypeIsAMismatch) {
   using Map = std::map<std::string, int>;
   using List = std::vector<std::string>;
   for (int odd = 0; odd < world_size(); ++odd) {
@@ -60,7 +60,7 @@ MANY_TEST(ObjectErrors, AnotherType) {
   expect_usable();
 }
 
-MANY_TEST(ObjectErrors, AnotherRoot) {
+MANY_TEST(ObjectErrors, AnotherRootIsAMismatch) {
   for (int odd = 0; odd < world_size(); ++odd) {
     const Rank root = rank() == odd ? 1 : 0;
     std::string text = "text";
@@ -75,7 +75,7 @@ MANY_TEST(ObjectErrors, AnotherRoot) {
 }
 
 // Other calls, even such as move the same bytes.
-MANY_TEST(ObjectErrors, AnotherCall) {
+MANY_TEST(ObjectErrors, AnotherCallIsAMismatch) {
   const bool odd = rank() == world_size() - 1;
   std::vector<std::uint64_t> line(5), lines(5 * static_cast<std::size_t>(world_size()));
   EXPECT_THROW(odd ? all_gather(line, lines) : static_cast<void>(all_gather_object(5)), Mismatch);
@@ -87,7 +87,7 @@ MANY_TEST(ObjectErrors, AnotherCall) {
   expect_usable();
 }
 
-WORLD_TEST(ObjectErrors, WrongByThemselves) {
+WORLD_TEST(ObjectErrors, CallsThatAreWrongByThemselvesAreRefused) {
   const int n = world_size();
   std::string text = "x";
   for (const Rank root : {Rank(n), Rank(-1), Rank(GlobalRank{n})}) {
@@ -108,7 +108,7 @@ WORLD_TEST(ObjectErrors, WrongByThemselves) {
 }
 
 // A list of the wrong length is known to the root alone, and told to all.
-WORLD_TEST(ObjectErrors, ScatterOfAListOfTheWrongLength) {
+WORLD_TEST(ObjectErrors, AListOfTheWrongLengthIsNotScattered) {
   COVERS("TS-35");
   const auto n = static_cast<std::size_t>(world_size());
   for (int src = 0; src < world_size(); ++src) {
@@ -125,7 +125,7 @@ WORLD_TEST(ObjectErrors, ScatterOfAListOfTheWrongLength) {
 }
 
 // An object that cannot be written hangs nobody: its rank throws what happened, the others learn whose it was.
-WORLD_TEST(ObjectErrors, WritingFails) {
+WORLD_TEST(ObjectErrors, AnObjectThatCannotBeWrittenIsAnError) {
   for (int bad = 0; bad < world_size(); ++bad) {
     const Trouble trouble{.writing = bad};
     const auto expect = [&](auto&& call) {
@@ -146,7 +146,7 @@ WORLD_TEST(ObjectErrors, WritingFails) {
 }
 
 // An exception while an object is read is thrown on that rank; the call is complete then, and the group goes on.
-WORLD_TEST(ObjectErrors, ReadingFails) {
+WORLD_TEST(ObjectErrors, AnObjectThatCannotBeReadIsAnError) {
   for (int bad = 0; bad < world_size(); ++bad) {
     const auto call = [&] { static_cast<void>(all_gather_object(Trouble{.reading = bad})); };
     if (rank() == bad) {
@@ -159,7 +159,7 @@ WORLD_TEST(ObjectErrors, ReadingFails) {
 }
 
 // Refused on all ranks alike before data moves, whichever rank has it.
-WORLD_TEST(ObjectErrors, TooLarge) {
+WORLD_TEST(ObjectErrors, ObjectsThatAreTooLargeAreRefused) {
   COVERS("Q-19");
   struct Limited {
     // The limit is the process's, and the ranks may be threads of it.
@@ -212,7 +212,7 @@ MANY_TEST(ObjectErrors, TheSmallestLimitCounts) {
 }
 
 // A message with an object is taken for nothing else, and none for one.
-MANY_TEST(ObjectErrors, MessagesOfAnotherKind) {
+MANY_TEST(ObjectErrors, MessagesOfAnotherKindAreRefused) {
   std::vector<std::uint64_t> one(1);
   std::vector<std::byte> bytes(detail::to_bytes(std::string("text")).size());
   if (rank() == 0) {
@@ -238,7 +238,7 @@ MANY_TEST(ObjectErrors, MessagesOfAnotherKind) {
 }
 
 // The deadline is one for the whole call; who does not come is named.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), ObjectErrors, ARankThatDoesNotCall) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), ObjectErrors, ARankThatDoesNotCallIsNamed) {
   const int absent = world_size() - 1;
   barrier();
   const auto error = thrown_by<Timeout>([&] {

@@ -62,7 +62,7 @@ auto of_all(int n, F&& f) {
 ProcessGroup reversed() { return split_group(world(), 0, -rank()).value(); }
 
 // Objects of another size on every rank, each in its place.
-WORLD_TEST(Objects, AllGather) {
+WORLD_TEST(Objects, AllGatherReturnsTheObjectsOfAllRanks) {
   COVERS("TS-32", "M-08", "M-39", "I-27", "C-22", "K-74");
   if (on_an_engine()) COVERS("B-16");
   const int n = world_size();
@@ -78,7 +78,7 @@ WORLD_TEST(Objects, AllGather) {
 }
 
 // Objects in a group of another order, and in one without rank 0.
-WORLD_TEST(Objects, InGroups) {
+WORLD_TEST(Objects, CallsWorkInGroups) {
   COVERS("I-27", "K-23");
   const int n = world_size();
   const ProcessGroup group = reversed();
@@ -109,7 +109,7 @@ WORLD_TEST(Objects, InGroups) {
 }
 
 // Strings are bytes, as many as there are; the longest does not matter to the others.
-WORLD_TEST(Objects, Strings) {
+WORLD_TEST(Objects, StringsAreObjects) {
   COVERS("I-26", "I-49", "I-51", "K-22");
   const int n = world_size();
   const auto word = [](int r) { return r % 2 == 0 ? std::string("abc") : std::string("test-test"); };
@@ -132,7 +132,7 @@ WORLD_TEST(Objects, Strings) {
 }
 
 // Every rank may be the one that gets them; the others get an empty optional.
-WORLD_TEST(Objects, Gather) {
+WORLD_TEST(Objects, GatherReturnsTheObjectsAtTheRoot) {
   COVERS("TS-33", "M-09", "C-03", "K-70");
   const int n = world_size();
   for (int dst = 0; dst < n; ++dst) {
@@ -146,7 +146,7 @@ WORLD_TEST(Objects, Gather) {
 }
 
 // In place, from every rank; the list need not be long enough before.
-WORLD_TEST(Objects, Broadcast) {
+WORLD_TEST(Objects, BroadcastReturnsTheObjectOfTheRoot) {
   COVERS("TS-34", "M-06", "K-67", "Q-26");
   using Item = std::variant<std::monostate, std::string, int, std::map<int, int>>;
   for (int src = 0; src < world_size(); ++src) {
@@ -167,7 +167,7 @@ WORLD_TEST(Objects, Broadcast) {
 }
 
 // Only the root needs to have a list.
-WORLD_TEST(Objects, Scatter) {
+WORLD_TEST(Objects, ScatterReturnsOneObjectToEachRank) {
   COVERS("TS-35");
   const int n = world_size();
   for (int src = 0; src < n; ++src) {
@@ -179,7 +179,7 @@ WORLD_TEST(Objects, Scatter) {
 }
 
 // A ring in which all send first; large ones both ways; from anybody; tags.
-MANY_TEST(Objects, Messages) {
+MANY_TEST(Objects, MessagesCarryObjects) {
   COVERS("TS-36");
   const int n = world_size();
   const int next = (rank() + 1) % n, previous = (rank() + n - 1) % n;
@@ -233,7 +233,7 @@ WORLD_TEST(Objects, ValuesKeepTypeAndBits) {
 }
 
 // Behind what is under way, in the order of the calls.
-WORLD_TEST(Objects, BehindAsynchronousCalls) {
+WORLD_TEST(Objects, ObjectsComeBehindAsynchronousCalls) {
   auto x = values<double>(50000, rank());
   Work first = all_reduce_async(x);
   const auto words = all_gather(word_of(rank()));

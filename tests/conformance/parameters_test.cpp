@@ -27,7 +27,7 @@ std::vector<T> averages(std::size_t count, int n) {
 }
 
 // In place, also of integers, which are truncated; every length.
-WORLD_TEST(Average, Buffers) {
+WORLD_TEST(Average, BuffersAreAveraged) {
   COVERS("V-09", "K-54", "C-05", "K-59");
   const int n = world_size();
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, static_cast<std::size_t>(n) + 1, std::size_t{10007}}) {
@@ -51,7 +51,7 @@ WORLD_TEST(Average, Buffers) {
   expect_usable();
 }
 
-WORLD_TEST(Average, Values) {
+WORLD_TEST(Average, ValuesAreAveraged) {
   const int n = world_size();
   static_assert(std::same_as<decltype(average_across_processes(1)), int>);
   EXPECT_EQ(average_across_processes(2.0 * rank() + 1), static_cast<double>(n));
@@ -59,7 +59,7 @@ WORLD_TEST(Average, Values) {
 }
 
 // Paired by key, whatever the order in which a rank has them; numbers and buffers of several dtypes.
-WORLD_TEST(Average, Dictionaries) {
+WORLD_TEST(Average, DictionariesAreAveraged) {
   COVERS("V-10", "K-53");
   const int n = world_size();
   std::unordered_map<std::string, std::vector<double>> weights;
@@ -83,7 +83,7 @@ WORLD_TEST(Average, Dictionaries) {
 }
 
 // Every dtype for itself, nothing promoted, in place: whoever has an address of an entry sees the result.
-WORLD_TEST(AllReduceDict, MixedDtypesInPlace) {
+WORLD_TEST(AllReduceDict, MixedDtypesAreReducedInPlace) {
   COVERS("M-07", "K-62");
   const int n = world_size();
   std::vector<float> a = values<float>(7, rank());
@@ -111,7 +111,7 @@ WORLD_TEST(AllReduceDict, MixedDtypesInPlace) {
 }
 
 // An empty one is fine.
-WORLD_TEST(AllReduceDict, Empty) {
+WORLD_TEST(AllReduceDict, EmptyDictionariesAreReduced) {
   COVERS("K-62");
   std::map<std::string, std::vector<float>> nothing;
   all_reduce_dict(nothing);
@@ -121,7 +121,7 @@ WORLD_TEST(AllReduceDict, Empty) {
 }
 
 // Another key, dtype or shape on one rank is seen by all, which name it; nothing is moved.
-MANY_TEST(AllReduceDict, NamesTheFirstDifference) {
+MANY_TEST(AllReduceDict, TheFirstDifferenceOfDictionariesIsNamed) {
   COVERS("K-53", "K-62");
   struct Case {
     const char* name;
@@ -164,7 +164,7 @@ MANY_TEST(AllReduceDict, NamesTheFirstDifference) {
 }
 
 // An operation without a meaning is refused in every world, also alone.
-WORLD_TEST(AllReduceDict, RefusesWhatHasNoMeaning) {
+WORLD_TEST(AllReduceDict, DictionariesRefuseWhatHasNoMeaning) {
   COVERS("R-11", "R-12");
   std::map<std::string, std::vector<float>> dictionary{{"x", {1.5F}}};
   const auto error = thrown_by<InvalidArgument>([&] { all_reduce_dict(dictionary, ReduceOp::band); });
@@ -202,7 +202,7 @@ WORLD_TEST(AllReduceParams, BucketsMakeNoDifference) {
 }
 
 // A range that can be gone through once; mixed dtypes, strided tensors, none at all.
-WORLD_TEST(AllReduceParams, AnyRange) {
+WORLD_TEST(AllReduceParams, AnyRangeHoldsParameters) {
   COVERS("M-14");
   const int n = world_size();
   std::vector<float> a = values<float>(6, rank());
@@ -245,7 +245,7 @@ WORLD_TEST(AllReduceParams, AnyRange) {
   expect_usable();
 }
 
-MANY_TEST(AllReduceParams, ComparesWhatRanksGive) {
+MANY_TEST(AllReduceParams, ParametersOfRanksAreCompared) {
   COVERS("TS-29");
   const bool odd = rank() == 1;
   std::vector<std::vector<float>> params{values<float>(3, rank()), values<float>(odd ? 5 : 4, rank())};
@@ -266,7 +266,7 @@ MANY_TEST(AllReduceParams, ComparesWhatRanksGive) {
   expect_usable();
 }
 
-WORLD_TEST(AllReduceParams, RefusesBucketsOfNoSize) {
+WORLD_TEST(AllReduceParams, BucketsOfNoSizeAreRefused) {
   std::vector<std::vector<float>> params{{1.0F}};
   for (const int size : {0, -2}) EXPECT_THROW(all_reduce_params(params, {.bucket_size_mb = size}), InvalidArgument);
   EXPECT_EQ(params[0][0], 1.0F);
@@ -274,7 +274,7 @@ WORLD_TEST(AllReduceParams, RefusesBucketsOfNoSize) {
 }
 
 // Everything in a group of another order.
-WORLD_TEST(Parameters, InGroups) {
+WORLD_TEST(Parameters, ParametersAreReducedInGroups) {
   const auto group = split_group(world(), rank() % 2, -rank());
   ASSERT_TRUE(group);
   double sum = 0;
@@ -288,7 +288,7 @@ WORLD_TEST(Parameters, InGroups) {
 }
 
 // All ranks of a group get one seed; nobody's generator moves.
-WORLD_TEST(SyncRandomSeed, IsOneForAll) {
+WORLD_TEST(SyncRandomSeed, TheRandomSeedIsOneForAll) {
   COVERS("M-05");
   std::mt19937 generator(5), untouched(5);
   const auto seed = sync_random_seed();
@@ -307,7 +307,7 @@ WORLD_TEST(SyncRandomSeed, IsOneForAll) {
 }
 
 // A call that draws nothing from the C library's generator leaves its sequence as it was. (Ranks that are threads share it.)
-TEST(SyncRandomSeed, LeavesTheGeneratorOfTheLibraryAlone) {
+TEST(SyncRandomSeed, SyncRandomSeedLeavesTheGeneratorOfTheLibraryAlone) {
   COVERS("K-68", "C-29");
   if (launched()) GTEST_SKIP() << "alone only";
   std::srand(7);

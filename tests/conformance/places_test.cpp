@@ -50,7 +50,7 @@ void average(std::vector<float>& x, Rank root, std::source_location where = std:
   reduce(x, root, ReduceOp::avg, world(), {.where = where});
 }
 
-WORLD_TEST(Places, OfACallThatIsWrongByItself) {
+WORLD_TEST(Places, ACallThatIsWrongByItselfNamesItsPlace) {
   std::vector<float> x(3), y(2);
   const int nobody = world_size();
   EXPECT_PLACE(InvalidArgument, broadcast(x, nobody));
@@ -76,7 +76,7 @@ WORLD_TEST(Places, OfACallThatIsWrongByItself) {
   EXPECT_PLACE(InvalidArgument, static_cast<void>(all_reduce_multigpu_async(twice)));
 }
 
-WORLD_TEST(Places, OfTheOptions) {
+WORLD_TEST(Places, OptionsNameTheirPlace) {
   std::vector<float> x(3);
   const int nobody = world_size();
   EXPECT_PLACE(InvalidArgument, broadcast(x, nobody, world(), {}));
@@ -96,7 +96,7 @@ WORLD_TEST(Places, OfTheOptions) {
 }
 
 // The place is no part of what the ranks compare.
-MANY_TEST(Places, OfAMismatchIsEachRanksOwn) {
+MANY_TEST(Places, TheirPlacesInAMismatchAreEachRanksOwn) {
   std::vector<float> x(3), floats;
   std::vector<int> y(3), ints;
   for (int odd = 0; odd < world_size(); ++odd) {
@@ -118,7 +118,7 @@ MANY_TEST(Places, OfAMismatchIsEachRanksOwn) {
 }
 
 // It is the line that has started the operation, not the one that waits for it.
-MANY_TEST(Places, OfAnAsynchronousCall) {
+MANY_TEST(Places, AnAsynchronousCallNamesItsPlace) {
   std::vector<float> x(rank() == 0 ? 2 : 3), y(4);
   Work first = all_reduce_async(x);
   const unsigned line = __LINE__ - 1;
@@ -135,7 +135,7 @@ MANY_TEST(Places, OfAnAsynchronousCall) {
   expect_usable();
 }
 
-MANY_TEST(Places, OfMessages) {
+MANY_TEST(Places, MessagesNameTheirPlaces) {
   std::vector<float> x(3);
   std::vector<double> other(3);
   if (rank() == 0) {
@@ -150,14 +150,14 @@ MANY_TEST(Places, OfMessages) {
   expect_usable();
 }
 
-WORLD_TEST(Places, OfGroups) {
+WORLD_TEST(Places, CallsOfGroupsNameTheirPlaces) {
   EXPECT_PLACE(InvalidArgument, new_group({0, 0}));
   EXPECT_PLACE(InvalidArgument, new_group(std::span<const int>()));
   EXPECT_PLACE(InvalidArgument, shrink_group(world()));
 }
 
 // The call fails before it has options: the world, which is its default group, is not there.
-MANY_TEST(Places, OfACallWithoutAWorld) {
+MANY_TEST(Places, ACallWithoutAWorldNamesItsPlace) {
   if (!launched() || world().backend() != "native") return;  // a process of its own, and no engine that minds a fork
   constexpr unsigned line = __LINE__ + 4;
   const pid_t child = ::fork();
@@ -175,7 +175,7 @@ MANY_TEST(Places, OfACallWithoutAWorld) {
 }
 
 // A call of the library's own has no place rather than one in the library.
-MANY_TEST(Places, InTheLibraryAreNotNamed) {
+MANY_TEST(Places, PlacesInTheLibraryAreNotNamed) {
   auto fails = one_rank_only([] { throw std::runtime_error("no luck"); }, {.with_barrier = true});
   if (rank() == 0) EXPECT_THROW(fails(), std::runtime_error);
   else EXPECT_NO_PLACE(PeerFailed, fails());
@@ -186,7 +186,7 @@ MANY_TEST(Places, InTheLibraryAreNotNamed) {
 }
 
 // Each call on a group that is over says where it stands itself.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), Places, OfATimeout) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), Places, ATimeoutNamesItsPlace) {
   std::vector<float> x(3);
   barrier();
   if (rank() == 0) EXPECT_PLACE(Timeout, recv(x, 1));

@@ -2,7 +2,7 @@
 #include <array>
 #include <set>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 
@@ -20,7 +20,7 @@ void for_each_peer(F&& f) {
 }
 
 // All send to all, and only then does anybody receive; lengths and contents tell every pair apart.
-MANY_TEST(Send, AllSendThenAllReceive) {
+MANY_TEST(Send, AllMaySendBeforeAllReceive) {
   COVERS("T-23", "W-10");
   const auto n = static_cast<std::size_t>(world_size());
   const auto length = [&](int from, int to) { return static_cast<std::size_t>(from) * n + static_cast<std::size_t>(to) + 1; };
@@ -36,7 +36,7 @@ MANY_TEST(Send, AllSendThenAllReceive) {
 }
 
 // The largest messages that need no matching receive, several in a row to the same receiver, and their order.
-MANY_TEST(Send, ManyOf64KiBBeforeAnyReceive) {
+MANY_TEST(Send, ManyMessagesOf64KiBAreSentBeforeAnyReceive) {
   constexpr std::size_t count = (std::size_t{64} << 10) / sizeof(float);
   constexpr int messages = sanitized ? 3 : 7;
   for (int i = 0; i < messages; ++i) {
@@ -56,7 +56,7 @@ MANY_TEST(Send, ManyOf64KiBBeforeAnyReceive) {
 }
 
 // Rank 0 isends to every rank something of another size, posts its receives, and waits in order.
-MANY_TEST(Isend, ToAndFromEveryRank) {
+MANY_TEST(Isend, EveryRankSendsToEveryRank) {
   COVERS("T-21", "T-22", "T-17", "T-18");
   const int n = world_size();
   if (rank() == 0) {
@@ -89,7 +89,7 @@ MANY_TEST(Isend, ToAndFromEveryRank) {
 }
 
 // The ranks may come in any order; together they are all.
-MANY_TEST(Recv, FromAnybody) {
+MANY_TEST(Recv, AReceiveTakesMessagesFromAnybody) {
   COVERS("T-25", "W-10");
   if (on_an_engine()) COVERS("B-24");
   const int n = world_size();
@@ -116,7 +116,7 @@ MANY_TEST(Recv, FromAnybody) {
 }
 
 // Messages are matched by tag, and those of one tag keep their order.
-MANY_TEST(Recv, TagsInAnyOrder) {
+MANY_TEST(Recv, TagsAreReceivedInAnyOrder) {
   COVERS("K-09");
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
@@ -141,7 +141,7 @@ MANY_TEST(Recv, TagsInAnyOrder) {
 }
 
 // The order of messages of one pair is kept, whatever mixture of calls makes and takes them.
-MANY_TEST(Recv, KeepsTheOrder) {
+MANY_TEST(Recv, ReceivesKeepTheOrder) {
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
   constexpr int messages = sanitized ? 100 : 400;
@@ -163,7 +163,7 @@ MANY_TEST(Recv, KeepsTheOrder) {
   for (std::size_t i = 0; i < in.size(); ++i) ASSERT_EQ(difference(in[i], out[i]), "") << "message " << i;
 }
 
-MANY_TEST(Send, NothingAtAll) {
+MANY_TEST(Send, MessagesMayBeEmpty) {
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
   const std::vector<float> nothing;
@@ -178,7 +178,7 @@ MANY_TEST(Send, NothingAtAll) {
 
 constexpr std::size_t large = (std::size_t{10} << 20) / sizeof(float) + 3;  // 10 MiB and a bit
 
-MANY_TEST(Send, LargeMessages) {
+MANY_TEST(Send, LargeMessagesArrive) {
   const int n = world_size();
   if (sanitized && n > 3) return;
   if (rank() == 0) {
@@ -196,7 +196,7 @@ MANY_TEST(Send, LargeMessages) {
 }
 
 // Two large messages that meet, around a ring, in one call.
-MANY_TEST(SendRecv, LargeMessagesAroundARing) {
+MANY_TEST(SendRecv, LargeMessagesPassAroundARing) {
   const int n = world_size();
   if (sanitized && n > 3) return;
   const int next = (rank() + 1) % n;
@@ -208,7 +208,7 @@ MANY_TEST(SendRecv, LargeMessagesAroundARing) {
 }
 
 // A large message under way does not keep collectives from going on, nor the other way round.
-MANY_TEST(Isend, BesideCollectives) {
+MANY_TEST(Isend, MessagesTravelBesideCollectives) {
   const int n = world_size();
   const int next = (rank() + 1) % n;
   const int previous = (rank() + n - 1) % n;
@@ -229,7 +229,7 @@ MANY_TEST(Isend, BesideCollectives) {
 }
 
 // Issued together, large ones in both directions; nothing is issued if one of them is wrong.
-MANY_TEST(Batch, OfSendsAndReceives) {
+MANY_TEST(Batch, ABatchHasSendsAndReceives) {
   COVERS("TS-31");
   const int n = world_size();
   constexpr std::size_t count = 40000;
@@ -252,7 +252,7 @@ MANY_TEST(Batch, OfSendsAndReceives) {
   EXPECT_THROW(static_cast<void>(batch(operations)), InvalidArgument);
 }
 
-MANY_TEST(Send, StridedViews) {
+MANY_TEST(Send, StridedViewsAreFollowed) {
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
   for (const std::int64_t rows : {5L, 60000L}) {
@@ -267,7 +267,7 @@ MANY_TEST(Send, StridedViews) {
   }
 }
 
-MANY_TEST(Send, EveryDtypeBitForBit) {
+MANY_TEST(Send, EveryDtypeIsCarriedBitForBit) {
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
   for (const DType dtype : oracle::every_dtype) {
@@ -280,7 +280,7 @@ MANY_TEST(Send, EveryDtypeBitForBit) {
 }
 
 // Another length or dtype is Mismatch where it arrives; the message is gone, the buffer is as it was, and the next one is right.
-MANY_TEST(Recv, AnotherLengthOrDtype) {
+MANY_TEST(Recv, AnotherLengthOrDtypeIsRefused) {
   COVERS("T-24", "K-10");
   const int next = (rank() + 1) % world_size();
   const int previous = (rank() + world_size() - 1) % world_size();
@@ -313,7 +313,7 @@ MANY_TEST(Recv, AnotherLengthOrDtype) {
 }
 
 // A sender that is still sending is told as well: a blocking send of a large message ends.
-MANY_TEST(Recv, AnotherLengthOfALargeMessage) {
+MANY_TEST(Recv, AnotherLengthOfALargeMessageIsRefused) {
   const int n = world_size();
   if (sanitized && n > 3) return;
   for (int tag = 0; tag < 2; ++tag) {
@@ -336,7 +336,7 @@ MANY_TEST(Recv, AnotherLengthOfALargeMessage) {
 }
 
 // A receive that nobody answers ends at its deadline.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, EndsAtItsDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), Recv, AReceiveEndsAtItsDeadline) {
   COVERS("K-09");
   barrier();
   std::array<int, 1> x{};

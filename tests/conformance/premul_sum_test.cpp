@@ -24,7 +24,7 @@ std::vector<T> products_summed(std::size_t count) {
   return sum;
 }
 
-WORLD_TEST(Premul, AllReduce) {
+WORLD_TEST(Premul, AllReduceSumsProductsWithFactors) {
   COVERS("R-10");
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{37}, slot_bytes / sizeof(double) + 5}) {
     auto x = values<double>(count, rank());
@@ -43,7 +43,7 @@ WORLD_TEST(Premul, AllReduce) {
 }
 
 // The other ranks' buffers stay as they are; strided input.
-WORLD_TEST(Premul, ReduceAndReduceScatter) {
+WORLD_TEST(Premul, ReduceAndReduceScatterSumProductsWithFactors) {
   COVERS("R-10");
   const auto n = static_cast<std::size_t>(world_size());
   for (int dst = 0; dst < world_size(); ++dst) {
@@ -68,7 +68,7 @@ WORLD_TEST(Premul, ReduceAndReduceScatter) {
   for (std::size_t i = 0; i < 20; ++i) ASSERT_EQ(memory[i], i % 2 == 0 ? expected[i] : value<double>(rank(), i));
 }
 
-WORLD_TEST(Premul, OfWhatItIsDefinedOn) {
+WORLD_TEST(Premul, PremulSumRefusesIntegersAndScans) {
   std::array<int, 2> integers{1, 2};
   EXPECT_THROW(all_reduce(integers, premul_sum(2)), InvalidArgument);
   double x = 1;
@@ -77,7 +77,7 @@ WORLD_TEST(Premul, OfWhatItIsDefinedOn) {
 }
 
 // Factors may differ; that there are some may not.
-MANY_TEST(Premul, IsNoSum) {
+MANY_TEST(Premul, PremulSumBesideASumIsAMismatch) {
   const bool odd = rank() == world_size() - 1;
   std::vector<double> x(5, 1.0);
   const auto error = thrown_by<Mismatch>([&] {

@@ -29,7 +29,7 @@ WORLD_TEST(RankControl, MainIsRankZeroOfItsGroup) {
   EXPECT_TRUE(is_main_process(*alone));
 }
 
-WORLD_TEST(OneRankOnly, RunsOnTheChosenRankAndNowhereElse) {
+WORLD_TEST(OneRankOnly, TheFunctionRunsOnTheChosenRankAndNowhereElse) {
   COVERS("I-44", "M-27", "C-15");
   for (const int chosen : {0, last()}) {
     int calls = 0;
@@ -54,7 +54,7 @@ WORLD_TEST(OneRankOnly, RunsOnTheChosenRankAndNowhereElse) {
 }
 
 // Without a barrier nobody waits for anybody: only the chosen rank calls at all.
-WORLD_TEST(OneRankOnly, WithoutBarrierCommunicatesNothing) {
+WORLD_TEST(OneRankOnly, OneRankOnlyWithoutBarrierCommunicatesNothing) {
   auto refuse = one_rank_only([]() -> int { throw std::out_of_range("no"); }, {.rank = last()});
   if (rank() == last()) {
     EXPECT_THROW(refuse(), std::out_of_range);
@@ -65,7 +65,7 @@ WORLD_TEST(OneRankOnly, WithoutBarrierCommunicatesNothing) {
 }
 
 // With a barrier nobody is through before the chosen rank is done.
-WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankOnly, WithBarrierIsDoneWhenItReturns) {
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .threads_only = true}), OneRankOnly, TheFunctionIsDoneWhenACallWithBarrierReturns) {
   COVERS("I-44");
   static std::atomic<int> done{0};
   static std::atomic<int> through{0};
@@ -122,7 +122,7 @@ WORLD_TEST(OneRankOnly, AnExceptionReachesTheOthersIfThereIsABarrier) {
 }
 
 // The error of the chosen rank comes before the state of the group there.
-MANY_TEST(OneRankOnly, AnExceptionOfARankThatGaveTheGroupUp) {
+MANY_TEST(OneRankOnly, AnExceptionOfARankThatGaveTheGroupUpIsThrown) {
   auto group = new_group();
   auto fails = one_rank_only(
       [&] {
@@ -136,7 +136,7 @@ MANY_TEST(OneRankOnly, AnExceptionOfARankThatGaveTheGroupUp) {
 }
 
 // At once, on every rank, not at the first call.
-WORLD_TEST(OneRankOnly, RefusesARankThatIsNotThere) {
+WORLD_TEST(OneRankOnly, ARankThatIsNotThereIsRefused) {
   COVERS("K-31");
   for (const int wrong : {-1, world_size(), 100}) {
     const auto error = thrown_by<InvalidArgument>([&] { one_rank_only([] {}, {.rank = wrong}); });
@@ -149,7 +149,7 @@ WORLD_TEST(OneRankOnly, RefusesARankThatIsNotThere) {
   conformance::expect_usable();
 }
 
-MANY_TEST(OneRankOnly, BelongsToItsGroup) {
+MANY_TEST(OneRankOnly, OneRankOnlyBelongsToItsGroup) {
   std::vector<int> backwards;
   for (int r = last(); r > 0; --r) backwards.push_back(r);
   const auto group = new_group(backwards);
@@ -186,7 +186,7 @@ WORLD_TEST(OneRankFirst, TheOthersFindWhatTheFirstHasDone) {
 }
 
 // With all ranks on one host the local ranks are the ranks.
-WORLD_TEST(OneRankFirst, LocallyOneOfEachHost) {
+WORLD_TEST(OneRankFirst, OneOfEachHostIsLocallyFirst) {
   COVERS("I-45");
   for (int first = 0; first < nproc_per_node(); ++first) {
     int order = 0;
@@ -281,7 +281,7 @@ WORLD_TEST(OneRankFirst, AnExceptionInsideReachesTheOthers) {
 }
 
 // A scope that is entered while another exception is on its way is a scope like any other.
-WORLD_TEST(OneRankFirst, WorksWhileAnExceptionIsOnItsWay) {
+WORLD_TEST(OneRankFirst, OneRankFirstWorksWhileAnExceptionIsOnItsWay) {
   struct AtEnd {
     ~AtEnd() {
       const OneRankFirst scope({.rank = 0});
@@ -301,7 +301,7 @@ WORLD_TEST(OneRankFirst, WorksWhileAnExceptionIsOnItsWay) {
 }
 
 // "rank should be between 0 and size - 1"
-WORLD_TEST(OneRankFirst, RefusesARankThatIsNotThere) {
+WORLD_TEST(OneRankFirst, ARankThatIsNotThereIsRefused) {
   COVERS("I-45");
   for (const int wrong : {-1, world_size(), 100}) {
     EXPECT_NE(thrown_by<InvalidArgument>([&] { OneRankFirst scope({.rank = wrong}); }).message().find(std::to_string(wrong)), std::string::npos);
@@ -323,7 +323,7 @@ MANY_TEST(OneRankFirst, AnotherCallMeanwhileIsAMismatch) {
 }
 
 // Two functions, and none invents a GPU.
-WORLD_TEST(GpuMemory, IsZeroWhereNothingRunsOnAGpu) {
+WORLD_TEST(GpuMemory, TheMemoryOfAGpuIsZeroWhereNothingRunsOnIt) {
   ASSERT_EQ(device().type, Device::Type::cpu);
   EXPECT_EQ(gpu_mem_usage(), 0u);
   EXPECT_EQ(gpu_mem_peak(), 0u);

@@ -8,7 +8,7 @@ using namespace conformance;
 
 namespace {
 
-WORLD_TEST(ReduceScatter, EveryLength) {
+WORLD_TEST(ReduceScatter, ResultsAreRightAtEveryLength) {
   COVERS("TS-23", "TS-24", "W-02");
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
@@ -23,7 +23,7 @@ WORLD_TEST(ReduceScatter, EveryLength) {
   }
 }
 
-WORLD_TEST(ReduceScatter, EveryDtypeAndOperation) {
+WORLD_TEST(ReduceScatter, EveryDtypeAndOperationIsCombined) {
   COVERS("R-01", "R-02", "R-03", "R-04", "R-05", "R-06", "R-07", "R-08", "R-13", "W-03", "W-04");
   const auto n = static_cast<std::size_t>(world_size());
   constexpr std::size_t count = 43;
@@ -47,7 +47,7 @@ WORLD_TEST(ReduceScatter, EveryDtypeAndOperation) {
 }
 
 // The output may be the caller's block of the input.
-WORLD_TEST(ReduceScatter, InPlace) {
+WORLD_TEST(ReduceScatter, CallsWorkInPlace) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
   for (const std::size_t count : {std::size_t{1}, std::size_t{97}, slot_bytes / 8 + 1}) {
@@ -59,7 +59,7 @@ WORLD_TEST(ReduceScatter, InPlace) {
   }
 }
 
-WORLD_TEST(ReduceScatter, WithACallable) {
+WORLD_TEST(ReduceScatter, CallablesCombineTheElements) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto in = values<int>(5 * n, rank());
   std::vector<int> out(5);

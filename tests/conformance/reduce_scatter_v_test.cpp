@@ -10,7 +10,7 @@ using namespace conformance;
 
 namespace {
 
-WORLD_TEST(ReduceScatterV, EveryDivision) {
+WORLD_TEST(ReduceScatterV, ResultsAreRightInEveryDivision) {
   for (const Lengths& counts : uneven(world_size(), sizeof(double))) {
     const auto in = values<double>(total(counts), rank());
     std::vector<double> out(own(counts), -1.0);
@@ -22,7 +22,7 @@ WORLD_TEST(ReduceScatterV, EveryDivision) {
 }
 
 // Rule 8: in the order of the ranks, halves in float32, avg exact: bit for bit what all_reduce gives.
-WORLD_TEST(ReduceScatterV, EveryDtypeAndOperation) {
+WORLD_TEST(ReduceScatterV, EveryDtypeAndOperationIsCombined) {
   COVERS("R-01");
   const auto n = static_cast<std::size_t>(world_size());
   Lengths counts;
@@ -49,7 +49,7 @@ WORLD_TEST(ReduceScatterV, EveryDtypeAndOperation) {
 }
 
 // The output may be the caller's block of the input.
-WORLD_TEST(ReduceScatterV, InPlace) {
+WORLD_TEST(ReduceScatterV, CallsWorkInPlace) {
   for (const Lengths& counts : uneven(world_size(), sizeof(double))) {
     auto in = values<double>(total(counts), rank());
     const auto mine = std::span(in).subspan(before(counts, rank()), own(counts));
@@ -59,7 +59,7 @@ WORLD_TEST(ReduceScatterV, InPlace) {
   }
 }
 
-WORLD_TEST(ReduceScatterV, WithACallableAsynchronouslyAndStrided) {
+WORLD_TEST(ReduceScatterV, CallablesCombineStridedViewsAsynchronously) {
   for (const Lengths& counts : uneven(world_size(), sizeof(int))) {
     if (total(counts) > 40000) continue;
     const auto in = values<int>(total(counts), rank());
@@ -79,7 +79,7 @@ WORLD_TEST(ReduceScatterV, WithACallableAsynchronouslyAndStrided) {
   }
 }
 
-WORLD_TEST(ReduceScatterV, InGroups) {
+WORLD_TEST(ReduceScatterV, CallsWorkInGroups) {
   const auto half = split_group(world(), rank() % 2);
   for (const Lengths& counts : uneven(half->size(), sizeof(double))) {
     const auto in = values<double>(total(counts), half->rank());
@@ -90,7 +90,7 @@ WORLD_TEST(ReduceScatterV, InGroups) {
   }
 }
 
-WORLD_TEST(ReduceScatterV, RefusesWrongLengths) {
+WORLD_TEST(ReduceScatterV, ReduceScatterVRefusesWrongLengths) {
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3 * n), out(3);
   EXPECT_THROW(reduce_scatter_v(in, Lengths(n - 1, 3), out), InvalidArgument);

@@ -9,7 +9,7 @@ using namespace conformance;
 namespace {
 
 // The result is at dst only; the other ranks' buffers stay as they are.
-WORLD_TEST(Reduce, ToEveryRankAndLeavesTheOthersAlone) {
+WORLD_TEST(Reduce, EveryRankIsARootAndTheOthersAreLeftAlone) {
   COVERS("T-30", "W-07", "K-11");
   const int n = world_size();
   for (int dst = 0; dst < n; ++dst) {
@@ -23,7 +23,7 @@ WORLD_TEST(Reduce, ToEveryRankAndLeavesTheOthersAlone) {
   }
 }
 
-WORLD_TEST(Reduce, EveryDtypeAndOperation) {
+WORLD_TEST(Reduce, EveryDtypeAndOperationIsCombined) {
   const int dst = world_size() - 1;
   for (const DType dtype : oracle::every_dtype) {
     for (const ReduceOp op : oracle::every_op) {
@@ -45,7 +45,7 @@ WORLD_TEST(Reduce, EveryDtypeAndOperation) {
   }
 }
 
-WORLD_TEST(Reduce, Values) {
+WORLD_TEST(Reduce, ValuesAreReturned) {
   const int n = world_size();
   for (int dst = 0; dst < n; ++dst) {
     const std::optional<long> sum = reduce(10L * rank() + dst, dst);

@@ -92,7 +92,7 @@ WORLD_TEST(Refusals, AMessageIntoElementsThatAreOne) {
   EXPECT_EQ(x, (std::vector<float>{value<float>(previous, 0), value<float>(previous, 0), value<float>(previous, 0), 0}));
 }
 
-WORLD_TEST(Refusals, LengthsOfBlocks) {
+WORLD_TEST(Refusals, LengthsOfBlocksThatDoNotFitAreRefused) {
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> block(3), shorter(3 * n - 1), whole(3 * n), longer(3 * n + 1);
   for (auto* wrong : {&shorter, &longer}) {
@@ -146,7 +146,7 @@ WORLD_TEST(Refusals, ViewsThatTouchDoNotOverlap) {
   EXPECT_NO_THROW(gather(floats(x, 3, {0}), floats(x, 2, {0}), 0));
 }
 
-WORLD_TEST(Refusals, SayWhichCallItWouldHaveBeen) {
+WORLD_TEST(Refusals, RefusalsSayWhichCallItWouldHaveBeen) {
   const ProcessGroup group = split_group(world(), 0).value();
   std::vector<float> x(2), y(1);
   barrier(group);
@@ -156,7 +156,7 @@ WORLD_TEST(Refusals, SayWhichCallItWouldHaveBeen) {
 }
 
 // By the counts: every length on every rank, of the root's part only at the root.
-WORLD_TEST(Refusals, LengthsOfBlocksOfDifferentLength) {
+WORLD_TEST(Refusals, LengthsOfBlocksOfDifferentLengthAreChecked) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto me = static_cast<std::size_t>(rank());
   std::vector<std::size_t> counts(n);
@@ -241,7 +241,7 @@ WORLD_TEST(Refusals, ARootThatIsNotInTheGroup) {
 }
 
 // The tags below are for what the library itself sends.
-WORLD_TEST(Refusals, ATagOfTheLibrarysOwn) {
+WORLD_TEST(Refusals, ATagOfTheLibrarysOwnIsRefused) {
   const int lowest = engines::lowest_tag;
   std::vector<float> x(3, 1.0F);
   const auto error = thrown_by<InvalidArgument>([&] { all_reduce(x, ReduceOp::sum, world(), {.tag = lowest - 1}); });
@@ -252,7 +252,7 @@ WORLD_TEST(Refusals, ATagOfTheLibrarysOwn) {
 }
 
 // The calls that size their output, and messages, are checked as all others.
-WORLD_TEST(Refusals, OfCallsThatSizeTheirOutputAndOfMessages) {
+WORLD_TEST(Refusals, CallsThatSizeTheirOutputAndMessagesAreRefusedAsWell) {
   const CallOptions negative{.timeout = std::chrono::milliseconds(-1)};
   const int n = world_size();
   std::vector<float> x(3), out;

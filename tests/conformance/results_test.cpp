@@ -65,7 +65,7 @@ std::vector<CollectOptions> ways(const fs::path& directory) {
 }
 
 // Interleaved and cut, by communication unless files are asked for.
-WORLD_TEST(CollectResults, InterleavesAndCuts) {
+WORLD_TEST(CollectResults, ResultsAreInterleavedAndCut) {
   COVERS("M-10", "M-11", "M-12", "C-30", "Q-15");
   const Scratch scratch;
   const auto n = static_cast<std::size_t>(world_size());
@@ -78,7 +78,7 @@ WORLD_TEST(CollectResults, InterleavesAndCuts) {
 }
 
 // Parts of different length, and none, lose nothing.
-WORLD_TEST(CollectResults, UnevenAndEmptyParts) {
+WORLD_TEST(CollectResults, UnevenAndEmptyPartsAreCollected) {
   COVERS("M-13", "K-63", "Q-14");
   const Scratch scratch;
   const auto n = static_cast<std::size_t>(world_size());
@@ -95,7 +95,7 @@ WORLD_TEST(CollectResults, UnevenAndEmptyParts) {
 }
 
 // An item that is nothing is an item.
-WORLD_TEST(CollectResults, KeepsItemsThatAreNothing) {
+WORLD_TEST(CollectResults, ItemsThatAreNothingAreKept) {
   COVERS("M-13", "K-63", "Q-14");
   const Scratch scratch;
   using Item = std::optional<std::map<std::string, double>>;
@@ -112,7 +112,7 @@ WORLD_TEST(CollectResults, KeepsItemsThatAreNothing) {
 }
 
 // The user's directory stays, with what was in it, and nothing of ours; its name may be long and end in blanks.
-WORLD_TEST(CollectResults, LeavesTheUsersDirectoryAlone) {
+WORLD_TEST(CollectResults, TheUsersDirectoryIsLeftAlone) {
   COVERS("K-64");
   const Scratch scratch;
   fs::path directory = scratch.path() / "ends in blanks  ";
@@ -131,7 +131,7 @@ WORLD_TEST(CollectResults, LeavesTheUsersDirectoryAlone) {
 }
 
 // The default is a new directory where rank 0 works, and it is removed.
-WORLD_TEST(CollectResults, RemovesItsOwnDirectory) {
+WORLD_TEST(CollectResults, ItsOwnDirectoryIsRemoved) {
   COVERS("M-11");
   const Scratch scratch;
   const fs::path before = fs::current_path();
@@ -147,7 +147,7 @@ WORLD_TEST(CollectResults, RemovesItsOwnDirectory) {
 }
 
 // A directory that not all ranks reach is an error on all of them, whoever it is that does not reach it, and nothing is left behind.
-WORLD_TEST(CollectResults, ADirectoryThatIsNotShared) {
+WORLD_TEST(CollectResults, ADirectoryThatIsNotSharedIsRefused) {
   COVERS("K-64", "Q-15");
   const Scratch scratch;
   if (rank() == 0) {
@@ -192,7 +192,7 @@ MANY_TEST(CollectResults, TheSmallestLimitCounts) {
   }
 }
 
-WORLD_TEST(CollectResults, RefusesADirectoryWithoutFiles) {
+WORLD_TEST(CollectResults, ADirectoryWithoutFilesIsRefused) {
   EXPECT_THROW(static_cast<void>(collect_results(std::vector<int>{1}, 1, {.tmpdir = "/tmp"})), InvalidArgument);
   EXPECT_THROW(static_cast<void>(
                    collect_results(std::vector<int>{1}, 1, {.via = CollectVia::shared_dir}, world(), {.timeout = std::chrono::milliseconds(-1)})),
@@ -200,7 +200,7 @@ WORLD_TEST(CollectResults, RefusesADirectoryWithoutFiles) {
   expect_usable();
 }
 
-MANY_TEST(CollectResults, ComparesWhatRanksAskFor) {
+MANY_TEST(CollectResults, WhatRanksAskForIsCompared) {
   const Scratch scratch;
   const bool odd = rank() == world_size() - 1;
   const CollectOptions files{.via = CollectVia::shared_dir, .tmpdir = scratch.path()};
@@ -218,7 +218,7 @@ MANY_TEST(CollectResults, ComparesWhatRanksAskFor) {
 }
 
 // In a group: its rank 0 gets them.
-WORLD_TEST(CollectResults, InGroups) {
+WORLD_TEST(CollectResults, CallsWorkInGroups) {
   const Scratch scratch;
   const auto group = split_group(world(), rank() % 2, -rank());
   ASSERT_TRUE(group);

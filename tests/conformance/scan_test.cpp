@@ -7,7 +7,7 @@ using namespace conformance;
 
 namespace {
 
-WORLD_TEST(Scan, EveryLength) {
+WORLD_TEST(Scan, ResultsAreRightAtEveryLength) {
   for (const std::size_t count : interesting_counts(sizeof(float))) {
     auto inclusive = values<float>(count, rank());
     scan(inclusive);
@@ -19,7 +19,7 @@ WORLD_TEST(Scan, EveryLength) {
   }
 }
 
-WORLD_TEST(Scan, EveryDtypeAndOperation) {
+WORLD_TEST(Scan, EveryDtypeAndOperationIsScanned) {
   for (const DType dtype : oracle::every_dtype) {
     for (const ReduceOp op : oracle::every_op) {
       std::vector<oracle::Bytes> first;
@@ -45,7 +45,7 @@ WORLD_TEST(Scan, EveryDtypeAndOperation) {
   }
 }
 
-WORLD_TEST(Scan, Values) {
+WORLD_TEST(Scan, ValuesAreReturned) {
   const int me = rank();
   EXPECT_EQ(scan(me + 1), (me + 1) * (me + 2) / 2);
   EXPECT_EQ(exscan(me + 1), me == 0 ? 1 : me * (me + 1) / 2);

@@ -9,7 +9,7 @@ using namespace conformance;
 namespace {
 
 // From every member; what the others give does not count.
-WORLD_TEST(ScatterV, FromEveryRankInEveryDivision) {
+WORLD_TEST(ScatterV, EveryRankScattersEveryDivision) {
   COVERS("W-02", "W-07");
   for (int src = 0; src < world_size(); ++src) {
     for (const Lengths& counts : uneven(world_size(), sizeof(float))) {
@@ -29,7 +29,7 @@ WORLD_TEST(ScatterV, FromEveryRankInEveryDivision) {
 }
 
 // The root's block of the input may be its output.
-WORLD_TEST(ScatterV, InPlace) {
+WORLD_TEST(ScatterV, CallsWorkInPlace) {
   for (const Lengths& counts : uneven(world_size(), sizeof(double))) {
     auto all = values<double>(rank() == 0 ? total(counts) : 0, 0);
     std::vector<double> elsewhere(rank() == 0 ? 0 : own(counts));
@@ -40,7 +40,7 @@ WORLD_TEST(ScatterV, InPlace) {
   }
 }
 
-WORLD_TEST(ScatterV, RefusesWrongLengths) {
+WORLD_TEST(ScatterV, ScatterVRefusesWrongLengths) {
   const auto n = static_cast<std::size_t>(world_size());
   std::vector<float> in(3 * n), out(3);
   EXPECT_THROW(scatter_v(in, Lengths(n + 1, 3), out), InvalidArgument);

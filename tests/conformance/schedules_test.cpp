@@ -34,7 +34,7 @@ std::vector<float> part(const std::vector<float>& whole, std::size_t begin, std:
 const auto n = [] { return static_cast<std::size_t>(world_size()); };
 const auto me = [] { return static_cast<std::size_t>(rank()); };
 
-WORLD_TEST(Schedules, AllReduce) {
+WORLD_TEST(Schedules, AllReduceIsRightByEverySchedule) {
   for (const std::size_t count : counts()) {
     const auto in = values<float>(count, rank());
     auto x = in;
@@ -62,7 +62,7 @@ WORLD_TEST(Schedules, AllReduce) {
   }
 }
 
-WORLD_TEST(Schedules, Reduce) {
+WORLD_TEST(Schedules, ReduceIsRightByEverySchedule) {
   for (const std::size_t count : counts()) {
     for (int root = 0; root < world_size(); ++root) {
       auto x = values<float>(count, rank());
@@ -77,7 +77,7 @@ WORLD_TEST(Schedules, Reduce) {
   }
 }
 
-WORLD_TEST(Schedules, ReduceScatter) {
+WORLD_TEST(Schedules, ReduceScatterIsRightByEverySchedule) {
   for (const std::size_t count : counts()) {
     const auto in = values<float>(count * n(), rank());
     const auto expected = part(sums<float>(count * n(), world_size()), count * me(), count);
@@ -94,7 +94,7 @@ WORLD_TEST(Schedules, ReduceScatter) {
   }
 }
 
-WORLD_TEST(Schedules, Scan) {
+WORLD_TEST(Schedules, ScanIsRightByEverySchedule) {
   for (const std::size_t count : counts()) {
     auto inclusive = values<float>(count, rank());
     scan(inclusive);
@@ -108,7 +108,7 @@ WORLD_TEST(Schedules, Scan) {
   }
 }
 
-WORLD_TEST(Schedules, BroadcastAndScatter) {
+WORLD_TEST(Schedules, BroadcastAndScatterAreRightByEverySchedule) {
   for (const std::size_t count : counts()) {
     for (int root = 0; root < world_size(); ++root) {
       auto x = values<float>(count, rank());
@@ -130,7 +130,7 @@ WORLD_TEST(Schedules, BroadcastAndScatter) {
   }
 }
 
-WORLD_TEST(Schedules, Gathers) {
+WORLD_TEST(Schedules, GathersAreRightByEverySchedule) {
   for (const std::size_t count : counts()) {
     const auto in = values<float>(count, rank());
     const auto everything = blocks_of_all<float>(Lengths(n(), count));
@@ -179,7 +179,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2}), Schedules, NothingIsHandedOutOfAllToAllsT
   }
 }
 
-WORLD_TEST(Schedules, AllToAll) {
+WORLD_TEST(Schedules, AllToAllIsRightByEverySchedule) {
   for (const std::size_t count : counts()) {
     const auto in = values<float>(count * n(), rank());
     std::vector<float> out(count * n(), -1), expected;

@@ -5,7 +5,7 @@
 #include <string>
 #include <type_traits>
 
-#include "../unit/kernels_oracle.h"
+#include "../unit/kernels/oracle.h"
 #include "covers.h"
 #include "world.h"
 
@@ -87,7 +87,7 @@ WORLD_TEST(Semantics, ValuesAreReturnedExactly) {
 }
 
 // The default operation is sum, and every spelling of the originals is read. Anything else is one kind of error, also alone.
-WORLD_TEST(Semantics, OperationsByName) {
+WORLD_TEST(Semantics, OperationsAreGivenByName) {
   COVERS("C-02", "R-11", "M-38", "K-60", "K-76");
   const int n = world_size();
   EXPECT_EQ(all_reduce(rank() + 1), all_reduce(rank() + 1, parse_reduce_op("sum")));
@@ -102,7 +102,7 @@ WORLD_TEST(Semantics, OperationsByName) {
 }
 
 // The four operations, in the world, which is what is meant where no group is named, and in groups.
-WORLD_TEST(Semantics, FourOperationsInTheWorldAndInGroups) {
+WORLD_TEST(Semantics, FourOperationsWorkInTheWorldAndInGroups) {
   COVERS("T-15", "T-16", "I-23");
   if (on_an_engine()) COVERS("B-14");
   const auto half = split_group(world(), rank() % 2);
@@ -227,7 +227,7 @@ WORLD_TEST(Semantics, MemoryOfADeviceThatTheBackendCannotReach) {
 }
 
 // A barrier of the world and of any group, on the host; the calls that follow it go on.
-WORLD_TEST(Semantics, BarriersOfTheWorldAndOfGroups) {
+WORLD_TEST(Semantics, BarriersAreOfTheWorldAndOfGroups) {
   COVERS("I-35", "M-28", "V-06", "TS-37", "K-78");
   barrier();
   synchronize();
@@ -267,7 +267,7 @@ static_assert(are_errors<InvalidArgument, NotInitialized, AlreadyInitialized, No
                          PeerFailed, ProtocolError, LaunchFailed>);
 static_assert(!std::is_base_of_v<Mismatch, InvalidArgument> && !std::is_base_of_v<InvalidArgument, Mismatch>);
 
-WORLD_TEST(Semantics, OneKindOfErrorForEachMistake) {
+WORLD_TEST(Semantics, EachMistakeIsOneKindOfError) {
   COVERS("C-23", "TS-09", "TS-43", "K-18");
 #ifdef NDEBUG
   COVERS("K-03");  // nothing of it is an assert
@@ -298,7 +298,7 @@ WORLD_TEST(Semantics, OneKindOfErrorForEachMistake) {
 }
 
 // More ranks than the other tests have.
-TEST(Semantics, SixteenRanks) {
+TEST(Semantics, SixteenRanksGiveTheSameResults) {
   if (launched()) GTEST_SKIP() << "the ranks of this test are threads";
   run_threads(16, [] {
     const int n = world_size();

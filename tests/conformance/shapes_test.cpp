@@ -71,7 +71,7 @@ MANY_TEST(Shapes, TheSameShapeIsNone) {
 }
 
 // Strided views, and calls under way.
-MANY_TEST(Shapes, OfViewsAndAsynchronousCalls) {
+MANY_TEST(Shapes, ShapesOfViewsAndAsynchronousCallsAreCompared) {
   Buffer x;
   const std::array<std::int64_t, 2> shape{2, 2}, strides{3, 1};
   const TensorView strided(x.numbers.data(), DType::float32, shape, strides);
@@ -84,7 +84,7 @@ MANY_TEST(Shapes, OfViewsAndAsynchronousCalls) {
 }
 
 // Blocks of different length have different shapes.
-MANY_TEST(Shapes, OfBlocksAreNotCompared) {
+MANY_TEST(Shapes, ShapesOfBlocksAreNotCompared) {
   std::vector<std::size_t> counts;
   for (int r = 0; r < world_size(); ++r) counts.push_back(2 * static_cast<std::size_t>(r + 1));
   Buffer x;
@@ -93,7 +93,7 @@ MANY_TEST(Shapes, OfBlocksAreNotCompared) {
   EXPECT_EQ(all_gather_object(rank()).size(), static_cast<std::size_t>(world_size()));
 }
 
-TEST(ShapesVariable, SaysShapesOrNothing) {
+TEST(ShapesVariable, TheVariableSaysShapesOrNothing) {
   using Variables = std::map<std::string, std::string, std::less<>>;
   EXPECT_FALSE(group::wants_shapes(base::Environment()));
   EXPECT_FALSE(group::wants_shapes(base::Environment(Variables{{"UNISONO_COMPARE", ""}})));

@@ -24,7 +24,7 @@ int shared_sum(
 }
 
 // A sum of a few bytes is done at once; for one of many the call waits.
-WORLD_TEST(SharedGroup, SumsAndGivesTheGroupOnOnce) {
+WORLD_TEST(SharedGroup, ASharedGroupSumsAndGivesTheGroupOnOnce) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{257}, std::size_t{100003}}) {
     auto x = values<float>(count, rank());
     EXPECT_EQ(shared_sum(x, world()), 1);
@@ -65,7 +65,7 @@ MANY_TEST(SharedGroup, MismatchIsThrownAndTheGroupGoesOn) {
 }
 
 // A collective that is pending comes first.
-WORLD_TEST(SharedGroup, KeepsTheOrderOfTheCalls) {
+WORLD_TEST(SharedGroup, ASharedGroupKeepsTheOrderOfTheCalls) {
   auto x = values<float>(40000, rank()), y = values<float>(7, rank());
   Work first = all_reduce_async(x);
   EXPECT_EQ(shared_sum(y, world()), 1);

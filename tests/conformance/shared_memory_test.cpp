@@ -56,7 +56,7 @@ const std::vector<std::size_t> counts{1024, 5003, 70001};
 
 }  // namespace
 
-WORLD_TEST(SharedMemory, ReducesDirectly) {
+WORLD_TEST(SharedMemory, ReductionsInSharedMemoryAreDirect) {
   make_direct();
   for (const std::size_t n : counts) {
     auto x = shared_values<float>(n, rank());
@@ -89,7 +89,7 @@ WORLD_TEST(SharedMemory, ReducesDirectly) {
   EXPECT_EQ(expects_direct(), is_native() && world_size() > 1);
 }
 
-WORLD_TEST(SharedMemory, MovesDirectly) {
+WORLD_TEST(SharedMemory, MovesInSharedMemoryAreDirect) {
   make_direct();
   const int ranks = world_size();
   const auto size = static_cast<std::size_t>(ranks);
@@ -128,7 +128,7 @@ WORLD_TEST(SharedMemory, MovesDirectly) {
 }
 
 // Also where some ranks have private buffers, one rank has no elements, and one has most of them.
-WORLD_TEST(SharedMemory, MovesBlocksOfDifferentLength) {
+WORLD_TEST(SharedMemory, BlocksOfDifferentLengthAreMoved) {
   const int ranks = world_size();
   for (const int kinds : {1, 2}) {  // all buffers are shared, or every second rank's
     make_direct();
@@ -163,7 +163,7 @@ WORLD_TEST(SharedMemory, MovesBlocksOfDifferentLength) {
 }
 
 // Ranks whose buffers lie elsewhere change what is done, never what comes out; and all ranks notice alike.
-MANY_TEST(SharedMemory, FallsBackWhereOneBufferLiesElsewhere) {
+MANY_TEST(SharedMemory, ABufferThatLiesElsewhereTakesTheOrdinaryWay) {
   constexpr std::size_t n = 6007;
   for (int odd = 0; odd < world_size(); ++odd) {
     make_direct();
@@ -186,7 +186,7 @@ MANY_TEST(SharedMemory, FallsBackWhereOneBufferLiesElsewhere) {
   }
 }
 
-MANY_TEST(SharedMemory, KeepsTheOrderOfAsynchronousCalls) {
+MANY_TEST(SharedMemory, TheOrderOfAsynchronousCallsIsKept) {
   make_direct();
   constexpr std::size_t n = 9001;
   std::vector<shared_vector<double>> buffers;
@@ -210,7 +210,7 @@ MANY_TEST(SharedMemory, KeepsTheOrderOfAsynchronousCalls) {
 }
 
 // The comparison of calls comes first, here too; nothing is moved.
-MANY_TEST(SharedMemory, RefusesWhatDoesNotMatch) {
+MANY_TEST(SharedMemory, CallsThatDoNotMatchAreRefused) {
   make_direct();
   const std::size_t n = rank() == 0 ? 5000 : 6000;
   auto x = shared_values<float>(n, rank());
@@ -223,7 +223,7 @@ MANY_TEST(SharedMemory, RefusesWhatDoesNotMatch) {
   conformance::expect_usable();
 }
 
-MANY_TEST(SharedMemory, WorksInGroups) {
+MANY_TEST(SharedMemory, SharedMemoryWorksInGroups) {
   const auto half = split_group(world(), rank() % 2);
   constexpr std::size_t n = 4099;
   for (int i = 0; i < 4; ++i) {
@@ -235,7 +235,7 @@ MANY_TEST(SharedMemory, WorksInGroups) {
 }
 
 // Also by a call that nobody waits for yet.
-WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, WhoDoesNotComeIsNamed) {
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, ARankThatDoesNotComeIsNamed) {
   make_direct();
   auto x = shared_values<float>(5000, rank());
   if (rank() == 0) {
@@ -251,7 +251,8 @@ WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only
 
 // A rank that gives up on a call may use its memory for something else at once. Another that is still reading there must not take what it finds for a
 // result.
-WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory, IsNotReadWhenItsOwnerHasGivenUp) {
+WORLD_TEST_IN((conformance::Worlds{.at_least = 2, .poisons = true, .threads_only = true}), SharedMemory,
+              SharedMemoryIsNotReadWhenItsOwnerHasGivenUp) {
   make_direct();
   static std::atomic<int> given_up;
   given_up = 0;

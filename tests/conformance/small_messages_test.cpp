@@ -12,7 +12,7 @@ namespace {
 
 // They wait at their sender, and none overtakes another of the same tag. A message of another tag behind them
 // comes through where its receiver waits for it.
-MANY_TEST(SmallMessages, WaitInOrder) {
+MANY_TEST(SmallMessages, SmallMessagesWaitInOrder) {
   constexpr int messages = sanitized ? 700 : 3000;
   const auto length = [](int i) { return i % 7 == 6 ? std::size_t{3000} : std::size_t{1024} - static_cast<std::size_t>(i % 3); };
   const int n = world_size(), next = (rank() + 1) % n, previous = (rank() + n - 1) % n;
@@ -31,7 +31,7 @@ MANY_TEST(SmallMessages, WaitInOrder) {
 }
 
 // Small sends of which nobody takes one end at their deadline, whether their callers wait or have gone on.
-WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), SmallMessages, EndAtTheirDeadline) {
+WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 3, .poisons = true}), SmallMessages, SmallMessagesEndAtTheirDeadline) {
   barrier();
   const std::vector<float> x(1000, 1.0F);
   const int next = (rank() + 1) % world_size();

@@ -25,7 +25,7 @@ using namespace surface;
 
 namespace {
 
-WORLD_TEST(Surface, Values) {
+WORLD_TEST(Surface, CallsTakeValues) {
   EXPECT_EQ(all_reduce(rank() + 1), triangle());
   EXPECT_EQ(all_reduce(number(rank()), ReduceOp::max), number(last()));
   EXPECT_EQ(all_reduce(rank() + 1, [](int a, int b) { return std::max(a, b); }, world(), {.timeout = 30s, .tag = 7}), n());
@@ -47,7 +47,7 @@ WORLD_TEST(Surface, Values) {
   synchronize();
 }
 
-WORLD_TEST(Surface, Buffers) {
+WORLD_TEST(Surface, CallsTakeBuffers) {
   const Floats sums{number(last()) * number(n()) / 2};
   Floats x{number(rank())};
   all_reduce(x);
@@ -106,7 +106,7 @@ std::vector<int> all_parts() {
   return all;
 }
 
-WORLD_TEST(Surface, Blocks) {
+WORLD_TEST(Surface, CallsTakeBlocks) {
   std::vector<std::size_t> counts(ranks());
   std::iota(counts.begin(), counts.end(), 1);
   const std::vector<int> in = part(rank()), all = all_parts();
@@ -147,7 +147,7 @@ WORLD_TEST(Surface, Blocks) {
   }
 }
 
-WORLD_TEST(Surface, Work) {
+WORLD_TEST(Surface, AsynchronousCallsReturnWork) {
   const Floats in{number(rank())};
   Floats a = in, b(1), c = in, d = in, e(ranks()), f(ranks()), g(1), h(1), i(ranks()), j = in, k = in;
   const Floats ones(ranks(), 1);
@@ -198,7 +198,7 @@ WORLD_TEST(Surface, Work) {
   EXPECT_EQ(q, ones);
 }
 
-WORLD_TEST(Surface, SeveralTensors) {
+WORLD_TEST(Surface, CallsTakeSeveralTensors) {
   std::vector<int> x{rank(), rank() + 10}, y{rank() + 20, rank() + 30}, wide(4 * ranks()), wider(4 * ranks());
   const auto of = [](std::vector<int>& v) { return TensorView(v.data(), DType::int32, v.size()); };
   std::vector<TensorView> two{of(x), of(y)}, outputs{of(wide), of(wider)};
@@ -217,7 +217,7 @@ WORLD_TEST(Surface, SeveralTensors) {
   EXPECT_EQ(y, (std::vector<int>{last(), 5}));
 }
 
-MANY_TEST(Surface, PointToPoint) {
+MANY_TEST(Surface, MessagesPassFromPointToPoint) {
   const int to = (rank() + 1) % n(), from = (rank() + last()) % n();
   const Floats out{number(rank())}, expected{number(from)};
   Floats in(1);
@@ -241,7 +241,7 @@ MANY_TEST(Surface, PointToPoint) {
   EXPECT_EQ(recv_object<Point>(from), (Point{from, "sent"}));
 }
 
-WORLD_TEST(Surface, Objects) {
+WORLD_TEST(Surface, CallsTakeObjects) {
   using Nested = std::map<std::string, std::vector<std::optional<std::pair<int, double>>>>;
   const auto nested = [](int r) { return Nested{{"a", {std::nullopt, std::pair(r, 0.5)}}}; };
   EXPECT_EQ(all_gather_object(nested(rank())), of_each_rank(nested));
@@ -265,7 +265,7 @@ WORLD_TEST(Surface, Objects) {
   EXPECT_EQ(broadcast_any(rank() == 0 ? std::optional<AnyValue>(std::int16_t{3}) : std::nullopt).number<std::int16_t>(), 3);
 }
 
-WORLD_TEST(Surface, Parameters) {
+WORLD_TEST(Surface, CallsTakeParameters) {
   const ProcessGroup group = world();
   std::map<std::string, Floats> map{{"w", {number(rank()), 0}}, {"b", {4}}};
   average_across_processes(map, group);
@@ -287,7 +287,7 @@ WORLD_TEST(Surface, Parameters) {
   EXPECT_EQ(all_gather(seed), std::vector<std::uint32_t>(ranks(), seed));
 }
 
-WORLD_TEST(Surface, Results) {
+WORLD_TEST(Surface, ResultsAreCollected) {
   std::vector<int> mine{rank(), rank() + 100};
   std::vector<int> expected = of_each_rank([](int r) { return r; });
   expected.push_back(100);

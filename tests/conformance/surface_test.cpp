@@ -25,7 +25,7 @@ using conformance::thrown_by;
 namespace {
 
 // In front of all others, for the processes are forked before there are threads.
-TEST(Surface, Launch) {
+TEST(Surface, FunctionsAreLaunched) {
   const auto ranks_of = [](int local_rank, int given) { return 100 * local_rank + 10 * world_size() + given; };
   EXPECT_EQ(run_threads(3, ranks_of, 7), (std::vector<int>{37, 137, 237}));
   run_threads(2, [] { EXPECT_EQ(all_reduce(rank() + 1), 3); });
@@ -42,7 +42,7 @@ TEST(Surface, Launch) {
   EXPECT_THROW(spawn({.nproc_per_node = 0}, ranks_of, 1), InvalidArgument);
 }
 
-WORLD_TEST(Surface, Context) {
+WORLD_TEST(Surface, TheContextHasItsCalls) {
   static_assert(std::is_same_v<decltype(InitOptions{.rank = 1, .world_size = 2, .timeout = 5s}.store), std::shared_ptr<Store>>);
   EXPECT_EQ(InitOptions{}.timeout, 30min);
   EXPECT_EQ(InitOptions{}.init_method, "env://");
@@ -79,7 +79,7 @@ WORLD_TEST(Surface, Context) {
   EXPECT_THROW(register_rendezvous_handler("env", [](const InitOptions&) { return Rendezvous{}; }), InvalidArgument);
 }
 
-WORLD_TEST(Surface, Groups) {
+WORLD_TEST(Surface, GroupsAreMadeAndSplit) {
   const ProcessGroup group = world();
   EXPECT_EQ(group.rank(), rank());
   EXPECT_EQ(group.size(), n());
@@ -114,7 +114,7 @@ WORLD_TEST(Surface, Groups) {
   EXPECT_EQ(all_reduce(1, ReduceOp::sum, *survivors), n());
 }
 
-WORLD_TEST(Surface, RankControl) {
+WORLD_TEST(Surface, OneRankRunsFirstOrAlone) {
   EXPECT_EQ(is_main_process(), rank() == 0);
   EXPECT_EQ(is_main_process(world()), is_master_process());
   auto square = one_rank_only([](int x) { return x * x; }, {.rank = 0, .with_barrier = true});
@@ -128,7 +128,7 @@ WORLD_TEST(Surface, RankControl) {
   EXPECT_EQ(gpu_mem_peak(), 0U);
 }
 
-WORLD_TEST(Surface, Samplers) {
+WORLD_TEST(Surface, SamplersShareOutItems) {
   const std::size_t size = 2 * ranks() + 1;
   DistributedSampler sampler(size);
   sampler.set_epoch(1);
@@ -137,7 +137,7 @@ WORLD_TEST(Surface, Samplers) {
   EXPECT_EQ(proxy.indices(), std::vector<std::size_t>{static_cast<std::size_t>(10 * rank())});
 }
 
-WORLD_TEST(Surface, Stores) {
+WORLD_TEST(Surface, StoresHaveTheirCalls) {
   const auto inner = std::make_shared<MemoryStore>();
   PrefixStore store("p", inner);
   store.set("k", "v");
@@ -149,7 +149,7 @@ WORLD_TEST(Surface, Stores) {
   EXPECT_THROW(store.get("k", 1ms), Timeout);
 }
 
-MANY_TEST(Surface, Errors) {
+MANY_TEST(Surface, ErrorsHaveTheirTypes) {
   const auto mismatch = thrown_by<Mismatch>([] { static_cast<void>(all_reduce(1, rank() == 0 ? ReduceOp::sum : ReduceOp::max)); });
   EXPECT_EQ(mismatch.operation(), "all_reduce");
   EXPECT_EQ(mismatch.group(), "world");

@@ -58,7 +58,7 @@ constexpr Case cases[] = {
 };
 
 // The others wait for the rank meanwhile. It repeats the call with another value, and that is the call of all.
-MANY_TEST(Values, AreRefusedWhereTheyAreAndBeforeAnythingIsSent) {
+MANY_TEST(Values, ValuesAreRefusedWhereTheyAreAndBeforeAnythingIsSent) {
   for (const Case& test : cases) {
     SCOPED_TRACE(test.name);
     for (int odd = 0; odd < world_size(); ++odd) {
@@ -85,7 +85,7 @@ MANY_TEST(Values, AreRefusedWhereTheyAreAndBeforeAnythingIsSent) {
 }
 
 // A buffer that is only received into may hold anything, and so may one of other elements than floating-point numbers.
-MANY_TEST(Values, OfBuffersThatAreOnlyWrittenAreNotLookedAt) {
+MANY_TEST(Values, ValuesOfBuffersThatAreOnlyWrittenAreNotLookedAt) {
   std::vector<float> x(4 * size(), rank() == 1 ? 1.0F : nan), y(4 * size(), nan);
   broadcast(x, 1);
   EXPECT_EQ(x, std::vector<float>(x.size(), 1.0F));
@@ -101,7 +101,7 @@ MANY_TEST(Values, OfBuffersThatAreOnlyWrittenAreNotLookedAt) {
   EXPECT_TRUE(std::isnan(object));
 }
 
-TEST(RefusedValues, OfEveryDtype) {
+TEST(RefusedValues, ValuesOfEveryDtypeAreRefused) {
   using group::RefusedValues;
   struct Row {
     DType dtype;
@@ -139,7 +139,7 @@ TEST(RefusedValues, OfEveryDtype) {
   }
 }
 
-TEST(RefusedValues, OfAStridedViewAreThoseOfItsElements) {
+TEST(RefusedValues, RefusedValuesOfAStridedViewAreThoseOfItsElements) {
   std::vector<float> memory(12, 1.0F);
   const std::vector<std::int64_t> shape{3, 2}, strides{4, 1};
   const TensorView view(memory.data(), DType::float32, shape, strides);
@@ -150,7 +150,7 @@ TEST(RefusedValues, OfAStridedViewAreThoseOfItsElements) {
   EXPECT_EQ(group::look_for(group::RefusedValues::nan, view).first, 3U);
 }
 
-TEST(RefusedValues, AreNamedByTheVariable) {
+TEST(RefusedValues, RefusedValuesAreNamedByTheVariable) {
   using Variables = std::map<std::string, std::string, std::less<>>;
   const auto of = [](const char* text) { return group::refused_values(base::Environment(Variables{{"UNISONO_CHECK", text}})); };
   EXPECT_EQ(group::refused_values(base::Environment()), group::RefusedValues::none);

@@ -13,7 +13,7 @@ using namespace conformance;
 
 namespace {
 
-WORLD_TEST(WithPlaces, OfOneValue) {
+WORLD_TEST(WithPlaces, OneValueHasAPlace) {
   const int n = world_size();
   // Largest in the middle, smallest at the end.
   const double x = rank() == n / 2 ? 100.5 : -rank();
@@ -27,7 +27,7 @@ WORLD_TEST(WithPlaces, OfOneValue) {
 }
 
 // The lowest place counts among equal values, on whichever rank it is.
-WORLD_TEST(WithPlaces, LowestOfTies) {
+WORLD_TEST(WithPlaces, TheLowestPlaceWinsATie) {
   const int n = world_size();
   EXPECT_EQ(all_reduce(WithPlace{7.0F, n - rank()}, ReduceOp::max).place, 1);
   EXPECT_EQ(all_reduce(WithPlace{7.0F, n - rank()}, ReduceOp::min).place, 1);
@@ -35,7 +35,7 @@ WORLD_TEST(WithPlaces, LowestOfTies) {
 }
 
 // As min and max of the values alone: a NaN wins, and of several the one with the lowest place; -0 is less than +0.
-WORLD_TEST(WithPlaces, NanAndSignedZero) {
+WORLD_TEST(WithPlaces, NanAndSignedZeroHaveTheirOrder) {
   const int n = world_size();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
@@ -50,7 +50,7 @@ WORLD_TEST(WithPlaces, NanAndSignedZero) {
 }
 
 // Element by element, of lengths around everything that an algorithm may stumble over, with the same bits on all ranks.
-WORLD_TEST(WithPlaces, OfRanges) {
+WORLD_TEST(WithPlaces, ElementsOfRangesHavePlaces) {
   const auto n = static_cast<std::size_t>(world_size());
   const auto element = [n](std::size_t r, std::size_t i) {
     return WithPlace<double>{static_cast<double>((i * 7 + r * 13) % 5), static_cast<std::int64_t>(i * n + r)};
@@ -79,7 +79,7 @@ WORLD_TEST(WithPlaces, OfRanges) {
   EXPECT_EQ(few, (std::array<WithPlace<int>, 3>{{{0, 0}, {-rank(), rank()}, {3, 0}}}));
 }
 
-WORLD_TEST(WithPlaces, OfMinAndMaxOnly) {
+WORLD_TEST(WithPlaces, PlacesAreForMinAndMaxOnly) {
   const auto error = thrown_by<InvalidArgument>([] { static_cast<void>(all_reduce(WithPlace{1.0, 0}, ReduceOp::sum)); });
   EXPECT_EQ(error.operation(), "all_reduce");
   expect_usable();
@@ -100,7 +100,7 @@ MANY_TEST(WithPlaces, MinIsNotMax) {
 }
 
 // The bits of the numbers 1 and 1.0 are in the same order, so that what the operations do would not tell them apart.
-MANY_TEST(WithPlaces, OfDifferentTypesAreAMismatch) {
+MANY_TEST(WithPlaces, PlacesOfDifferentTypesAreAMismatch) {
   const auto error = thrown_by<Mismatch>([&] {
     if (rank() == 0) static_cast<void>(all_reduce(WithPlace{1.0, rank()}, ReduceOp::min));
     else static_cast<void>(all_reduce(WithPlace{std::int64_t{1}, rank()}, ReduceOp::min));

@@ -1,4 +1,4 @@
-// The blocks of docs/debugging.md, as they stand there.
+// The blocks of docs/troubleshooting/debugging.md, as they stand there.
 #include "debugging.h"
 
 int main() {

@@ -4,7 +4,7 @@
 
 #include "unisono/unisono.h"
 
-// The program around the blocks of docs/debugging.md.
+// The program around the blocks of docs/troubleshooting/debugging.md.
 #define FRAGMENTS_BEGIN(name) void name() {
 #define FRAGMENT_BEGIN {
 #define FRAGMENT_END }

@@ -93,7 +93,7 @@ class Documents(unittest.TestCase):
     def test_outputs(self):
         self.refused("the output has no \"two\"", block("echo one", "", "prints two"))
 
-    def test_at_once(self):
+    def test_lines_at_once_run_side_by_side(self):
         pipes = block("mkfifo a b")
         self.follow(pipes, block("read word <a && echo $word >b\necho word >a && read word <b", "", "at once"))
         self.refused("page.md:5: that ended with exit code 1", block("false\ntrue", "", "at once"))

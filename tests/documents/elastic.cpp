@@ -1,4 +1,4 @@
-// The blocks of docs/elastic.md, one after the other, as they stand there.
+// The blocks of docs/guide/elastic.md, one after the other, as they stand there.
 #include "elastic.h"
 
 #include <cstdio>

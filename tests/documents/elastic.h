@@ -7,7 +7,7 @@
 
 #include "unisono/unisono.h"
 
-// The program around the blocks of docs/elastic.md: it trains something.
+// The program around the blocks of docs/guide/elastic.md: it trains something.
 #define FRAGMENTS_BEGIN(name) \
   void name(unisono::ElasticState& training, std::int64_t steps, const std::function<void(const unisono::ProcessGroup&)>& train) {
 #define FRAGMENT_BEGIN {

@@ -1,4 +1,4 @@
-// The blocks of docs/errors.md, one after the other, as they stand there.
+// The blocks of docs/troubleshooting/errors.md, one after the other, as they stand there.
 #include "errors.h"
 
 #include <cstdio>

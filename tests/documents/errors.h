@@ -4,7 +4,7 @@
 
 #include "unisono/unisono.h"
 
-// The program around the blocks of docs/errors.md: it has gradients.
+// The program around the blocks of docs/troubleshooting/errors.md: it has gradients.
 #define FRAGMENTS_BEGIN(name) void name(std::vector<float>& gradients) {
 #define FRAGMENT_BEGIN {
 #define FRAGMENT_END }

@@ -6,7 +6,7 @@
 #include "unisono/unisono.h"
 #include "unisono/cuda.h"
 
-// The program around the blocks of docs/gpu.md: it uses CUDA, whose header need not be here.
+// The program around the blocks of docs/guide/gpu.md: it uses CUDA, whose header need not be here.
 extern "C" int cudaSetDevice(int device);
 void launch_kernels(void* stream);
 

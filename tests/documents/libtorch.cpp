@@ -1,4 +1,4 @@
-// Every block of docs/libtorch.md that is no whole program, one after the other, as they stand there.
+// Every block of docs/guide/libtorch.md that is no whole program, one after the other, as they stand there.
 #include <filesystem>
 
 #include "libtorch.h"

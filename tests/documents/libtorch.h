@@ -4,8 +4,8 @@
 
 #include "unisono/torch.h"
 
-// The program around those blocks of docs/libtorch.md that are no whole programs: a model, and batches of this rank for it. They need not use what
-// they make.
+// The program around those blocks of docs/guide/libtorch.md that are no whole programs: a model, and batches of this rank for it. They need not use
+// what they make.
 #pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
 

@@ -1,5 +1,5 @@
-// The reader's engine of docs/write-a-backend.md, which lies beside the examples there: that of the example, under the name that the document gives
-// it.
+// The reader's engine of docs/guide/write-a-backend.md, which lies beside the examples there: that of the example, under the name that the document
+// gives it.
 #include <unisono/engine.h>
 
 #pragma push_macro("UNISONO_PLUGIN")

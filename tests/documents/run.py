@@ -9,6 +9,7 @@ needs a network (cloning, building the library, pip), and check that the command
 import argparse
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -290,7 +291,7 @@ def main():
     parser.add_argument("--fragments", default="", help="the program of its fragments")
     parser.add_argument("--program", action="append", default=[], help="FILE=PROGRAM: what the build has made of a file of the document")
     options = parser.parse_args()
-    options.stem = str(options.document.with_suffix("")).removeprefix("docs/").replace("/", "_").replace("-", "_")
+    options.stem = re.sub("^docs/((start|guide|troubleshooting|design)/)?", "", str(options.document.with_suffix(""))).replace("/", "_").replace("-", "_")
     options.program = dict(word.split("=", 1) for word in options.program)
     try:
         run(options)

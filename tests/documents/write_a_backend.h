@@ -7,7 +7,7 @@
 
 #include "unisono/engine.h"
 
-// The plug-in around the blocks of docs/write-a-backend.md: it defines the rest.
+// The plug-in around the blocks of docs/guide/write-a-backend.md: it defines the rest.
 unisono::EngineTraits traits();
 std::unique_ptr<unisono::Engine> make(const unisono::EngineOptions& options);
 

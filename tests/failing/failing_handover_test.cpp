@@ -49,7 +49,7 @@ class FailingHandover : public ::testing::Test {
   std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
 };
 
-TEST_F(FailingHandover, WithoutDescriptorsTheDeadlineIsKeptAndTheLimitNamed) {
+TEST_F(FailingHandover, TheDeadlineIsKeptAndTheLimitNamedWithoutDescriptors) {
   arm("accept4", 1, EMFILE, always);
   auto giver = take_part(0, 500ms, {4, 7});
   auto taker = take_part(1, 200ms, {4, 7});
@@ -87,7 +87,7 @@ TEST_F(FailingHandover, InterruptionsAreGoneThrough) {
   }
 }
 
-TEST_F(FailingHandover, WhoCannotTakeItSaysSoItself) {
+TEST_F(FailingHandover, ARankThatCannotTakeTheSegmentSaysSoItself) {
   auto giver = take_part(0, 300ms, {4, 7});
   arm("recvmsg", 1, ENOMEM);
   auto taker = take_part(1, 60s, {4, 7});
@@ -96,7 +96,7 @@ TEST_F(FailingHandover, WhoCannotTakeItSaysSoItself) {
   giver.get();  // it has handed it over, and cannot know
 }
 
-TEST_F(FailingHandover, WhoCannotHandItOverSaysSoItself) {
+TEST_F(FailingHandover, ARankThatCannotHandTheSegmentOverSaysSoItself) {
   arm("sendmsg", 1, ENOMEM);
   auto giver = take_part(0, 60s, {4, 7});
   auto taker = take_part(1, 60s, {4, 7});
@@ -110,7 +110,7 @@ TEST_F(FailingHandover, WhoCannotHandItOverSaysSoItself) {
   }
 }
 
-TEST_F(FailingHandover, WhoDidNotFetchIsNamedAsErrorsNameIt) {
+TEST_F(FailingHandover, ARankThatDidNotFetchTheSegmentIsNamedAsErrorsNameIt) {
   try {
     take_part(0, 200ms, {4, 7}).get();
     ADD_FAILURE() << "nobody fetched it";
@@ -121,7 +121,7 @@ TEST_F(FailingHandover, WhoDidNotFetchIsNamedAsErrorsNameIt) {
 }
 
 // The kernel leaves out a descriptor for which there is no room, and nothing else tells.
-TEST_F(FailingHandover, ATakerWithoutRoomForTheDescriptorNamesItsLimit) {
+TEST_F(FailingHandover, ARankWithoutRoomForTheDescriptorNamesItsLimit) {
   auto giver = take_part(0, 60s);
   const std::string offer = store_->get("memory", 30s);
   const pid_t child = ::fork();

@@ -143,29 +143,31 @@ Scenario launchers(int nodes) {
   };
 }
 
-TEST(FailingThread, UnderALauncher) { sweep(launched({"job"}), {"0", "1"}, threads); }
-TEST(FailingThread, OverTcp) { sweep(over_tcp(), {"0", "1"}, threads); }
-TEST(FailingThread, OverAFile) { sweep(over_a_file(), {"0", "1"}, threads); }
-TEST(FailingThread, OnTheEngineTcp) { sweep(launched({"job"}, {{"UNISONO_BACKEND", "tcp"}}), {"0", "1"}, threads); }
-TEST(FailingThread, BetweenHosts) { sweep(between_hosts(), {"0", "2"}, threads); }
-TEST(FailingThread, OnTheEngineGloo) {
+TEST(FailingThread, EveryFailingThreadUnderALauncherIsSurvivedOrAnError) { sweep(launched({"job"}), {"0", "1"}, threads); }
+TEST(FailingThread, EveryFailingThreadOverTcpIsSurvivedOrAnError) { sweep(over_tcp(), {"0", "1"}, threads); }
+TEST(FailingThread, EveryFailingThreadOverAFileIsSurvivedOrAnError) { sweep(over_a_file(), {"0", "1"}, threads); }
+TEST(FailingThread, EveryFailingThreadOnTheEngineTcpIsSurvivedOrAnError) {
+  sweep(launched({"job"}, {{"UNISONO_BACKEND", "tcp"}}), {"0", "1"}, threads);
+}
+TEST(FailingThread, EveryFailingThreadBetweenHostsIsSurvivedOrAnError) { sweep(between_hosts(), {"0", "2"}, threads); }
+TEST(FailingThread, EveryFailingThreadOnTheEngineGlooIsSurvivedOrAnError) {
   if (!fs::exists(GLOO_PLUGIN)) GTEST_SKIP() << "skipped: this build has no plug-in gloo";
   sweep(launched({"job"}, {{"UNISONO_BACKEND", "gloo"}, {"UNISONO_PLUGIN_PATH", fs::path(GLOO_PLUGIN).parent_path()}}), {"0", "1"}, threads);
 }
-TEST(FailingThread, OfRanksThatAreThreads) { sweep(alone("threads"), {""}, threads); }
-TEST(FailingThread, OfRanksThatAreSpawned) { sweep(alone("spawn"), {""}, threads); }
-TEST(FailingThread, OfAStore) { sweep(alone("store"), {""}, threads); }
-TEST(FailingThread, OfALauncher) { sweep(launchers(1), {"-"}, threads); }
-TEST(FailingThread, OfTheLaunchersOfTwoHosts) { sweep(launchers(2), {"-"}, threads); }
+TEST(FailingThread, EveryFailingThreadOfRanksThatAreThreadsIsSurvivedOrAnError) { sweep(alone("threads"), {""}, threads); }
+TEST(FailingThread, EveryFailingThreadOfRanksThatAreSpawnedIsSurvivedOrAnError) { sweep(alone("spawn"), {""}, threads); }
+TEST(FailingThread, EveryFailingThreadOfAStoreIsSurvivedOrAnError) { sweep(alone("store"), {""}, threads); }
+TEST(FailingThread, EveryFailingThreadOfALauncherIsSurvivedOrAnError) { sweep(launchers(1), {"-"}, threads); }
+TEST(FailingThread, EveryFailingThreadOfTheLaunchersOfTwoHostsIsSurvivedOrAnError) { sweep(launchers(2), {"-"}, threads); }
 
-TEST(FailingCall, UnderALauncher) { sweep(launched({"job"}), {"0", "1"}, calls); }
-TEST(FailingCall, OverTcp) { sweep(over_tcp(), {"0", "1"}, calls); }
-TEST(FailingCall, OverAFile) { sweep(over_a_file(), {"0", "1"}, calls); }
-TEST(FailingCall, BetweenHosts) { sweep(between_hosts(), {"0", "2"}, calls); }
-TEST(FailingCall, OfRanksThatAreThreads) { sweep(alone("threads"), {""}, calls); }
-TEST(FailingCall, OfRanksThatAreSpawned) { sweep(alone("spawn"), {""}, calls); }
-TEST(FailingCall, OfAStore) { sweep(alone("store"), {""}, calls); }
-TEST(FailingCall, OfALauncher) { sweep(launchers(1), {"-"}, calls); }
+TEST(FailingCall, EveryFailingCallUnderALauncherIsSurvivedOrAnError) { sweep(launched({"job"}), {"0", "1"}, calls); }
+TEST(FailingCall, EveryFailingCallOverTcpIsSurvivedOrAnError) { sweep(over_tcp(), {"0", "1"}, calls); }
+TEST(FailingCall, EveryFailingCallOverAFileIsSurvivedOrAnError) { sweep(over_a_file(), {"0", "1"}, calls); }
+TEST(FailingCall, EveryFailingCallBetweenHostsIsSurvivedOrAnError) { sweep(between_hosts(), {"0", "2"}, calls); }
+TEST(FailingCall, EveryFailingCallOfRanksThatAreThreadsIsSurvivedOrAnError) { sweep(alone("threads"), {""}, calls); }
+TEST(FailingCall, EveryFailingCallOfRanksThatAreSpawnedIsSurvivedOrAnError) { sweep(alone("spawn"), {""}, calls); }
+TEST(FailingCall, EveryFailingCallOfAStoreIsSurvivedOrAnError) { sweep(alone("store"), {""}, calls); }
+TEST(FailingCall, EveryFailingCallOfALauncherIsSurvivedOrAnError) { sweep(launchers(1), {"-"}, calls); }
 
 }  // namespace
 }  // namespace unisono::testing

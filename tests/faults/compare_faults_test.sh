@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/compare-faults measures what becomes of unisono under a fault of each kind, and says so of a peer that is missing.
+# scripts/bench/compare-faults measures what becomes of unisono under a fault of each kind, and says so of a peer that is missing.
 #   compare_faults_test.sh SOURCE BUILD
 set -euo pipefail
 source=$1 build=$2
@@ -13,8 +13,8 @@ if ! unshare -m sh -c 'mount -t tmpfs none /dev/shm' 2>/dev/null; then
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$source/scripts/compare-faults" --build "$build" --peers unisono --rows B1,B3,B8,B19,B20,B22 --out "$folder/first"
-"$source/scripts/compare-faults" --build "$folder/none" --peers unisono --rows B5 --join "$folder/first/faults.json" --out "$folder/both"
+"$source/scripts/bench/compare-faults" --build "$build" --peers unisono --rows B1,B3,B8,B19,B20,B22 --out "$folder/first"
+"$source/scripts/bench/compare-faults" --build "$folder/none" --peers unisono --rows B5 --join "$folder/first/faults.json" --out "$folder/both"
 python3 - "$folder/both/faults.json" "$folder/both/faults.md" <<'END'
 import json, sys
 

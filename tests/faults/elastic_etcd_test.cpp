@@ -71,7 +71,7 @@ void end(Launchers& job) {
 }
 
 // Two launchers are enough to begin; a third one comes later, another one is killed, and one more takes part instead. None was told a number.
-TEST_F(ElasticEtcd, BeginWithTheLeastTakeOthersInAndGoOnWithoutOne) {
+TEST_F(ElasticEtcd, HostsOfEtcdBeginWithTheLeastTakeOthersInAndGoOnWithoutOne) {
   COVERS("TS-50");
   Launchers job({.nodes = "2:3", .ranks = "2", .size = 6, .moment = "place", .step = 7}, {"--store", url()});
   begin(job, 2);
@@ -88,7 +88,7 @@ TEST_F(ElasticEtcd, BeginWithTheLeastTakeOthersInAndGoOnWithoutOne) {
 }
 
 // The first one to claim it is host 0, however many come at the same time.
-TEST_F(ElasticEtcd, HaveOneHostZeroWhereAllComeAtOnce) {
+TEST_F(ElasticEtcd, HostsOfEtcdHaveOneHostZeroWhereAllComeAtOnce) {
   Launchers job({.nodes = "3:3", .ranks = "1", .size = 3, .moment = "place", .step = 2}, {"--store", url()});
   for (int i = 0; i < 3; ++i) job.start({}, on_loopback);
   for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
@@ -97,7 +97,7 @@ TEST_F(ElasticEtcd, HaveOneHostZeroWhereAllComeAtOnce) {
 }
 
 // Host 0 has the job's store: without it the others end, and say who it was. Nobody joins what is left of it, and the place is free.
-TEST_F(ElasticEtcd, EndWithHostZeroAndLeaveThePlaceToAnotherJob) {
+TEST_F(ElasticEtcd, HostsOfEtcdEndWithHostZeroAndLeaveThePlaceToAnotherJob) {
   Launchers job = endless();
   begin(job, 2);
   RunningCommand& spare = job.start({}, on_loopback);
@@ -121,7 +121,7 @@ TEST_F(ElasticEtcd, EndWithHostZeroAndLeaveThePlaceToAnotherJob) {
 }
 
 // Of a host 0 on another host etcd alone tells whether it lives. While it does, it is waited for; then this launcher takes its place.
-TEST_F(ElasticEtcd, TakeThePlaceOfAHostZeroWhoseLeaseHasRunOut) {
+TEST_F(ElasticEtcd, HostsOfEtcdTakeThePlaceOfAHostZeroWhoseLeaseHasRunOut) {
   auto other = look();
   claim_elsewhere(*other, other->presence(), fmt::format("127.0.0.1 {}", free_port()));  // where nobody listens any more
   Launchers job({.nodes = "1:2", .ranks = "2", .size = 2, .moment = "place", .step = 1}, {"--store", url()});
@@ -134,7 +134,7 @@ TEST_F(ElasticEtcd, TakeThePlaceOfAHostZeroWhoseLeaseHasRunOut) {
 }
 
 // A claim without a launcher is none, and a launcher that was told another number than 0 waits for the one that is host 0.
-TEST_F(ElasticEtcd, WaitForAHostZeroWithAnotherNumber) {
+TEST_F(ElasticEtcd, HostsOfEtcdWaitForAHostZeroWithAnotherNumber) {
   const auto other = look();  // without which the claim would be removed
   claim_elsewhere(*other, other->presence() + 1, "");
   Launchers job({.nodes = "2:2", .ranks = "2", .moment = "place", .step = 3}, {"--store", url()});
@@ -146,7 +146,7 @@ TEST_F(ElasticEtcd, WaitForAHostZeroWithAnotherNumber) {
   job.expect_done(4);
 }
 
-TEST_F(ElasticEtcd, SayWhatIsMissing) {
+TEST_F(ElasticEtcd, HostsOfEtcdSayWhatIsMissing) {
   const Variables brief{{"UNISONO_INTERFACE", "lo"}, {"UNISONO_TIMEOUT", "2"}};
   Launchers nobody = endless();
   EXPECT_EQ(nobody.start({"--node-rank", "1"}, brief).wait(), 1);
@@ -171,7 +171,7 @@ TEST_F(ElasticEtcd, SayWhatIsMissing) {
 
 // As on a machine that was suspended: etcd has taken the launcher for dead, and another job has begun at its place meanwhile. The two would write the
 // same checkpoints.
-TEST_F(ElasticEtcd, EndAJobWhoseHostZeroHasSleptAndLostItsPlace) {
+TEST_F(ElasticEtcd, HostsOfEtcdEndAJobWhoseHostZeroHasSleptAndLostItsPlace) {
   const Variables brief{{"UNISONO_INTERFACE", "lo"}, {"UNISONO_ETCD_TTL", "2"}};
   Launchers sleeping = endless(), next = endless();
   RunningCommand& sleeper = sleeping.start({}, brief);
@@ -191,7 +191,7 @@ TEST_F(ElasticEtcd, EndAJobWhoseHostZeroHasSleptAndLostItsPlace) {
 }
 
 // Launchers of a second job are further hosts of the first one where they say the same, and are refused where not; the job goes on.
-TEST_F(ElasticEtcd, RefuseLaunchersThatSayAnotherThing) {
+TEST_F(ElasticEtcd, HostsOfEtcdRefuseLaunchersThatSayAnotherThing) {
   Launchers job = endless();
   begin(job, 1);
   struct Case {
@@ -221,7 +221,7 @@ TEST_F(ElasticEtcd, RefuseLaunchersThatSayAnotherThing) {
 }
 
 // A launcher of MIN to MAX hosts does not come into a job of a fixed number, nor begin one beside it.
-TEST_F(ElasticEtcd, RefuseToComeIntoAJobOfAFixedNumber) {
+TEST_F(ElasticEtcd, HostsOfEtcdRefuseToComeIntoAJobOfAFixedNumber) {
   Launchers fixed = endless("2");
   for (int i = 0; i < 2; ++i) fixed.start({}, on_loopback);
   for (const auto& launcher : fixed.all()) ASSERT_TRUE(launcher->until_out_has("ready", 2)) << launcher->err();
@@ -234,7 +234,7 @@ TEST_F(ElasticEtcd, RefuseToComeIntoAJobOfAFixedNumber) {
 }
 
 // Once a launcher has come in, the job needs etcd no more: it goes on without a host that is lost.
-TEST_F(ElasticEtcd, GoOnWithoutEtcdOnceTheyHaveMet) {
+TEST_F(ElasticEtcd, HostsOfEtcdGoOnWithoutEtcdOnceTheyHaveMet) {
   Launchers job = endless();
   begin(job, 2);
   server_->kill();

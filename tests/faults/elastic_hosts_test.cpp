@@ -70,7 +70,7 @@ std::vector<Loss> losses() {
 INSTANTIATE_TEST_SUITE_P(Faults, LostOfHosts, ::testing::ValuesIn(losses()), [](const auto& one) { return one.param.name; });
 
 // The number of restarts is that of the whole job, whichever host uses them.
-TEST(ElasticHosts, ShareTheRestarts) {
+TEST(ElasticHosts, ElasticHostsShareTheRestarts) {
   COVERS("TS-49");
   Launchers job({.restarts = 1, .size = 3, .moment = "together", .victims = "1,3"});
   // Two are lost, and the mode "together" would wait for two that ask to be taken in.
@@ -101,7 +101,7 @@ TEST(ElasticHosts, TryAStartThatHasFailedAgain) {
 }
 
 // A rank that did not answer is left out by the others, and its own launcher hears of it.
-TEST(ElasticHosts, EndAProcessThatWasLeftOut) {
+TEST(ElasticHosts, ElasticHostsEndAProcessThatWasLeftOut) {
   Launchers job({.steps = 80, .moment = "stop", .victims = "2"});
   const Variables brief{{"TEST_SILENCE_MS", "1000"}, {"TEST_INIT_TIMEOUT_MS", "3000"}};
   job.start({"--node-rank", "0"}, brief);
@@ -112,7 +112,7 @@ TEST(ElasticHosts, EndAProcessThatWasLeftOut) {
   job.expect_nothing_left_of_all();
 }
 
-TEST(ElasticHosts, EndWhereTooFewRanksAreLeft) {
+TEST(ElasticHosts, ElasticHostsEndWhereTooFewRanksAreLeft) {
   Launchers job({.ranks = "2:2", .restarts = 0, .moment = "small", .victims = "3", .grace = "2"});
   job.start_two();
   for (const auto& launcher : job.all()) {
@@ -124,7 +124,7 @@ TEST(ElasticHosts, EndWhereTooFewRanksAreLeft) {
 }
 
 // Nobody can go on without a rank that dies before all have met: all ranks start again, on all hosts, where a restart is left.
-TEST(ElasticHosts, StartAgainAfterADeathBeforeTheMeeting) {
+TEST(ElasticHosts, ElasticHostsStartAgainAfterADeathBeforeTheMeeting) {
   Launchers job({.restarts = 1, .moment = "meeting", .victims = "1", .grace = "2"});
   job.start_two();
   for (const auto& launcher : job.all()) {
@@ -137,7 +137,7 @@ TEST(ElasticHosts, StartAgainAfterADeathBeforeTheMeeting) {
 }
 
 // A host that the job needs is lost: --nnodes is a single number.
-TEST(ElasticHosts, EndWithAHostOfAFixedNumber) {
+TEST(ElasticHosts, AJobEndsWithAHostOfAFixedNumber) {
   Launchers job({.steps = 1000000000, .moment = "test", .grace = "1"});
   job.start_two();
   for (const auto& launcher : job.all()) ASSERT_TRUE(launcher->until_out_has("under way", 2)) << launcher->err();
@@ -148,7 +148,7 @@ TEST(ElasticHosts, EndWithAHostOfAFixedNumber) {
 }
 
 // The first launcher to come listens at the address, and is host 0.
-TEST(ElasticHosts, TakeAHostInThatComesLater) {
+TEST(ElasticHosts, ElasticHostsTakeAHostInThatComesLater) {
   COVERS("TS-50");
   for (const int ranks : {1, 2}) {
     Launchers job({.nodes = "1:2", .ranks = std::to_string(ranks), .size = 2 * ranks, .moment = "place", .step = 2 * ranks - 1});
@@ -163,7 +163,7 @@ TEST(ElasticHosts, TakeAHostInThatComesLater) {
 }
 
 // Its death is no reason for the ranks of the start not to meet: they do not wait for it.
-TEST(ElasticHosts, MeetAlthoughANewcomerOfALaterHostHasDied) {
+TEST(ElasticHosts, ElasticHostsMeetAlthoughANewcomerOfALaterHostHasDied) {
   Launchers job({.nodes = "1:2", .ranks = "2", .moment = "late", .step = 2});
   job.start();
   ASSERT_TRUE(job[0].until_out_has("ready ", 2)) << job[0].err();
@@ -181,7 +181,7 @@ void begin(Launchers& job, int launchers) {
 }
 
 // A host is lost with its launcher, the ranks of the others go on, and another host takes part instead. Its ranks have places of their own.
-TEST(ElasticHosts, GoOnWithoutAHostAndTakeAnotherIn) {
+TEST(ElasticHosts, ElasticHostsGoOnWithoutAHostAndTakeAnotherIn) {
   COVERS("TS-50");
   Launchers job({.nodes = "2:3", .ranks = "2", .size = 6, .moment = "place", .step = 7});
   begin(job, 3);
@@ -195,7 +195,7 @@ TEST(ElasticHosts, GoOnWithoutAHostAndTakeAnotherIn) {
 }
 
 // A host that is taken back gets SIGTERM, and leaves the job to the others.
-TEST(ElasticHosts, GoOnWithoutAHostThatLeaves) {
+TEST(ElasticHosts, ElasticHostsGoOnWithoutAHostThatLeaves) {
   COVERS("TS-50");
   Launchers job({.nodes = "1:2", .ranks = "2", .moment = "place", .step = 5});
   begin(job, 2);
@@ -210,7 +210,7 @@ TEST(ElasticHosts, GoOnWithoutAHostThatLeaves) {
 }
 
 // All ranks of a host are lost, and its launcher waits for the end of the job. It may leave, or be lost, at any time: its place is free then.
-TEST(ElasticHosts, GoOnWithoutAHostWhoseRanksWereLostBefore) {
+TEST(ElasticHosts, ElasticHostsGoOnWithoutAHostWhoseRanksWereLostBefore) {
   COVERS("TS-50");
   for (const int signal : {SIGTERM, SIGKILL}) {
     const std::uint16_t port = free_port();
@@ -236,7 +236,7 @@ TEST(ElasticHosts, GoOnWithoutAHostWhoseRanksWereLostBefore) {
 }
 
 // The ranks of a host have not come to the meeting when it is lost. Those that wait for them hear of it at once.
-TEST(ElasticHosts, EndWithAHostThatIsLostBeforeTheRanksMeet) {
+TEST(ElasticHosts, AJobEndsWithAHostThatIsLostBeforeTheRanksMeet) {
   Launchers job({.nodes = "1:2", .ranks = "2", .restarts = 0, .moment = "absent", .victims = "2,3", .grace = "2"});
   job.start_two();
   for (const auto& launcher : job.all()) ASSERT_TRUE(launcher->until_out_has("ready ", 2)) << launcher->err();
@@ -248,7 +248,7 @@ TEST(ElasticHosts, EndWithAHostThatIsLostBeforeTheRanksMeet) {
 }
 
 // A host more than MAX waits, and takes the place of one that is lost.
-TEST(ElasticHosts, KeepAHostThatIsOneTooMany) {
+TEST(ElasticHosts, ElasticHostsKeepAHostThatIsOneTooMany) {
   Launchers job({.nodes = "1:2", .ranks = "2", .moment = "place", .step = 5});
   begin(job, 2);
   job.start();
@@ -260,7 +260,7 @@ TEST(ElasticHosts, KeepAHostThatIsOneTooMany) {
   job.expect_nothing_left_of_all();
 }
 
-TEST(ElasticHosts, EndWhereTooFewHostsAreLeft) {
+TEST(ElasticHosts, ElasticHostsEndWhereTooFewHostsAreLeft) {
   Launchers job({.nodes = "2:3", .ranks = "2", .steps = 1000000000, .moment = "place", .step = 99, .grace = "1"});
   begin(job, 2);
   job[1].send(SIGKILL);
@@ -270,7 +270,7 @@ TEST(ElasticHosts, EndWhereTooFewHostsAreLeft) {
 }
 
 // Host 0 has the job's store: without it the others end.
-TEST(ElasticHosts, EndWithHostZero) {
+TEST(ElasticHosts, AJobEndsWithHostZero) {
   Launchers job({.nodes = "1:2", .ranks = "2", .steps = 1000000000, .moment = "place", .step = 99, .grace = "1"});
   begin(job, 2);
   job[0].send(SIGKILL);
@@ -280,7 +280,7 @@ TEST(ElasticHosts, EndWithHostZero) {
 }
 
 // Ctrl-C ends the job on all hosts, wherever it comes.
-TEST(ElasticHosts, AreAllEndedByCtrlC) {
+TEST(ElasticHosts, ElasticHostsAreAllEndedByCtrlC) {
   Launchers job({.nodes = "1:2", .ranks = "2", .steps = 1000000000, .moment = "place", .step = 99, .grace = "1"});
   begin(job, 2);
   job[1].send(SIGINT);
@@ -289,7 +289,7 @@ TEST(ElasticHosts, AreAllEndedByCtrlC) {
 }
 
 // The launcher of host 0 has no rank any more. It still decides when too few are left, and hears of the end of the others.
-TEST(ElasticHosts, EndWithHostZeroThatHasNoRanksLeft) {
+TEST(ElasticHosts, AJobEndsWithHostZeroThatHasNoRanksLeft) {
   for (const bool by_signal : {false, true}) {
     Launchers job({.restarts = 0, .steps = 1000000000, .moment = "place", .step = 99, .grace = "2"});
     job.start_two();
@@ -306,7 +306,7 @@ TEST(ElasticHosts, EndWithHostZeroThatHasNoRanksLeft) {
 }
 
 // Fewer than MIN hosts come: the launcher says so, and how many there are.
-TEST(ElasticHosts, WaitForTheLeastNumber) {
+TEST(ElasticHosts, ElasticHostsWaitForTheLeastNumber) {
   Launchers job({.nodes = "2:3", .ranks = "2", .moment = "small"});
   RunningCommand& alone = job.start({}, {{"UNISONO_TIMEOUT", "5"}});
   EXPECT_EQ(alone.wait(), 1);

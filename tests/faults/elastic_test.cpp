@@ -177,7 +177,7 @@ TEST(Elastic, AStartThatFailsIsTriedAgain) {
 }
 
 // The loss before it is not the first cause, since the others have survived that.
-TEST(Elastic, WhoLeavesAShrunkGroupWithoutFinalizeIsTheFirstCause) {
+TEST(Elastic, ARankThatLeavesAShrunkGroupWithoutFinalizeIsTheFirstCause) {
   RunningCommand job(command_of({.ranks = "3:4", .restarts = 0, .moment = "shrunk", .victims = "1", .grace = "2"}), with("native"));
   EXPECT_EQ(job.wait(std::chrono::seconds(50)), 1) << job.out() << job.err();
   EXPECT_EQ(count(job.err(), "[unisono] rank 3 ended by SIGKILL\n"), 1) << job.err();
@@ -221,7 +221,7 @@ TEST(Elastic, ADeathBeforeTheMeetingStartsAllAgain) {
 }
 
 // A job that comes to its end dismisses a process that waits to be taken in.
-TEST(Elastic, WhoWaitsAtTheEndIsDismissed) {
+TEST(Elastic, ANewcomerThatWaitsAtTheEndIsDismissed) {
   RunningCommand job(command_of({.size = 1, .moment = "refuse", .victims = "2"}), with("native"));
   EXPECT_EQ(job.wait(std::chrono::seconds(60)), 0) << job.out() << job.err();
   EXPECT_EQ(count(job.out(), "done as rank"), 3) << job.out();

@@ -31,7 +31,7 @@ std::map<int, Traced> processes_in(const nlohmann::json& events) {
   return processes;
 }
 
-TEST(ElasticTrace, ShowsBothProcessesOfARank) {
+TEST(ElasticTrace, TheTraceShowsBothProcessesOfARank) {
   const TemporaryFolder folder;
   Variables variables = end_of_training();
   variables["TEST_INIT_BACKEND"] = "native";

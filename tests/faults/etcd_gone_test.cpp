@@ -30,7 +30,7 @@ class EtcdGone : public ::testing::TestWithParam<std::string> {
   std::unique_ptr<EtcdServer> server_;
 };
 
-TEST_P(EtcdGone, WhileRanksJoin) {
+TEST_P(EtcdGone, RanksThatJoinFailWhereEtcdIsGone) {
   const auto first = start(0, {"store", "m3"});
   ASSERT_TRUE(first->until_out_has("coming")) << first->out();
   // Whether it is killed before the rank has come or while it waits for the other one, the rank is told.
@@ -41,7 +41,7 @@ TEST_P(EtcdGone, WhileRanksJoin) {
   EXPECT_NE(ended.find("http://" + server_->endpoint()), std::string::npos) << ended;
 }
 
-TEST_P(EtcdGone, WhileRanksJoinAndComesBack) {
+TEST_P(EtcdGone, RanksJoinOnceEtcdComesBack) {
   const auto first = start(0, {"store", "m3"}, 40);
   ASSERT_TRUE(first->until_out_has("coming")) << first->out();
   server_->kill();
@@ -55,7 +55,7 @@ TEST_P(EtcdGone, WhileRanksJoinAndComesBack) {
   for (RunningCommand* const rank : {first.get(), second.get()}) EXPECT_EQ(rank->wait(), 0) << rank->out() << rank->err();
 }
 
-TEST_P(EtcdGone, WhileTheJobRuns) {
+TEST_P(EtcdGone, TheJobGoesOnWhereEtcdIsGone) {
   for (const std::string moment : {"m3", "m5"}) {
     const auto first = start(0, {"store", moment}), second = start(1, {"store", moment});
     for (RunningCommand* const rank : {first.get(), second.get()}) ASSERT_TRUE(rank->until_out_has("ready")) << moment << rank->out() << rank->err();

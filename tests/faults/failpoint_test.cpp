@@ -77,7 +77,7 @@ std::string name_of(const ::testing::TestParamInfo<Call>& one) {
 
 class DiesWhileJoining : public ::testing::TestWithParam<Call> {};
 
-TEST_P(DiesWhileJoining, OthersAreTold) {
+TEST_P(DiesWhileJoining, OthersAreToldOfADeathWhileJoining) {
   const Call& call = GetParam();
   const TemporaryFolder folder;
   RunningCommand job(faulty_job(call.ranks, {"join-only"}, {"--grace", "60"}), striking(call, folder.path() + "/struck", killed));
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(Connections, DiesWhileJoining,
 class StopsWhileJoining : public ::testing::TestWithParam<Call> {};
 
 // S2: nobody of the group watches it yet, so the time to join ends it; all others name it.
-TEST_P(StopsWhileJoining, OthersNameIt) {
+TEST_P(StopsWhileJoining, OthersNameARankThatStopsWhileJoining) {
   const Call& call = GetParam();
   const TemporaryFolder folder;
   auto options = striking(call, folder.path() + "/struck", stopped);
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Connections, LauncherGoneWhileJoining, ::testing::Value
 
 class DiesInFinalize : public ::testing::TestWithParam<Call> {};
 
-TEST_P(DiesInFinalize, OthersAreTold) {
+TEST_P(DiesInFinalize, OthersAreToldOfADeathInFinalize) {
   const Call& call = GetParam();
   const TemporaryFolder folder;
   RunningCommand job(faulty_job(call.ranks, {"die-in-finalize", std::to_string(call.victim)}, {"--grace", "60"}),

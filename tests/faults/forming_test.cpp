@@ -95,7 +95,7 @@ TEST(FormingTheWorld, ALossIsSeenByAllOthers) {
 }
 
 // The store goes with rank 0, which is no member: the members are told of that, and not only that something is gone.
-TEST(FormingDirectly, TheDeathOfWhoServesTheStoreIsNamed) {
+TEST(FormingDirectly, TheDeathOfTheRankThatServesTheStoreIsNamed) {
   DirectJob job(DirectJob::Method::env, 4, {"form", "away", "new"});
   for (int r = 0; r < 4; ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].out() << job[r].err();
   job[0].send(SIGKILL);
@@ -108,7 +108,7 @@ TEST(FormingDirectly, TheDeathOfWhoServesTheStoreIsNamed) {
 }
 
 // Nobody dies: who does not come is missed at the end of the time, by name.
-TEST(FormingDirectly, WhoDoesNotComeIsMissed) {
+TEST(FormingDirectly, ARankThatDoesNotComeIsMissed) {
   DirectJob job(DirectJob::Method::env, 4, {"form", "away", "new"}, {{"TEST_INIT_TIMEOUT_MS", "3000"}});
   for (const int r : {0, 2, 3}) {
     EXPECT_TRUE(job[r].until_out_has("error ")) << job[r].out() << job[r].err();

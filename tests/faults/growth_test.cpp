@@ -103,18 +103,18 @@ void make_generations(const Variables& variables) {
 
 const Variables over_tcp{{"TEST_INIT_BACKEND", "tcp"}, {"TEST_HOSTS", "a,b,c"}};
 
-TEST(Growth, groups_in_shared_memory) { make_groups(400, {}); }
-TEST(Growth, groups_over_tcp) { make_groups(400, over_tcp); }
-TEST(Growth, worlds_in_shared_memory) { make_worlds(60, {}); }
-TEST(Growth, worlds_over_tcp) { make_worlds(60, over_tcp); }
-TEST(Growth, generations_in_shared_memory) { make_generations({}); }
-TEST(Growth, generations_over_tcp) { make_generations({{"TEST_INIT_BACKEND", "tcp"}}); }
+TEST(Growth, GroupsInSharedMemoryLeaveNothingBehind) { make_groups(400, {}); }
+TEST(Growth, GroupsOverTcpLeaveNothingBehind) { make_groups(400, over_tcp); }
+TEST(Growth, WorldsInSharedMemoryLeaveNothingBehind) { make_worlds(60, {}); }
+TEST(Growth, WorldsOverTcpLeaveNothingBehind) { make_worlds(60, over_tcp); }
+TEST(Growth, GenerationsInSharedMemoryLeaveNothingBehind) { make_generations({}); }
+TEST(Growth, GenerationsOverTcpLeaveNothingBehind) { make_generations({{"TEST_INIT_BACKEND", "tcp"}}); }
 
 // ctest runs these by themselves, with the label long.
-TEST(LongGrowth, groups_in_shared_memory) { make_groups(10'000, {}); }
-TEST(LongGrowth, groups_over_tcp) { make_groups(10'000, over_tcp); }
-TEST(LongGrowth, worlds_in_shared_memory) { make_worlds(1'000, {}); }
-TEST(LongGrowth, worlds_over_tcp) { make_worlds(1'000, over_tcp); }
+TEST(LongGrowth, GroupsInSharedMemoryLeaveNothingBehind) { make_groups(10'000, {}); }
+TEST(LongGrowth, GroupsOverTcpLeaveNothingBehind) { make_groups(10'000, over_tcp); }
+TEST(LongGrowth, WorldsInSharedMemoryLeaveNothingBehind) { make_worlds(1'000, {}); }
+TEST(LongGrowth, WorldsOverTcpLeaveNothingBehind) { make_worlds(1'000, over_tcp); }
 
 }  // namespace
 }  // namespace unisono::testing

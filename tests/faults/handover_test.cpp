@@ -155,7 +155,7 @@ TEST_F(Handover, A8AnotherUserGetsNothing) {
 }
 
 // A8: a rank does not take memory from another user's process either.
-TEST(HandoverOfOthers, A8IsNotTaken) {
+TEST(HandoverOfOthers, A8AHandoverOfOthersIsNotTaken) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   std::array<int, 2> ready{};
   ASSERT_EQ(::pipe(ready.data()), 0);
@@ -183,7 +183,7 @@ TEST(HandoverOfOthers, A8IsNotTaken) {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST(HandoverInVain, NamesWhoDidNotFetch) {
+TEST(HandoverInVain, AHandoverInVainNamesTheRankThatDidNotFetch) {
   MemoryStore store;
   try {
     transport::share_memory(store, "memory", 0, 4, bytes, Deadline(300ms));
@@ -194,7 +194,7 @@ TEST(HandoverInVain, NamesWhoDidNotFetch) {
 }
 
 // A rank that looks after the others through the store hears of their end while it waits for them, long before the deadline.
-TEST(HandoverInVain, IsCutShortByAWatchedStore) {
+TEST(HandoverInVain, AHandoverInVainIsCutShortByAWatchedStore) {
   const auto memory = std::make_shared<MemoryStore>();
   store::WatchedStore watched(memory, [&] {
     if (memory->try_get("memory")) throw PeerFailed("rank 1 will not come", {.culprit = 1});

@@ -117,7 +117,7 @@ TEST(KilledDirectly, K1NobodyWaitsForTheGoodbyeOfTheDead) {
 }
 
 // Nobody but the rank that looks for a message again and again can tell that none will come.
-TEST(KilledDirectly, WhoLooksForItsMessageLearnsOfIt) {
+TEST(KilledDirectly, ARankThatProbesForItsMessageLearnsOfTheDeath) {
   DirectJob job(DirectJob::Method::env, 2, {"work", "probe", "1"});
   for (int r = 0; r < 2; ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].err();
   job[1].send(SIGKILL);
@@ -128,7 +128,7 @@ TEST(KilledDirectly, WhoLooksForItsMessageLearnsOfIt) {
 }
 
 // A shell has waited for the process by the time the others look.
-TEST(KilledDirectly, ByWhoeverStartedItAndReapedAtOnce) {
+TEST(KilledDirectly, ARankThatItsParentKillsAndReapsAtOnceIsNoticed) {
   const int port = free_port();
   const auto variables = [&](int rank) {
     return RunningCommand::Options{
@@ -156,7 +156,7 @@ struct End {
 class EndsEarly : public ::testing::TestWithParam<End> {};
 
 // K4, K5 (uncaught)
-TEST_P(EndsEarly, IsSeenByTheOthersAndIsTheExitCode) {
+TEST_P(EndsEarly, AnEarlyEndIsSeenByTheOthersAndIsTheExitCode) {
   const End& end = GetParam();
   RunningCommand job(faulty_job(3, {"end", end.how}));
   EXPECT_EQ(job.wait(std::chrono::seconds(12)), end.code) << job.out() << job.err();
@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, EndsEarly,
                          });
 
 // The process lives on as another program, so nothing of the kernel's says that a rank is gone.
-TEST(Exec, K4OfARankIsSeenByTheOthers) {
+TEST(Exec, K4ExecOfARankIsSeenByTheOthers) {
   RunningCommand job(faulty_job(3, {"end", "exec"}, {"--grace", "1"}));
   EXPECT_NE(job.wait(), 0) << job.out() << job.err();
   DirectJob direct(DirectJob::Method::env, 3, {"end", "exec"});
@@ -259,7 +259,7 @@ std::string id_while_joining(RunningCommand& job) {
   return word_after(job.out(), "[0] here " + pid + " ");
 }
 
-TEST(LauncherGoneEarly, K7WhileRanksJoinAllAreGone) {
+TEST(LauncherGoneEarly, K7AllRanksAreGoneWhileTheyJoin) {
   RunningCommand job(job_without_rank_one());
   const std::string id = id_while_joining(job);
   EXPECT_EQ(processes_of_job(id).size(), 4u);

@@ -62,7 +62,7 @@ class EveryMethod : public ::testing::TestWithParam<std::string> {
   std::vector<std::vector<std::string>> lines_;
 };
 
-TEST_P(EveryMethod, T3InitializeTwiceFinalizeTwiceAndCallsAfterwards) {
+TEST_P(EveryMethod, T3SecondInitializeAndCallsAfterFinalizeAreErrors) {
   run(2, {"twice"});
   for (const auto& lines : lines_) {
     EXPECT_TRUE(line_of(lines, "second initialize: ").starts_with("AlreadyInitialized "));
@@ -101,7 +101,7 @@ TEST_P(EveryMethod, T3AContextAmongTheStaticsEndsWithThem) {
   run(2, {"at-exit", "static-context"});
   for (const auto& lines : lines_) EXPECT_EQ(line_of(lines, "at exit: "), "no context is left");
 }
-TEST_P(EveryMethod, T3GroupsAndWorkAmongTheStatics) { run(2, {"at-exit", "static-group"}); }
+TEST_P(EveryMethod, T3GroupsAndWorkAmongTheStaticsEndWithThem) { run(2, {"at-exit", "static-group"}); }
 
 INSTANTIATE_TEST_SUITE_P(Faults, EveryMethod, ::testing::Values("launcher", "env", "tcp", "file"), [](const auto& one) { return one.param; });
 
@@ -133,7 +133,7 @@ TEST(Lifetime, T3WorkMayOutliveFinalize) {
 class FinalizeApart : public ::testing::TestWithParam<int> {};
 
 // T4, F14: whoever is early waits for nobody, or no longer than it must, and nobody complains.
-TEST_P(FinalizeApart, T4UnderTheLauncher) {
+TEST_P(FinalizeApart, T4RanksMayFinalizeApartUnderTheLauncher) {
   RunningCommand job(faulty_job(3, {"finalize-apart", std::to_string(GetParam())}));
   ASSERT_TRUE(job.until_out_has("finalized")) << job.out() << job.err();
   ASSERT_TRUE(job.until_out_has("ready", 3));
@@ -148,7 +148,7 @@ TEST_P(FinalizeApart, T4UnderTheLauncher) {
   EXPECT_EQ(count(job.out(), "finalized"), 3);
 }
 
-TEST_P(FinalizeApart, T4WithoutALauncher) {
+TEST_P(FinalizeApart, T4RanksMayFinalizeApartWithoutALauncher) {
   DirectJob job(DirectJob::Method::env, 3, {"finalize-apart", std::to_string(GetParam())});
   for (int r = 0; r < 3; ++r) ASSERT_TRUE(job[r].until_out_has("ready")) << job[r].err();
   // Rank 0 serves the store, and gives the others ten seconds.

@@ -23,7 +23,7 @@ struct Refusal {
 class Refused : public ::testing::TestWithParam<Refusal> {};
 
 // A process by itself: refused at once, with the sources named.
-TEST_P(Refused, WithATypedErrorThatNamesTheCulprit) {
+TEST_P(Refused, AMeetingIsRefusedWithATypedErrorThatNamesTheCulprit) {
   RunningCommand process(faulty_rank({"init"}), {.environment = GetParam().variables});
   EXPECT_EQ(process.wait(std::chrono::seconds(12)), 1) << process.out() << process.err();
   const auto lines = lines_of(process.out());
@@ -108,7 +108,7 @@ TEST(Meeting, K01AFailedInitializeLeavesNothing) {
 class ARankThatCannotGoOn : public ::testing::TestWithParam<std::string> {};
 
 // A single rank is wrong: it is told, and so are the others, which wait for it.
-TEST_P(ARankThatCannotGoOn, TellsTheOthers) {
+TEST_P(ARankThatCannotGoOn, ARankThatCannotGoOnTellsTheOthers) {
   const std::string script = "if [ $RANK = 1 ]; then export " + GetParam() + "; fi; exec " + FAULT_RANK + " init";
   RunningCommand job(unisono_command({"run", "-n", "3", "--", "/bin/sh", "-c", script}));
   EXPECT_EQ(job.wait(std::chrono::seconds(50)), 1) << job.out() << job.err();
@@ -137,7 +137,7 @@ TEST_P(DiesBeforeTheOthersAreThere, K1TheOthersAreTold) {
 }
 INSTANTIATE_TEST_SUITE_P(Faults, DiesBeforeTheOthersAreThere, ::testing::Values("kill -9 $$", "exit 7", "exit 0"));
 
-TEST(Meeting, BackendNamesInAnyCaseAndForDevices) {
+TEST(Meeting, NamesOfBackendsAreReadInAnyCaseAndForDevices) {
   for (const char* backend : {"CPU:Native", "NATIVE", "cpu:native", "Auto"}) {
     RunningCommand job(faulty_job(2, {"init"}), {.environment = {{"TEST_INIT_BACKEND", backend}}});
     EXPECT_EQ(job.wait(), 0) << job.out() << job.err();
@@ -215,7 +215,7 @@ TEST(Meeting, RanksAreGivenWhereAFileDoesNotSay) {
 }
 
 // H2: what the system refuses is said, by every rank, and nobody hangs.
-TEST(Meeting, H2SharedMemoryRefused) {
+TEST(Meeting, H2RefusedSharedMemoryIsAnError) {
   if (::access("/usr/bin/strace", X_OK) != 0) GTEST_SKIP() << "skipped: no strace";
   const std::string injected =
       std::string("if [ $RANK = 0 ]; then exec /usr/bin/strace -f -o /dev/null -e trace=memfd_create -e inject=memfd_create:error=EPERM ") +

@@ -40,7 +40,7 @@ const std::string four_times_two = "a,a,b,b,c,c,d,d";
 
 class DeadOnDemand : public ::testing::TestWithParam<Job> {};
 
-TEST_P(DeadOnDemand, AllNameIt) {
+TEST_P(DeadOnDemand, AllNameADeadRankOnDemand) {
   const Job& parameters = GetParam();
   const int ranks = parameters.ranks();
   RunningCommand job(faulty_job(ranks, {"work", parameters.moment, std::to_string(parameters.victim)}, {"--grace", "60"}), variables_of(parameters));
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, DeadOnDemand,
 
 class StoppedOnDemand : public ::testing::TestWithParam<Job> {};
 
-TEST_P(StoppedOnDemand, AllNameIt) {
+TEST_P(StoppedOnDemand, AllNameAStoppedRankOnDemand) {
   const Job& parameters = GetParam();
   const int ranks = parameters.ranks();
   RunningCommand job(faulty_job(ranks, {"work", parameters.moment, std::to_string(parameters.victim)}, {"--grace", "60"}),
@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, StoppedOnDemand,
 
 class GoesOnOnDemand : public ::testing::TestWithParam<Job> {};
 
-TEST_P(GoesOnOnDemand, WithoutIt) {
+TEST_P(GoesOnOnDemand, TheSurvivorsGoOnWithoutADeadRank) {
   const Job& parameters = GetParam();
   const int ranks = parameters.ranks();
   RunningCommand job(faulty_job(ranks, {"survive", std::to_string(parameters.victim)}, {"--grace", "60"}), variables_of(parameters));
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, GoesOnOnDemand,
                          [](const auto& one) { return one.param.name; });
 
 // Nobody is dead: those that wait name those that do not come.
-TEST(OnDemand, WhoDoesNotComeIsNamed) {
+TEST(OnDemand, ARankThatDoesNotComeIsNamed) {
   const Job parameters{"", sixteen};
   RunningCommand job(faulty_job(16, {"missing", "1,12", "all_reduce"}), variables_of(parameters));
   ASSERT_TRUE(job.until_out_has("took", 14)) << job.out() << job.err();
@@ -146,7 +146,7 @@ TEST(OnDemand, WhoDoesNotComeIsNamed) {
 }
 
 // An exception leaves the scope of a rank.
-TEST(OnDemand, WhoGivesUpIsNamed) {
+TEST(OnDemand, ARankThatGivesUpIsNamed) {
   const Job parameters{"", sixteen};
   RunningCommand job(faulty_job(16, {"scope", "idle"}), variables_of(parameters));
   ASSERT_TRUE(job.until_out_has("under way", 16)) << job.out() << job.err();

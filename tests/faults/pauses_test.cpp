@@ -44,7 +44,7 @@ void expect_all_right(RunningCommand& job, int ranks) {
 class AllStopped : public ::testing::TestWithParam<World> {};
 
 // S3: for longer than the patience with a rank that is stopped. They may go on or fail cleanly; here they go on, since nobody has watched meanwhile.
-TEST_P(AllStopped, S3ForAWhileGoOn) {
+TEST_P(AllStopped, S3RanksThatAllStopForAWhileGoOn) {
   const World& world = GetParam();
   RunningCommand job(faulty_job(world.ranks, {"work", world.elements == small ? "small" : "large", "1"}), on(world, {{"TEST_SILENCE_MS", "1000"}}));
   ASSERT_TRUE(job.until_out_has("under way", world.ranks)) << job.out() << job.err();
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, AllStopped, ::testing::Values(World{"native", s
 class InItsOwnCode : public ::testing::TestWithParam<World> {};
 
 // S5: for much longer than a stopped rank may be stopped.
-TEST_P(InItsOwnCode, S5IsNoFailureAndShown) {
+TEST_P(InItsOwnCode, S5ARankInItsOwnCodeIsNoFailureAndShown) {
   const World& world = GetParam();
   RunningCommand job(faulty_job(world.ranks, {"late", world.elements}), on(world, {{"TEST_SILENCE_MS", "500"}}));
   ASSERT_TRUE(job.until_out_has("under way", world.ranks)) << job.out() << job.err();
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, InItsOwnCode,
 class CrossedGroups : public ::testing::TestWithParam<World> {};
 
 // S7, C7: each rank waits in one group for ranks that wait in the other. The error names them and, on this host, the call in which they are.
-TEST_P(CrossedGroups, S7C7AreATimeoutThatNamesBoth) {
+TEST_P(CrossedGroups, S7C7CrossedGroupsAreATimeoutThatNamesBoth) {
   const World& world = GetParam();
   RunningCommand job(faulty_job(world.ranks, {"crossed", world.elements}), on(world));
   EXPECT_EQ(job.wait(seconds(50)), 3) << job.out() << job.err();
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, CrossedGroups,
                          ::testing::Values(World{"native", small}, World{"tcp", small}, World{"native", large, 2}, World{"tcp", large, 2}), name_of);
 
 // C7: one rank waits for a message while the others are in a collective. The text of the timeout has both calls.
-TEST(DifferentCalls, C7AreATimeoutThatNamesBoth) {
+TEST(DifferentCalls, C7DifferentCallsAreATimeoutThatNamesBoth) {
   for (const World& world : {World{"native", "", 2}, World{"native", "", 4}, World{"tcp", "", 2}}) {
     const int ranks = world.ranks;
     RunningCommand job(faulty_job(ranks, {"differ"}), on(world));
@@ -131,7 +131,7 @@ TEST(DifferentCalls, C7AreATimeoutThatNamesBoth) {
 
 class Interrupted : public ::testing::TestWithParam<World> {};
 
-TEST_P(Interrupted, H4AllTheTimeIsNoFailure) {
+TEST_P(Interrupted, H4InterruptionsAllTheTimeAreNoFailure) {
   const World& world = GetParam();
   RunningCommand job(faulty_job(world.ranks, {"storm", world.elements == small ? "200" : "5", world.elements}), on(world));
   expect_all_right(job, world.ranks);
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, Interrupted,
 class CutShort : public ::testing::TestWithParam<std::string> {};
 
 // Every call of that name moves one byte alone.
-TEST_P(CutShort, H4EveryTimeIsNoFailure) {
+TEST_P(CutShort, H4CallsThatAreCutShortEveryTimeAreNoFailure) {
   RunningCommand job(faulty_job(2, {"rounds", "3", "40"}),
                      on({"tcp", "", 2}, {{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", GetParam() + ":1:-1:100000"}, {"FAILING_CALL_RANK", "1"}}));
   expect_all_right(job, 2);
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, CutShort, ::testing::Values("sendmsg", "recvmsg
 class NoMemory : public ::testing::TestWithParam<int> {};
 
 // H4: the n-th mmap of a rank is refused while it joins. It works all the same, or every rank says why not.
-TEST_P(NoMemory, H4IsAnErrorOnAllRanksOrNoMatter) {
+TEST_P(NoMemory, H4LackOfMemoryIsAnErrorOnAllRanksOrNoMatter) {
   RunningCommand job(
       faulty_job(4, {"join-only"}),
       on({"native", ""}, {{"LD_PRELOAD", FAILING_CALLS}, {"FAILING_CALL", fmt::format("mmap:{}:12", GetParam())}, {"FAILING_CALL_RANK", "1"}}));
@@ -171,7 +171,7 @@ TEST_P(NoMemory, H4IsAnErrorOnAllRanksOrNoMatter) {
 INSTANTIATE_TEST_SUITE_P(Faults, NoMemory, ::testing::Values(1, 2, 3, 4, 5));
 
 // H8: timers and deadlines go by the clock that only goes forward.
-TEST(JumpingClock, H8ChangesNothing) {
+TEST(JumpingClock, H8AJumpingClockChangesNothing) {
   for (const World& world : {World{"native", "400000"}, World{"tcp", "400000"}}) {
     RunningCommand job(faulty_job(world.ranks, {"rounds", "10", world.elements}),
                        on(world, {{"LD_PRELOAD", JUMPING_CLOCK}, {"TEST_SILENCE_MS", "3000"}}));
@@ -185,7 +185,7 @@ TEST(JumpingClock, H8ChangesNothing) {
 }
 
 // H1: the memory of a job is no file, so /dev/shm may be as small or as full as it likes, also when the job runs already.
-TEST(FullSharedMemory, H1IsNoMatter) {
+TEST(FullSharedMemory, H1FullSharedMemoryIsNoMatter) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can mount a small /dev/shm";
   for (const std::string size : {"4k", "1m", "4m", "64m"}) {
     const std::string script = fmt::format(

@@ -120,7 +120,7 @@ std::string name_of(const ::testing::TestParamInfo<Case>& one) { return one.para
 
 class ChangedFrames : public ::testing::TestWithParam<Case> {};
 
-TEST_P(ChangedFrames, FailTheCallOnAllRanks) {
+TEST_P(ChangedFrames, ChangedFramesFailTheCallOnAllRanks) {
   const Case& one = GetParam();
   ProxiedJob job({.ranks = one.ranks, .links = {.direction = one.direction, .deed = one.deed, .client = one.client}, .server = one.server},
                  {"rounds", "1000000", one.elements});
@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(N5, ChangedFrames,
                          name_of);
 
 // Everything comes in two parts, divided at each of its bytes in turn, in either direction; then a frame of which half comes much later.
-TEST(DividedFrames, N8AreNoFailureBetweenRanks) {
+TEST(DividedFrames, N8DividedFramesAreNoFailureBetweenRanks) {
   for (const Direction direction : {Direction::to_server, Direction::to_client}) {
     ProxiedJob job({.ranks = 2, .links = {.direction = direction, .deed = {.what = What::split}}}, {"rounds", "100", "1"});
     expect_all_right(job);
@@ -177,7 +177,7 @@ TEST(DividedFrames, N8AreNoFailureBetweenRanks) {
 
 class HalfAFrame : public ::testing::TestWithParam<Case> {};
 
-TEST_P(HalfAFrame, N8ThatIsLateIsNoFailure) {
+TEST_P(HalfAFrame, N8HalfAFrameThatIsLateIsNoFailure) {
   const Case& one = GetParam();
   ProxiedJob job({.ranks = one.ranks, .links = {.direction = one.direction, .deed = one.deed, .client = one.client}, .server = one.server},
                  {"rounds", "20", one.elements});
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(N8, HalfAFrame,
 class ChangedHandshakes : public ::testing::TestWithParam<Case> {};
 
 // m2: what a stranger could do as well is tried again; where a rank's own words do not hold, it is an error that says so.
-TEST_P(ChangedHandshakes, AreTriedAgainOrRefused) {
+TEST_P(ChangedHandshakes, ChangedHandshakesAreTriedAgainOrRefused) {
   const Case& one = GetParam();
   ProxiedJob job({.ranks = one.ranks, .links = {.direction = one.direction, .deed = one.deed, .client = one.client}, .server = one.server},
                  {"rounds", "3", "10"});
@@ -236,7 +236,7 @@ std::vector<Case> handshakes() {
 INSTANTIATE_TEST_SUITE_P(Faults, ChangedHandshakes, ::testing::ValuesIn(handshakes()), name_of);
 
 // The last word of a handshake does not arrive: one side is connected then, and the other one cannot be any more. Both learn it.
-TEST(ChangedHandshake, N8WhoseLastWordIsCutEndsBothRanks) {
+TEST(ChangedHandshake, N8AHandshakeWhoseLastWordIsCutEndsBothRanks) {
   ProxiedJob job(
       {.ranks = 2, .links = {.direction = Direction::to_client, .deed = {What::cut, 2, call, 1, 9}}, .variables = {{"TEST_INIT_TIMEOUT_MS", "3000"}}},
       {"rounds", "3", "10"});
@@ -295,8 +295,8 @@ TEST(ProxiedStore, N7N8WhatDoesNotHoldEndsTheJoining) {
 }
 
 // N7: the content of messages is the ranks' own, and a change of it on the way is noticed where connections are encrypted, and only there
-// (docs/reliability-matrix.md).
-TEST(ChangedContent, N7IsNoticedWhereItIsEncrypted) {
+// (docs/design/reliability-matrix.md).
+TEST(ChangedContent, N7ChangedContentIsNoticedWhereItIsEncrypted) {
   constexpr int in_the_payload = static_cast<int>(transport::frame_head_size + transport::call_head_size) + 43;
   ProxiedJob plain({.ranks = 2, .links = {.deed = {What::corrupt, -1, call, 3, in_the_payload}, .client = 0}}, {"rounds", "10", "24"});
   EXPECT_EQ(plain[1].wait(seconds(50)), 4) << plain[1].out() << plain[1].err();

@@ -17,7 +17,7 @@ RunningCommand::Options with(Variables variables) { return {.environment = std::
 
 class Stopped : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Stopped, S1ForAWhileIsNoFailure) {
+TEST_P(Stopped, S1ARankThatStopsForAWhileIsNoFailure) {
   RunningCommand job(faulty_job(3, {"work", GetParam(), "2"}));
   ASSERT_TRUE(job.until_out_has("under way", 3)) << job.err();
   const pid_t stopped = pid_of(job, 1);
@@ -32,7 +32,7 @@ TEST_P(Stopped, S1ForAWhileIsNoFailure) {
   EXPECT_EQ(count(job.out(), "wrong result"), 0) << job.out();
 }
 
-TEST_P(Stopped, S2ForEverIsAFailureThatNamesIt) {
+TEST_P(Stopped, S2ARankThatStopsForEverIsAFailureThatNamesIt) {
   RunningCommand job(faulty_job(3, {"work", GetParam(), "1"}, {"--grace", "5"}), with({{"TEST_SILENCE_MS", "1500"}}));
   ASSERT_TRUE(job.until_out_has("under way", 3)) << job.err();
   ::kill(pid_of(job, 1), SIGSTOP);
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, Stopped, ::testing::Values("small", "large"), [
 class StoppedElsewhere : public ::testing::TestWithParam<std::string> {};
 
 // Stopped between two calls: those that wait for it, by then or later, are told.
-TEST_P(StoppedElsewhere, S2ForEverIsAFailureThatNamesIt) {
+TEST_P(StoppedElsewhere, S2ARankThatStopsForEverIsAFailureThatNamesIt) {
   RunningCommand job(faulty_job(3, {"work", GetParam(), "1"}, {"--grace", "60"}), with({{"TEST_SILENCE_MS", "1500"}}));
   ASSERT_TRUE(job.until_out_has("under way", 3)) << job.err();
   if (GetParam() == "async") {
@@ -79,7 +79,7 @@ class StoppedBeforeADeadline : public ::testing::TestWithParam<bool> {};
 
 // The deadline of the calls is shorter than the patience with silent ranks. A rank that is late is missing at the deadline; one that is known to be
 // silent is named as such, before it.
-TEST_P(StoppedBeforeADeadline, S2IsNamedAsSilent) {
+TEST_P(StoppedBeforeADeadline, S2ARankThatStopsBeforeADeadlineIsNamedAsSilent) {
   const bool over_tcp = GetParam();
   Variables variables{{"TEST_INIT_TIMEOUT_MS", "8000"}};
   if (over_tcp) variables["TEST_HOSTS"] = one_host_each(3);
@@ -99,7 +99,7 @@ TEST_P(StoppedBeforeADeadline, S2IsNamedAsSilent) {
 INSTANTIATE_TEST_SUITE_P(Faults, StoppedBeforeADeadline, ::testing::Bool(),
                          [](const auto& one) { return std::string(one.param ? "OverTcp" : "InMemory"); });
 
-TEST(Silent, S2RankZeroWithoutALauncher) {
+TEST(Silent, S2ASilentRankZeroIsNamedWithoutALauncher) {
   DirectJob job(DirectJob::Method::env, 3, {"work", "small", "1"}, {{"TEST_SILENCE_MS", "1500"}});
   for (int r = 0; r < 3; ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].out() << job[r].err();
   job[0].send(SIGSTOP);
@@ -122,7 +122,7 @@ struct Absence {
 class NeverCalls : public ::testing::TestWithParam<Absence> {};
 
 // S6, F20: all that wait name those that did not come, and these meet the same Timeout when they do.
-TEST_P(NeverCalls, S6IsATimeoutThatNamesTheMissing) {
+TEST_P(NeverCalls, S6ACallThatARankNeverMakesIsATimeoutThatNamesTheMissing) {
   const auto& [ranks, operation] = GetParam();
   RunningCommand job(faulty_job(4, {"missing", ranks, operation}));
   const auto is_missing = [&, text = "," + ranks + ","](int r) { return text.find(fmt::format(",{},", r)) != std::string::npos; };
@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, NeverCalls,
                                            Absence{"0,1,2", "monitored"}));
 
 // A wait of a second must not cost a second of a processor.
-TEST(Silent, WaitingIsIdle) {
+TEST(Silent, WaitingForASilentRankIsIdle) {
   RunningCommand job(faulty_job(2, {"idle-cost"}));
   for (int round = 1; round <= 2; ++round) {
     ASSERT_TRUE(job.until_out_has("late", round)) << job.out() << job.err();

@@ -1,4 +1,4 @@
-"""The jobs of scripts/soak-faults: their launchers and ranks, what these say, and the network that they are in."""
+"""The jobs of scripts/test/soak-faults: their launchers and ranks, what these say, and the network that they are in."""
 
 import collections
 import os

@@ -1,5 +1,5 @@
-// The program that scripts/soak-faults starts as ranks: it runs every operation again and again, with values that differ by rank, element and round,
-// and checks every element of what it gets. It ends by what the script does to it, or after SOAK_SECONDS.
+// The program that scripts/test/soak-faults starts as ranks: it runs every operation again and again, with values that differ by rank, element and
+// round, and checks every element of what it gets. It ends by what the script does to it, or after SOAK_SECONDS.
 //   SIGRTMIN      ends with exit code 7           SIGRTMIN + 1   an exception leaves the context
 //   SIGRTMIN + 2  comes three seconds late once
 // Lines: "ready PID JOB", "rounds N" every second, "held descriptors N resident N" at the same time; at the end "done", or "over MILLISECONDS ERROR".

@@ -42,7 +42,7 @@ void expect_names_the_store(RunningCommand& rank, const std::string& port) {
   EXPECT_NE(error.find("127.0.0.1:" + port), std::string::npos) << error;
 }
 
-TEST_P(StoreGone, R8WhileRanksJoinIsAnErrorThatNamesIt) {
+TEST_P(StoreGone, R8AStoreThatGoesWhileRanksJoinIsAnErrorThatNamesIt) {
   start(0, 3, 4, {"join-only"});
   for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("here ")) << rank->err();
   ASSERT_FALSE(ranks_[0]->until([&] { return count(ranks_[0]->out(), "ready") > 0; }, milliseconds(200)));
@@ -53,7 +53,7 @@ TEST_P(StoreGone, R8WhileRanksJoinIsAnErrorThatNamesIt) {
   }
 }
 
-TEST_P(StoreGone, R8LaterIsNoMatterToCallsAndAnErrorToWhatNeedsIt) {
+TEST_P(StoreGone, R8AStoreThatGoesLaterIsNoMatterToCallsAndAnErrorToWhatNeedsIt) {
   start(0, 4, 4, {"without-store"});
   for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
   store_.send(SIGKILL);
@@ -81,7 +81,7 @@ TEST_P(StoreGone, R8AStoreThatStopsKeepsNoGroupForLongerThanItsDeadline) {
   }
 }
 
-TEST_P(StoreGone, R8InACallIsNoMatterToIt) {
+TEST_P(StoreGone, R8AStoreThatGoesInACallIsNoMatterToIt) {
   start(0, 4, 4, {"work", "large", "1"});
   for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
   store_.send(SIGKILL);

@@ -159,7 +159,7 @@ TEST(Stopped, PeerIsEndedByAbort) {
 }
 
 /// Rank 0 calls, the others do not.
-TEST(Abort, EndsACallThatWaits) {
+TEST(Abort, AnAbortEndsACallThatWaits) {
   for (const std::size_t count : {std::size_t{1}, large}) {
     for (const Operation operation : {Operation::all_reduce, Operation::all_gather, Operation::barrier, Operation::broadcast}) {
       std::promise<void> aborted;
@@ -183,7 +183,7 @@ TEST(Abort, EndsACallThatWaits) {
 }
 
 // A callable that throws: that exception here, and the others are not left waiting.
-TEST(Callable, ThatThrowsEndsTheCallEverywhere) {
+TEST(Callable, ACallableThatThrowsEndsTheCallEverywhere) {
   with_engines(3, [](Engine& engine, int rank) {
     std::vector<float> values(100'000, 1.0F);
     CollectiveCall call = sum_of(values);
@@ -197,7 +197,7 @@ TEST(Callable, ThatThrowsEndsTheCallEverywhere) {
 }
 
 // A rank that is done with its last call goes at once; the data that it has sent still arrives.
-TEST(Leaving, EarlyDisturbsNobody) {
+TEST(Leaving, ARankThatLeavesEarlyDisturbsNobody) {
   for (int round = 0; round < 10; ++round) {
     Processes processes(4, [round](int rank, const std::shared_ptr<Store>& store, const Processes::Tell&) -> std::string {
       const auto engine = make_engine(rank, 4, store);
@@ -218,7 +218,7 @@ TEST(Leaving, EarlyDisturbsNobody) {
 }
 
 // A child that a rank starts must not keep its connections open: they would outlive it.
-TEST(Connections, AreNotInherited) {
+TEST(Connections, ConnectionsAreNotInherited) {
   with_engines(3, [](Engine&, int) {
     for (const int fd : own_tcp_sockets()) EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << fd;
   });

@@ -15,14 +15,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Meeting, EndsAtItsDeadlineWhereAMemberDoesNotCome) {
+TEST(Meeting, AMeetingEndsAtItsDeadlineWhereAMemberDoesNotCome) {
   const auto store = std::make_shared<MemoryStore>();
   const EngineOptions options = options_of(0, 2, store, milliseconds(300));
   EXPECT_THROW(engine_plugin().make(options), Timeout);
 }
 
 // It has left its address and died: nobody will connect.
-TEST(Meeting, EndsAtItsDeadlineWhereAMemberIsGone) {
+TEST(Meeting, AMeetingEndsAtItsDeadlineWhereAMemberIsGone) {
   const auto store = std::make_shared<MemoryStore>();
   const auto meets = [&](int rank, milliseconds timeout) {
     try {
@@ -39,7 +39,7 @@ TEST(Meeting, EndsAtItsDeadlineWhereAMemberIsGone) {
   EXPECT_TRUE(end == "Timeout" || end == "BackendUnavailable") << end;
 }
 
-TEST(Meeting, RefusesWhatIsNoAddressOfThisHost) {
+TEST(Meeting, AMeetingRefusesWhatIsNoAddressOfThisHost) {
   for (const char* address : {"not-an-address", "192.0.2.1", ""}) {
     EngineOptions options = options_of(0, 2, std::make_shared<MemoryStore>());
     options.address = address;
@@ -47,7 +47,7 @@ TEST(Meeting, RefusesWhatIsNoAddressOfThisHost) {
   }
 }
 
-TEST(Meeting, WorksWithIPv6) {
+TEST(Meeting, AMeetingWorksWithIpv6) {
   const int probe = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in6 loopback{};
   loopback.sin6_family = AF_INET6;
@@ -91,7 +91,7 @@ std::vector<sockaddr_in> listening() {
 class Stranger : public ::testing::TestWithParam<std::string> {};
 
 // Somebody is quicker than the peer and takes its place at the port: an error on all ranks or, where the rank is the one to connect, nothing at all.
-TEST_P(Stranger, IsNotTakenForAMember) {
+TEST_P(Stranger, AStrangerIsNotTakenForAMember) {
   for (int round = 0; round < 3; ++round) {
     const auto store = std::make_shared<MemoryStore>();
     std::vector<std::string> ends(2);

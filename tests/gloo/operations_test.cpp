@@ -54,7 +54,7 @@ class Moves : public ::testing::TestWithParam<std::tuple<int, std::size_t>> {
   }
 };
 
-TEST_P(Moves, Broadcast) {
+TEST_P(Moves, BroadcastMovesTheBytesOfTheRoot) {
   with_engines(ranks(), [&](Engine& engine, int rank) {
     for (int root = 0; root < ranks(); ++root) {
       Values data = of_rank(rank, count());
@@ -71,7 +71,7 @@ TEST_P(Moves, Broadcast) {
   });
 }
 
-TEST_P(Moves, AllGather) {
+TEST_P(Moves, AllGatherMovesTheBytesOfAllRanks) {
   with_engines(ranks(), [&](Engine& engine, int rank) {
     Values in = of_rank(rank, count());
     Values out(total(), -1);
@@ -87,7 +87,7 @@ TEST_P(Moves, AllGather) {
   });
 }
 
-TEST_P(Moves, Gather) {
+TEST_P(Moves, GatherMovesBytesToTheRoot) {
   with_engines(ranks(), [&](Engine& engine, int rank) {
     for (int root = 0; root < ranks(); ++root) {
       Values in = of_rank(rank, count());
@@ -98,7 +98,7 @@ TEST_P(Moves, Gather) {
   });
 }
 
-TEST_P(Moves, Scatter) {
+TEST_P(Moves, ScatterMovesBytesFromTheRoot) {
   with_engines(ranks(), [&](Engine& engine, int rank) {
     for (int root = 0; root < ranks(); ++root) {
       Values in = rank == root ? of_rank(root, total()) : Values{};
@@ -109,7 +109,7 @@ TEST_P(Moves, Scatter) {
   });
 }
 
-TEST_P(Moves, AllToAll) {
+TEST_P(Moves, AllToAllMovesBytesBetweenAllPairs) {
   with_engines(ranks(), [&](Engine& engine, int rank) {
     Values in = of_rank(rank, total());
     Values out(total(), -1);
@@ -126,7 +126,7 @@ TEST_P(Moves, AllToAll) {
 /// The number of elements that `from` has for `to`: some pairs have nothing for each other.
 std::size_t share(int from, int to, std::size_t count) { return (from + 2 * to) % 3 == 0 ? 0 : count + static_cast<std::size_t>(from + 3 * to); }
 
-TEST_P(Moves, AllToAllV) {
+TEST_P(Moves, AllToAllVMovesBlocksOfDifferentLength) {
   with_engines(ranks(), [&](Engine& engine, int rank) {
     std::vector<std::size_t> to, from;
     Values expected;
@@ -148,7 +148,7 @@ TEST_P(Moves, AllToAllV) {
   });
 }
 
-TEST_P(Moves, AllGatherV) {
+TEST_P(Moves, AllGatherVMovesBlocksOfDifferentLength) {
   with_engines(ranks(), [&](Engine& engine, int rank) {
     std::vector<std::size_t> counts;
     Values expected;
@@ -166,7 +166,7 @@ TEST_P(Moves, AllGatherV) {
   });
 }
 
-TEST_P(Moves, Barrier) {
+TEST_P(Moves, TheBarrierMovesNothing) {
   with_engines(ranks(), [&](Engine& engine, int) {
     Values none;
     for (int i = 0; i < 20; ++i) run(engine, call_of(Operation::barrier, none, none, 0));
@@ -181,7 +181,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string("ranks").append(std::to_string(std::get<0>(chosen.param))).append("count").append(std::to_string(std::get<1>(chosen.param)));
     });
 
-TEST(Gloo, SaysWhatItIs) {
+TEST(Gloo, TheEngineGlooSaysWhatItIs) {
   const Plugin& plugin = engine_plugin();
   EXPECT_EQ(plugin.abi, plugin_abi);
   EXPECT_STREQ(plugin.name, "gloo");

@@ -103,18 +103,18 @@ void check_all_ops(int ranks, std::size_t count) {
 
 class Reductions : public ::testing::TestWithParam<int> {};
 
-TEST_P(Reductions, OfEverySize) {
+TEST_P(Reductions, BuffersOfEverySizeAreReduced) {
   for (const std::size_t count : {0, 1, 3, 1000, 300'001}) check_all_ops<float>(GetParam(), count);
 }
-TEST_P(Reductions, OfIntegers) {
+TEST_P(Reductions, IntegersAreReduced) {
   check_all_ops<std::int8_t>(GetParam(), 1001);
   check_all_ops<std::uint16_t>(GetParam(), 1001);
   check_all_ops<std::int32_t>(GetParam(), 1001);
   check_all_ops<std::uint64_t>(GetParam(), 1001);
 }
-TEST_P(Reductions, OfDoubles) { check_all_ops<double>(GetParam(), 1001); }
+TEST_P(Reductions, DoublesAreReduced) { check_all_ops<double>(GetParam(), 1001); }
 
-TEST_P(Reductions, OfComplexNumbers) {
+TEST_P(Reductions, ComplexNumbersAreReduced) {
   with_engines(GetParam(), [&](Engine& engine, int rank) {
     using Complex = std::complex<double>;
     std::vector<Complex> in(777), out(777);
@@ -126,7 +126,7 @@ TEST_P(Reductions, OfComplexNumbers) {
   });
 }
 
-TEST_P(Reductions, OfBooleans) {
+TEST_P(Reductions, BooleansAreReduced) {
   with_engines(GetParam(), [&](Engine& engine, int rank) {
     bool in[3] = {true, rank == 0, false};
     bool out[3] = {};
@@ -145,7 +145,7 @@ TEST_P(Reductions, OfBooleans) {
 }
 
 // Rounded once, or not here at all.
-TEST_P(Reductions, OfHalves) {
+TEST_P(Reductions, HalvesAreReduced) {
   with_engines(GetParam(), [&](Engine& engine, int rank) {
     std::vector<float16> in(100, float16(static_cast<float>(rank) + 0.5F)), out(100);
     const CollectiveCall call = call_of(Operation::all_reduce, in, out, ReduceOp::sum);
@@ -157,7 +157,7 @@ TEST_P(Reductions, OfHalves) {
   });
 }
 
-TEST_P(Reductions, GiveAllRanksTheSameBits) {
+TEST_P(Reductions, ReductionsGiveAllRanksTheSameBits) {
   std::mutex mutex;
   std::vector<std::vector<float>> results;
   with_engines(GetParam(), [&](Engine& engine, int rank) {
@@ -172,7 +172,7 @@ TEST_P(Reductions, GiveAllRanksTheSameBits) {
   for (const auto& result : results) EXPECT_EQ(std::memcmp(result.data(), results[0].data(), result.size() * sizeof(float)), 0);
 }
 
-TEST_P(Reductions, ByACallable) {
+TEST_P(Reductions, CallablesReduceElements) {
   with_engines(GetParam(), [&](Engine& engine, int rank) {
     std::vector<std::int64_t> in(5000), out(5000);
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = 12 * (rank + 1) * static_cast<std::int64_t>(i + 1);
@@ -201,7 +201,7 @@ class Sparse {
   void* data_;
 };
 
-TEST(Reductions, OfMoreElementsThanAnIntCounts) {
+TEST(Reductions, MoreElementsThanAnIntCountsAreReduced) {
   constexpr std::size_t count = (std::size_t{1} << 31) + 12345;
   with_engines(2, [&](Engine& engine, int rank) {
     const Sparse memory(count);

@@ -1,5 +1,5 @@
-// A blocking all_reduce of 8 bytes, which scripts/count-hops follows in a debugger: `hop_calls shm` among two threads, `hop_calls tcp` as one of two
-// processes that take themselves for two hosts.
+// A blocking all_reduce of 8 bytes, which scripts/check/count-hops follows in a debugger: `hop_calls shm` among two threads, `hop_calls tcp` as one
+// of two processes that take themselves for two hosts.
 
 #include <array>
 #include <string_view>

@@ -1,4 +1,4 @@
-// A blocking all_reduce of 8 bytes in the memory of devices, on the stand-in for NCCL, which scripts/count-hops follows in a debugger.
+// A blocking all_reduce of 8 bytes in the memory of devices, on the stand-in for NCCL, which scripts/check/count-hops follows in a debugger.
 
 #include "nccl/fake_ranks.h"
 #include "nccl/fake_vendor.h"

@@ -23,7 +23,7 @@ std::unique_ptr<RunningCommand> rank_on(const Hosts& hosts, int host, int ranks,
 
 void set_names(const Hosts& hosts, int host, const std::string& text) { hosts.run(host, {"sh", "-c", "printf '%b' \"$1\" > /etc/hosts", "-", text}); }
 
-TEST(Names, that_mean_loopback_are_refused_with_what_to_do) {  // N11: as Debian writes /etc/hosts
+TEST(Names, NamesThatMeanLoopbackAreRefusedWithWhatToDo) {  // N11: as Debian writes /etc/hosts
   MAKE_HOSTS(hosts, 2);
   set_names(hosts, 0, "127.0.0.1 localhost\\n127.0.1.1 host0\\n10.77.0.2 host1\\n");
   const auto launcher = hosts.start(0, node_words({.node = 0, .master = "host0"}, {"true"}), secret);
@@ -36,7 +36,7 @@ TEST(Names, that_mean_loopback_are_refused_with_what_to_do) {  // N11: as Debian
   EXPECT_NE(rank->out().find("which is a loopback address"), std::string::npos) << rank->out();
 }
 
-TEST(Names, with_several_addresses_are_tried_in_turn) {  // N11, F13: an address of the other family that leads nowhere
+TEST(Names, NamesWithSeveralAddressesAreTriedInTurn) {  // N11, F13: an address of the other family that leads nowhere
   MAKE_HOSTS(hosts, 2);
   for (int host = 0; host < 2; ++host) set_names(hosts, host, "2001:db8::7 host0\\n198.51.100.9 host0\\n10.77.0.1 host0\\n");
   const auto one = rank_on(hosts, 1, 2, "host0");
@@ -46,7 +46,7 @@ TEST(Names, with_several_addresses_are_tried_in_turn) {  // N11, F13: an address
   EXPECT_EQ(one->out(), "rank 1 of 2 at 10.77.0.2, with host0 host1\n");
 }
 
-TEST(Names, are_not_needed_at_all) {  // N11: numbers only, and a resolver that nobody answers for
+TEST(Names, NamesAreNotNeededAtAll) {  // N11: numbers only, and a resolver that nobody answers for
   MAKE_HOSTS(hosts, 2);
   for (int host = 0; host < 2; ++host) set_names(hosts, host, "");
   const auto one = rank_on(hosts, 1, 2, "10.77.0.1");
@@ -58,7 +58,7 @@ TEST(Names, are_not_needed_at_all) {  // N11: numbers only, and a resolver that 
   EXPECT_NE(lost->out().find("no address is known for the host \"no-such-host.invalid\""), std::string::npos) << lost->out();
 }
 
-TEST(Names, without_an_address_are_warned_of_after_three_seconds) {
+TEST(Names, NamesWithoutAnAddressAreWarnedOfAfterThreeSeconds) {
   MAKE_HOSTS(hosts, 1);
   const auto launcher = hosts.start(0, node_words({.node = 0, .ranks = 1, .master = "no-such-host.invalid"}, {HOST_RANK, "meet"}), secret);
   EXPECT_TRUE(launcher->until_err_has("warning")) << launcher->err();
@@ -80,7 +80,7 @@ std::string link_local_address(const Hosts& hosts, int host) {
   return address;
 }
 
-TEST(Addresses, ipv6_ones_are_understood_in_brackets_and_with_an_interface) {
+TEST(Addresses, Ipv6AddressesAreUnderstoodInBracketsAndWithAnInterface) {
   MAKE_HOSTS(hosts, 2);
   for (int host = 0; host < 2; ++host) hosts.run(host, {"ip", "-6", "addr", "add", fmt::format("fd99::{}/64", host + 1), "dev", "net0", "nodad"});
   const std::string local = link_local_address(hosts, 0);
@@ -108,7 +108,7 @@ TEST(Addresses, ipv6_ones_are_understood_in_brackets_and_with_an_interface) {
   }
 }
 
-TEST(Names, may_be_known_a_moment_later_only) {  // as on Kubernetes, where a name is known when its host has started
+TEST(Names, NamesMayBeKnownAMomentLaterOnly) {  // as on Kubernetes, where a name is known when its host has started
   const std::string names = "10.77.0.1 later\\n10.77.0.2 host1\\n";
   for (const std::string way : {"a rank", "a launcher", "tcp://"}) {
     MAKE_HOSTS(hosts, 2);
@@ -168,7 +168,7 @@ class CountingResolver {
   std::jthread thread_;
 };
 
-TEST(Names, are_looked_up_once) {  // N11, F13
+TEST(Names, NamesAreLookedUpOnce) {  // N11, F13
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   write_secret(folder.path() + "/resolv.conf", "nameserver 127.0.0.1\noptions attempts:1 timeout:2 ndots:1\n", 0644);
@@ -187,7 +187,7 @@ TEST(Names, are_looked_up_once) {  // N11, F13
   EXPECT_EQ(zero->wait(), 0) << zero->out();
 }
 
-TEST(Interfaces, the_way_to_the_store_tells_the_right_one_of_two) {  // N12: both hosts have 172.17.0.1 on a bridge that leads nowhere
+TEST(Interfaces, TheWayToTheStoreTellsTheRightInterfaceOfTwo) {  // N12: both hosts have 172.17.0.1 on a bridge that leads nowhere
   MAKE_HOSTS(hosts, 2, {"--two-networks"});
   const auto job = start_job(hosts, 2, {HOST_RANK, "meet"});
   for (int node = 0; node < 2; ++node) {
@@ -197,7 +197,7 @@ TEST(Interfaces, the_way_to_the_store_tells_the_right_one_of_two) {  // N12: bot
   }
 }
 
-TEST(Interfaces, a_name_that_means_the_wrong_one_is_put_right_by_the_variable) {  // N12, F12: host0 is 172.17.0.1 on host 0 itself
+TEST(Interfaces, ANameThatMeansTheWrongInterfaceIsPutRightByTheVariable) {  // N12, F12: host0 is 172.17.0.1 on host 0 itself
   MAKE_HOSTS(hosts, 2, {"--two-networks"});
   for (const Variables& said : {Variables{{"UNISONO_INTERFACE", "10.77.0.0/16"}}, Variables{{"UNISONO_INTERFACE", "^bridge0,lo"}},
                                 Variables{{"GLOO_SOCKET_IFNAME", "net0"}}, Variables{{"NCCL_SOCKET_IFNAME", "=net0"}}}) {
@@ -210,7 +210,7 @@ TEST(Interfaces, a_name_that_means_the_wrong_one_is_put_right_by_the_variable) {
   }
 }
 
-TEST(Interfaces, a_meeting_on_the_wrong_one_is_named_with_its_address) {  // N12
+TEST(Interfaces, AMeetingOnTheWrongInterfaceIsNamedWithItsAddress) {  // N12
   MAKE_HOSTS(hosts, 2, {"--two-networks"});
   const auto zero = rank_on(hosts, 0, 2, "host0", {{"UNISONO_TIMEOUT", "2"}, {"UNISONO_LOG", "info"}});
   const auto one = rank_on(hosts, 1, 2, "host0", {{"UNISONO_TIMEOUT", "2"}});
@@ -220,7 +220,7 @@ TEST(Interfaces, a_meeting_on_the_wrong_one_is_named_with_its_address) {  // N12
   EXPECT_NE(one->out().find("10.77.0.1:29500: Connection refused"), std::string::npos) << one->out();
 }
 
-TEST(Interfaces, that_do_not_exist_are_named_with_those_that_do) {
+TEST(Interfaces, InterfacesThatDoNotExistAreNamedWithThoseThatDo) {
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int rank = 0; rank < 2; ++rank) job.push_back(rank_on(hosts, rank, 2, "10.77.0.1", {{"UNISONO_INTERFACE", "ib0"}}));
@@ -237,7 +237,7 @@ TEST(Interfaces, that_do_not_exist_are_named_with_those_that_do) {
   EXPECT_NE(down->out().find("the interface down0 is down or has no address"), std::string::npos) << down->out();
 }
 
-TEST(Interfaces, every_one_at_once_is_refused) {  // A10
+TEST(Interfaces, EveryInterfaceAtOnceIsRefused) {  // A10
   MAKE_HOSTS(hosts, 1);
   for (const char* every : {"0.0.0.0", "::"}) {
     const auto rank = rank_on(hosts, 0, 2, every);

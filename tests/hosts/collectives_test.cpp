@@ -9,7 +9,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(CollectivesOfHosts, reach_every_rank) {  // 2 x 2, and hosts with 1, 2 and 3 ranks
+TEST(CollectivesOfHosts, CollectivesOfHostsReachEveryRank) {  // 2 x 2, and hosts with 1, 2 and 3 ranks
   for (const bool uneven : {false, true}) {
     const int nodes = uneven ? 3 : 2;
     const int ranks = uneven ? 6 : 4;
@@ -32,7 +32,7 @@ TEST(CollectivesOfHosts, reach_every_rank) {  // 2 x 2, and hosts with 1, 2 and 
   }
 }
 
-TEST(CollectivesOfHosts, need_nothing_but_the_environment) {  // B15: two hosts, no launcher of ours and no hint
+TEST(CollectivesOfHosts, CollectivesOfHostsNeedNothingButTheEnvironment) {  // B15: two hosts, no launcher of ours and no hint
   for (const bool two_networks : {false, true}) {
     MAKE_HOSTS(hosts, 2, two_networks ? std::vector<std::string>{"--two-networks"} : std::vector<std::string>{});
     std::vector<std::unique_ptr<RunningCommand>> job;
@@ -45,7 +45,7 @@ TEST(CollectivesOfHosts, need_nothing_but_the_environment) {  // B15: two hosts,
   }
 }
 
-TEST(CollectivesOfHosts, go_over_our_own_connections_where_nobody_asks_for_others) {
+TEST(CollectivesOfHosts, CollectivesOfHostsGoOverOurOwnConnectionsWhereNobodyAsksForOthers) {
   MAKE_HOSTS(hosts, 2);
   auto variables = secret;
   for (const std::string backend : {"auto", "gloo"}) {
@@ -62,7 +62,7 @@ TEST(CollectivesOfHosts, go_over_our_own_connections_where_nobody_asks_for_other
   }
 }
 
-TEST(CollectivesOfHosts, measure_the_network_once_for_the_same_hosts) {
+TEST(CollectivesOfHosts, CollectivesOfHostsMeasureTheNetworkOnceForTheSameHosts) {
   MAKE_HOSTS(hosts, 3);
   auto variables = secret;
   variables["UNISONO_LOG"] = "debug";
@@ -80,7 +80,7 @@ TEST(CollectivesOfHosts, measure_the_network_once_for_the_same_hosts) {
   EXPECT_EQ(count(out, "the network between 2 hosts, measured by an earlier group on these hosts: latency"), 4) << out;
 }
 
-TEST(CollectivesOfHosts, show_what_they_measure_and_choose) {
+TEST(CollectivesOfHosts, CollectivesOfHostsShowWhatTheyMeasureAndChoose) {
   MAKE_HOSTS(hosts, 2);
   const auto shown = [&](const Variables& more, const std::vector<std::string>& options = {}) {
     std::vector<std::string> words{UNISONO_COMMAND, "info", "--schedules"};
@@ -102,7 +102,7 @@ TEST(CollectivesOfHosts, show_what_they_measure_and_choose) {
   EXPECT_EQ(count(given, "[0] network                     given by UNISONO_NETWORK: latency 5 µs, "), 1) << given;
 }
 
-TEST(CollectivesOfHosts, end_when_a_rank_dies) {  // K1, F1: the others name it, and every launcher does
+TEST(CollectivesOfHosts, CollectivesOfHostsEndWhenARankDies) {  // K1, F1: the others name it, and every launcher does
   for (const int victim : {0, 3}) {
     MAKE_HOSTS(hosts, 2);
     const auto job = start_job(hosts, 2, {HOST_RANK, "fall", std::to_string(victim)});
@@ -117,7 +117,7 @@ TEST(CollectivesOfHosts, end_when_a_rank_dies) {  // K1, F1: the others name it,
   }
 }
 
-TEST(CollectivesOfHosts, see_at_once_that_a_rank_was_killed_whose_child_lives) {
+TEST(CollectivesOfHosts, CollectivesOfHostsSeeAtOnceThatARankWasKilledWhoseChildLives) {
   for (const int victim : {1, 0}) {
     MAKE_HOSTS(hosts, 2);
     std::vector<std::unique_ptr<RunningCommand>> ranks;
@@ -135,7 +135,7 @@ TEST(CollectivesOfHosts, see_at_once_that_a_rank_was_killed_whose_child_lives) {
   }
 }
 
-TEST(CollectivesOfHosts, listen_nowhere_once_they_are_connected) {  // A10: the store alone, at the chosen address
+TEST(CollectivesOfHosts, CollectivesOfHostsListenNowhereOnceTheyAreConnected) {  // A10: the store alone, at the chosen address
   COVERS("T-45");
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;

@@ -59,14 +59,14 @@ void expect_finding(const Examined& examined, const std::string& kind, const std
   }
 }
 
-TEST(DoctorOfAHost, finds_nothing_wrong_where_nothing_is) {
+TEST(DoctorOfAHost, TheDoctorFindsNothingWrongWhereNothingIs) {
   MAKE_HOSTS(hosts, 1);
   const Examined examined = examine(hosts, "ulimit -n 65536");
   EXPECT_EQ(examined.code, 0) << examined.json.dump(2);
   for (const Json& each : examined.json.at("findings")) EXPECT_EQ(each.at("kind"), "remark") << each;
 }
 
-TEST(DoctorOfAHost, names_limits) {
+TEST(DoctorOfAHost, TheDoctorNamesLimits) {
   MAKE_HOSTS(hosts, 1);
   const Examined examined = examine(hosts, "ulimit -n 100; ulimit -u 20");
   expect_finding(examined, "wrong", "nofile", "a process may have 100 files and sockets open", "/etc/security/limits.conf");
@@ -77,7 +77,7 @@ TEST(DoctorOfAHost, names_limits) {
   expect_finding(ended(*locked), "remark", "memlock", "a process may lock 64 KiB", "ulimit -l unlimited");
 }
 
-TEST(DoctorOfAHost, names_memory) {
+TEST(DoctorOfAHost, TheDoctorNamesMemory) {
   MAKE_HOSTS(hosts, 1);
   TemporaryFolder folder;
   std::ofstream(folder.path() + "/meminfo") << "MemTotal: 9000000 kB\nMemAvailable: 102400 kB\n";
@@ -90,13 +90,13 @@ TEST(DoctorOfAHost, names_memory) {
   expect_finding(examine(hosts, "mount -t tmpfs -o size=1m none /dev/shm"), "remark", "shm", "/dev/shm has 1 MiB", "--shm-size");
 }
 
-TEST(DoctorOfAHost, names_memory_that_cannot_be_shared) {
+TEST(DoctorOfAHost, TheDoctorNamesMemoryThatCannotBeShared) {
   MAKE_HOSTS(hosts, 1);
   const auto command = hosts.start(0, {WITHOUT_MEMFD, UNISONO_COMMAND, "doctor", "--json"});
   expect_finding(ended(*command), "wrong", "memfd_create", "this system refuses memfd_create (Operation not permitted)", "seccomp");
 }
 
-TEST(DoctorOfAHost, names_the_scope_of_ptrace) {
+TEST(DoctorOfAHost, TheDoctorNamesTheScopeOfPtrace) {
   MAKE_HOSTS(hosts, 1);
   const std::string fake = "mount -t tmpfs none /proc/sys/kernel && mkdir /proc/sys/kernel/yama && echo {} >/proc/sys/kernel/yama/ptrace_scope";
   expect_finding(examine(hosts, fmt::format(fmt::runtime(fake), 1)), "remark", "ptrace", "ptrace_scope is 1", "sysctl");
@@ -104,7 +104,7 @@ TEST(DoctorOfAHost, names_the_scope_of_ptrace) {
   expect_finding(examine(hosts, fmt::format(fmt::runtime(fake), 2)), "wrong", "ptrace", "no debugger attaches", "sysctl");
 }
 
-TEST(DoctorOfAHost, names_names_and_interfaces_that_lead_nowhere) {
+TEST(DoctorOfAHost, TheDoctorNamesNamesAndInterfacesThatLeadNowhere) {
   MAKE_HOSTS(hosts, 1);
   expect_finding(examine(hosts, "", {{"MASTER_ADDR", "nowhere.invalid"}}), "wrong", "name", "MASTER_ADDR nowhere.invalid does not resolve",
                  "/etc/hosts");
@@ -122,7 +122,7 @@ Examined examine(const SshHosts& all, int from, const std::string& hosts, const 
   return ended(*command);
 }
 
-TEST(DoctorOfHosts, measures_each_pair) {
+TEST(DoctorOfHosts, TheDoctorMeasuresEachPair) {
   MAKE_SSH_HOSTS(all, 3);
   const Examined examined = examine(all, 0, "host0:2,host1,host2", {}, {"--svg", "pairs.svg"});
   EXPECT_EQ(examined.code, 0) << examined.json.dump(2);
@@ -142,7 +142,7 @@ TEST(DoctorOfHosts, measures_each_pair) {
     EXPECT_EQ(count(text->out(), part), 1) << text->out();
 }
 
-TEST(DoctorOfHosts, names_a_host_that_cannot_be_used_and_goes_on) {
+TEST(DoctorOfHosts, TheDoctorNamesAHostThatCannotBeUsedAndGoesOn) {
   MAKE_SSH_HOSTS(all, 3);
   write_script(all.folder() + "/other", "#!/bin/sh\necho unisono-host 99.1.2\n");
   all.replace(2, UNISONO_COMMAND, all.folder() + "/other");
@@ -154,7 +154,7 @@ TEST(DoctorOfHosts, names_a_host_that_cannot_be_used_and_goes_on) {
   EXPECT_EQ(examined.json.at("facts").at(3), nullptr);
 }
 
-TEST(DoctorOfHosts, names_a_blocked_port) {
+TEST(DoctorOfHosts, TheDoctorNamesABlockedPort) {
   MAKE_SSH_HOSTS(all, 2);
   // Connections to a port that is not sshd's lead nowhere, as behind a firewall.
   all.hosts().run(
@@ -178,7 +178,7 @@ void send_no_large_segments(const Hosts& hosts, int host) {
   });
 }
 
-TEST(DoctorOfHosts, names_packets_that_are_too_large_for_the_way) {
+TEST(DoctorOfHosts, TheDoctorNamesPacketsThatAreTooLargeForTheWay) {
   MAKE_SSH_HOSTS(all, 3);
   for (const int host : {0, 1}) {  // the network between them takes 1500 bytes
     all.hosts().run(host, {"ip", "link", "set", "net0", "mtu", "9000"});
@@ -190,13 +190,13 @@ TEST(DoctorOfHosts, names_packets_that_are_too_large_for_the_way) {
   expect_finding(examined, "remark", "mtu", "the MTU of its net0 is 1500, and that of net0 on host0 is 9000", "the same MTU", "host2");
 }
 
-TEST(DoctorOfHosts, names_a_clock_that_is_wrong) {
+TEST(DoctorOfHosts, TheDoctorNamesAClockThatIsWrong) {
   MAKE_SSH_HOSTS(all, 2);
   const auto command = all.start(0, {"doctor", "--json", "--ssh", "env LD_PRELOAD=" SKEWED_CLOCK " NAME={host}", "--hosts", "one.invalid"});
   expect_finding(ended(*command), "wrong", "clock", "its clock is 3600.0 s ahead", "chronyd", "one.invalid");
 }
 
-TEST(DoctorOfHosts, names_an_interface_that_leads_nowhere) {
+TEST(DoctorOfHosts, TheDoctorNamesAnInterfaceThatLeadsNowhere) {
   MAKE_SSH_HOSTS(all, 2, {"--two-networks"});
   write_secret(all.folder() + "/ssh_config", contents(all.folder() + "/ssh_config") + "Host host1\n  HostName 10.77.0.2\n");
   const Examined bridge = examine(all, 0, "10.77.0.1,10.77.0.2", {{"UNISONO_INTERFACE", "bridge0"}});
@@ -212,7 +212,7 @@ TEST(DoctorOfHosts, names_an_interface_that_leads_nowhere) {
 }
 
 // This one is no bridge for the kernel: its name tells.
-TEST(DoctorOfHosts, names_an_interface_of_containers_by_its_name) {
+TEST(DoctorOfHosts, TheDoctorNamesAnInterfaceOfContainersByItsName) {
   MAKE_SSH_HOSTS(all, 2);
   for (const int host : {0, 1}) {
     all.hosts().run(host, {"ip", "link", "add", "docker0", "type", "veth", "peer", "name", "inside0"});
@@ -229,13 +229,13 @@ TEST(DoctorOfHosts, names_an_interface_of_containers_by_its_name) {
   EXPECT_EQ(examine(all, 0, "host0,host1").code, 0) << "nobody uses it";
 }
 
-TEST(DoctorOfHosts, names_two_hosts_with_one_address) {
+TEST(DoctorOfHosts, TheDoctorNamesTwoHostsWithOneAddress) {
   MAKE_SSH_HOSTS(all, 3, {"--two-networks"});
   const Examined examined = examine(all, 2, "10.77.0.1,10.77.0.2", {{"UNISONO_INTERFACE", "bridge0"}});
   expect_finding(examined, "wrong", "interface", "10.77.0.1 and 10.77.0.2 would both be reached at 172.17.0.1 (bridge0)", "^docker0", "10.77.0.2");
 }
 
-TEST(DoctorOfHosts, names_a_host_that_does_not_know_its_own_name) {
+TEST(DoctorOfHosts, TheDoctorNamesAHostThatDoesNotKnowItsOwnName) {
   MAKE_SSH_HOSTS(all, 2);
   all.hosts().run(1, {"hostname", "another-name"});
   expect_finding(examine(all, 0, "host0,host1"), "wrong", "name", "this host's own name another-name does not resolve", "/etc/hosts", "host1");

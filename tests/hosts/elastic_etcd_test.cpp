@@ -30,7 +30,7 @@ std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const 
 
 // Nobody is told an address or a number. The launcher of host 0 dies: the others end, and one that comes then begins another job once the lease of
 // the dead one has run out, since nothing but that tells it so. Another host comes into that job while it runs.
-TEST(ElasticEtcdOfHosts, begin_anew_once_the_lease_of_host_zero_has_run_out) {
+TEST(ElasticEtcdOfHosts, HostsOfEtcdBeginAnewOnceTheLeaseOfHostZeroHasRunOut) {
   COVERS("TS-50");
   if (!EtcdServer::is_here()) GTEST_SKIP() << EtcdServer::how_to_get_it;
   MAKE_HOSTS(hosts, 3);
@@ -58,7 +58,7 @@ TEST(ElasticEtcdOfHosts, begin_anew_once_the_lease_of_host_zero_has_run_out) {
 }
 
 // The launchers could be of one machine, so nobody is refused; but both say at once why they wait.
-TEST(ElasticEtcdOfHosts, say_that_host_zero_has_told_a_loopback_address) {
+TEST(ElasticEtcdOfHosts, HostsOfEtcdSayThatHostZeroHasToldALoopbackAddress) {
   if (!EtcdServer::is_here()) GTEST_SKIP() << EtcdServer::how_to_get_it;
   MAKE_HOSTS(hosts, 3);
   const TemporaryFolder folder;

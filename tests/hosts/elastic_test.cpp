@@ -50,7 +50,7 @@ void expect_done(const std::string& out, int size, const std::string& sizes) {
   EXPECT_EQ(alike, size) << out;
 }
 
-TEST(ElasticOfHosts, replace_a_lost_rank_where_it_was) {
+TEST(ElasticOfHosts, ElasticHostsReplaceALostRankWhereItWas) {
   COVERS("TS-49");
   MAKE_HOSTS(hosts, 2);
   for (const char* victim : {"0", "3"}) {
@@ -83,17 +83,17 @@ void cut_a_host_off(const std::string& silence, const Variables& patience) {
   expect_done(job[0]->out() + job[1]->out() + again->out(), 6, "6,4,6");
 }
 
-TEST(ElasticOfHosts, go_on_without_a_host_that_is_cut_off) {
+TEST(ElasticOfHosts, ElasticHostsGoOnWithoutAHostThatIsCutOff) {
   COVERS("TS-50", "Q-30");
   cut_a_host_off("4", {{"TEST_SILENCE_MS", "3000"}});
 }
 
 // The calls have less time than a rank may be silent for.
-TEST(ElasticOfHosts, go_on_without_a_host_that_is_cut_off_where_calls_have_a_short_deadline) {
+TEST(ElasticOfHosts, ElasticHostsGoOnWithoutAHostThatIsCutOffWhereCallsHaveAShortDeadline) {
   cut_a_host_off("6", {{"TEST_INIT_TIMEOUT_MS", "8000"}});
 }
 
-TEST(ElasticOfHosts, refuse_hosts_that_say_something_else) {
+TEST(ElasticOfHosts, ElasticHostsRefuseHostsThatSaySomethingElse) {
   MAKE_HOSTS(hosts, 2);
   const auto first = launcher_on(hosts, 0, {"--nnodes", "1:2", "-n", "2", "--last-call", "0"}, {.moment = "place", .step = 99});
   ASSERT_TRUE(first->until_out_has("under way", 2)) << first->err();

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../unit/certificates.h"
-#include "../unit/store_talk.h"
+#include "../unit/base/certificates.h"
+#include "../unit/store/talk.h"
 #include "covers.h"
 #include "job.h"
 
@@ -54,7 +54,7 @@ void expect_sums(const std::vector<std::unique_ptr<RunningCommand>>& job, int ra
   EXPECT_EQ(count(out, fmt::format("sum {}\n", ranks * (ranks - 1) / 2)), ranks) << out;
 }
 
-TEST(EncryptedHosts, two_of_two_ranks_and_three_of_different_numbers) {
+TEST(EncryptedHosts, HostsOfDifferentNumbersOfRanksAreEncrypted) {
   {
     MAKE_HOSTS(hosts, 2);
     expect_sums(start_job(hosts, 2, {HOST_RANK, "sum"}, {}, encrypted), 4);
@@ -68,7 +68,7 @@ TEST(EncryptedHosts, two_of_two_ranks_and_three_of_different_numbers) {
   expect_sums(job, 6);
 }
 
-TEST(EncryptedHosts, need_nothing_but_the_environment) {
+TEST(EncryptedHosts, EncryptedHostsNeedNothingButTheEnvironment) {
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int rank = 0; rank < 2; ++rank) {
@@ -77,7 +77,7 @@ TEST(EncryptedHosts, need_nothing_but_the_environment) {
   expect_sums(job, 2);
 }
 
-TEST(EncryptedHosts, by_certificates_with_and_without_a_token) {
+TEST(EncryptedHosts, CertificatesEncryptWithAndWithoutAToken) {
   MAKE_HOSTS(hosts, 2);
   const Authority authority("the cluster");
   const Files first(authority.identity("host0")), second(authority.identity("host1"));
@@ -86,7 +86,7 @@ TEST(EncryptedHosts, by_certificates_with_and_without_a_token) {
   expect_sums(start_two(hosts, {HOST_RANK, "sum"}, with(first.variables(), none), with(second.variables(), none)), 4);
 }
 
-TEST(EncryptedHosts, end_when_a_rank_dies) {
+TEST(EncryptedHosts, EncryptedHostsEndWhenARankDies) {
   MAKE_HOSTS(hosts, 2);
   const auto job = start_job(hosts, 2, {HOST_RANK, "fall", "3"}, {}, encrypted);
   for (const auto& launcher : job) {
@@ -105,7 +105,7 @@ void expect_refusal(const Hosts& hosts, const Variables& first, const Variables&
   EXPECT_TRUE(job[0]->until([&] { return unwrapped(job[0]->err()).find(log_of_host_0) != std::string::npos; })) << job[0]->err();
 }
 
-TEST(RefusedEncryption, on_one_side_only) {
+TEST(RefusedEncryption, EncryptionOnOneSideOnlyIsRefused) {
   MAKE_HOSTS(hosts, 2);
   expect_refusal(hosts, encrypted, secret, "this job's connections are encrypted (UNISONO_TLS), and this process's are not",
                  "from 10.77.0.2: it does not encrypt its connections, and this process does");
@@ -113,18 +113,18 @@ TEST(RefusedEncryption, on_one_side_only) {
                  "from 10.77.0.2: it encrypts its connections (UNISONO_TLS), and this process does not");
 }
 
-TEST(RefusedEncryption, another_token) {
+TEST(RefusedEncryption, AnotherTokenIsRefused) {
   MAKE_HOSTS(hosts, 2);
   expect_refusal(hosts, encrypted, with(encrypted, {{"UNISONO_TOKEN", "another secret of sufficient length"}}), "it refused this process's token",
                  "from 10.77.0.2: its token is another one than this process's");
 }
 
-TEST(RefusedEncryption, without_anything_to_prove_oneself_by) {
+TEST(RefusedEncryption, EncryptionWithoutTokenAndCertificateIsRefused) {
   MAKE_HOSTS(hosts, 2);
   expect_refusal(hosts, encrypted, with(encrypted, {{"UNISONO_TOKEN", "none"}}), "UNISONO_TLS=required takes the job's secret", "");
 }
 
-TEST(RefusedEncryption, certificates_that_do_not_hold) {
+TEST(RefusedEncryption, CertificatesThatDoNotHoldAreRefused) {
   MAKE_HOSTS(hosts, 2);
   const Authority authority("the cluster"), other("another cluster");
   const Files good(authority.identity("host0")), expired(authority.identity("host1", -day)), strange(other.identity("host1")),
@@ -138,7 +138,7 @@ TEST(RefusedEncryption, certificates_that_do_not_hold) {
 }
 
 // Ranks of which one does not encrypt learn it from the job's store, which their launchers serve them.
-TEST(RefusedEncryption, among_the_ranks) {
+TEST(RefusedEncryption, EncryptionOnSomeRanksOnlyIsRefused) {
   MAKE_HOSTS(hosts, 2);
   const std::string mixed = fmt::format("[ $RANK -eq 3 ] && export UNISONO_TLS_CERT=/x UNISONO_TLS_KEY=/x UNISONO_TLS_CA=/x; exec {} sum", HOST_RANK);
   const auto job = start_job(hosts, 2, {"sh", "-c", mixed}, {}, encrypted);
@@ -152,7 +152,7 @@ TEST(RefusedEncryption, among_the_ranks) {
   EXPECT_EQ(second[0]->wait(), 1);
 }
 
-TEST(RefusedEncryption, backends_that_do_not_encrypt_between_hosts) {
+TEST(RefusedEncryption, BackendsThatDoNotEncryptBetweenHostsAreRefused) {
   const auto build = std::filesystem::path(HOST_RANK).parent_path().parent_path();
   if (!std::filesystem::exists(build / "lib" / "libunisono_gloo.so")) GTEST_SKIP() << "skipped: the plug-in gloo is not built";
   MAKE_HOSTS(hosts, 2);
@@ -169,7 +169,7 @@ TEST(RefusedEncryption, backends_that_do_not_encrypt_between_hosts) {
   expect_sums(start_job(hosts, 2, {HOST_RANK, "sum"}, {"--backend", "gloo"}, with(secret, {{"UNISONO_TLS", "on"}})), 4);
 }
 
-TEST(RefusedEncryption, without_the_plug_in) {
+TEST(RefusedEncryption, EncryptionWithoutThePlugInIsRefused) {
   MAKE_HOSTS(hosts, 1);
   TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() + "/bin");
@@ -190,7 +190,7 @@ TEST(RefusedEncryption, without_the_plug_in) {
 }
 
 // Strangers at the store and at the ranks, while the ranks meet and work.
-TEST(EncryptedHosts, strangers_keep_nobody_out) {
+TEST(EncryptedHosts, StrangersKeepNobodyOut) {
   MAKE_HOSTS(hosts, 3);
   TemporaryFolder folder;
   const auto job = start_job(hosts, 2, {HOST_RANK, "hold", folder.path() + "/go"}, {}, encrypted);

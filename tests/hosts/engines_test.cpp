@@ -32,7 +32,7 @@ class MpiOfHosts : public ::testing::TestWithParam<const char*> {
   Variables variables() const { return {{"UNISONO_BACKEND", "mpi"}, {"UNISONO_MPI", GetParam()}, {"UNISONO_TIMEOUT", "60"}}; }
 };
 
-TEST_P(MpiOfHosts, IsOneOfAllRanks) {
+TEST_P(MpiOfHosts, OneMpiHasAllRanksOfTheHosts) {
   MAKE_HOSTS(hosts, 3);
   for (const int nodes : {2, 3}) {
     const int ranks = nodes * (nodes + 1) / 2;
@@ -44,7 +44,7 @@ TEST_P(MpiOfHosts, IsOneOfAllRanks) {
 }
 
 // The launchers end their ranks, as on any engine, and name the same cause.
-TEST_P(MpiOfHosts, EndsWhenARankDies) {
+TEST_P(MpiOfHosts, MpiEndsWhenARankDies) {
   MAKE_HOSTS(hosts, 2);
   const std::string said = run_uneven(hosts, 2, {HOST_RANK, "fall", "2"}, variables(), 134);
   EXPECT_EQ(count(said, "first cause: rank 2 (pid "), 2) << said;
@@ -52,7 +52,7 @@ TEST_P(MpiOfHosts, EndsWhenARankDies) {
 
 INSTANTIATE_TEST_SUITE_P(Hosts, MpiOfHosts, ::testing::Values("openmpi", "mpich"), [](const auto& kind) { return std::string(kind.param); });
 
-TEST(MpisOfHosts, AreOfOneKind) {
+TEST(MpisOfHosts, TheMpisOfHostsAreOfOneKind) {
   const std::string kinds = UNISONO_MPI_KINDS;
   if (kinds.find("openmpi") == std::string::npos || kinds.find("mpich") == std::string::npos || !HAS_PMIX) GTEST_SKIP() << "this needs both MPIs";
   MAKE_HOSTS(hosts, 2);
@@ -66,7 +66,7 @@ TEST(MpisOfHosts, AreOfOneKind) {
   EXPECT_GE(count(job[0]->out() + job[1]->out(), "two kinds of MPI cannot talk to each other"), 1) << job[0]->out() << job[1]->out();
 }
 
-TEST(UcxOfHosts, MovesDataBetweenThem) {
+TEST(UcxOfHosts, UcxMovesDataBetweenHosts) {
   if (!HAS_UCX) GTEST_SKIP() << "UCX was not found when this was built (package libucx-dev)";
   MAKE_HOSTS(hosts, 3);
   for (const int nodes : {2, 3}) {
@@ -79,7 +79,7 @@ TEST(UcxOfHosts, MovesDataBetweenThem) {
   }
 }
 
-TEST(UcxOfHosts, EndsWhenARankDies) {
+TEST(UcxOfHosts, UcxEndsWhenARankDies) {
   if (!HAS_UCX) GTEST_SKIP() << "UCX was not found when this was built (package libucx-dev)";
   for (const int victim : {0, 2}) {
     MAKE_HOSTS(hosts, 2);

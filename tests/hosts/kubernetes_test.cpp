@@ -23,12 +23,12 @@ void make_pod(const Hosts& hosts, const TemporaryFolder& folder, int index, cons
 
 Variables pod(int index) { return with(secret, {{"JOB_COMPLETION_INDEX", std::to_string(index)}}); }
 
-/// The command of the pods in docs/clusters.md, with this build's program and a program to run.
+/// The command of the pods in docs/start/clusters.md, with this build's program and a program to run.
 std::vector<std::string> command_of_document() {
   const std::string document = contents(CLUSTERS_DOCUMENT);
   const auto job = document.find("completionMode: Indexed");
   const auto begin = document.find("command: [", job);
-  if (begin == std::string::npos) throw std::runtime_error("docs/clusters.md has no command of an indexed Job");
+  if (begin == std::string::npos) throw std::runtime_error("docs/start/clusters.md has no command of an indexed Job");
   const auto words = nlohmann::json::parse(document.substr(begin + 9, document.find(']', begin) + 1 - begin - 9)).get<std::vector<std::string>>();
   EXPECT_EQ(words.front(), "unisono");
   EXPECT_EQ(words.back(), "./app");
@@ -40,7 +40,7 @@ std::vector<std::string> command_of_document() {
 
 constexpr const char* domain = ".train.default.svc.cluster.local";
 
-TEST(PodsOfAnIndexedJob, find_each_other_by_the_command_of_the_document) {
+TEST(PodsOfAnIndexedJob, PodsFindEachOtherByTheCommandOfTheDocument) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   for (const int index : {0, 1}) make_pod(hosts, folder, index, domain);
@@ -54,7 +54,7 @@ TEST(PodsOfAnIndexedJob, find_each_other_by_the_command_of_the_document) {
   EXPECT_EQ(count(second->out(), "[4] rank 4 of 8 at 10.77.0.2"), 1) << second->out();
 }
 
-TEST(PodsOfAnIndexedJob, wait_for_the_name_of_the_first) {
+TEST(PodsOfAnIndexedJob, PodsWaitForTheNameOfTheFirst) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   make_pod(hosts, folder, 0, domain);
@@ -68,7 +68,7 @@ TEST(PodsOfAnIndexedJob, wait_for_the_name_of_the_first) {
   EXPECT_EQ(first->wait(), 0) << first->err();
 }
 
-TEST(PodsOfAnIndexedJob, obey_options_and_variables) {
+TEST(PodsOfAnIndexedJob, PodsObeyOptionsAndVariables) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   for (const int index : {0, 1}) make_pod(hosts, folder, index, "");  // no service

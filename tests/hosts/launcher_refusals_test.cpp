@@ -15,7 +15,7 @@ std::map<std::string, std::string> within(int seconds) {
   return variables;
 }
 
-TEST(RefusedHosts, one_that_never_comes_is_named_with_those_that_came) {  // R1, F20
+TEST(RefusedHosts, OneThatNeverComesIsNamedWithThoseThatCame) {  // R1, F20
   MAKE_HOSTS(hosts, 3);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (const int node : {0, 2}) {
@@ -30,7 +30,7 @@ TEST(RefusedHosts, one_that_never_comes_is_named_with_those_that_came) {  // R1,
   }
 }
 
-TEST(RefusedHosts, a_second_one_of_the_same_number_leaves_the_first_alone) {  // R2, F19
+TEST(RefusedHosts, ASecondOneOfTheSameNumberLeavesTheFirstAlone) {  // R2, F19
   MAKE_HOSTS(hosts, 3);
   const auto first = hosts.start(0, node_words({.node = 0, .master = hosts.address(0)}, {HOST_RANK, "meet"}), secret);
   TemporaryFolder folder;
@@ -47,7 +47,7 @@ TEST(RefusedHosts, a_second_one_of_the_same_number_leaves_the_first_alone) {  //
   EXPECT_EQ(second->wait(), 0) << second->err();
 }
 
-TEST(RefusedHosts, different_numbers_of_hosts_are_told_to_both) {  // R3
+TEST(RefusedHosts, DifferentNumbersOfHostsAreToldToBoth) {  // R3
   MAKE_HOSTS(hosts, 2);
   const auto first = hosts.start(0, node_words({.nodes = 2, .node = 0, .master = hosts.address(0)}, never), secret);
   const auto second = hosts.start(1, node_words({.nodes = 3, .node = 1, .master = hosts.address(0)}, never), secret);
@@ -60,7 +60,7 @@ TEST(RefusedHosts, different_numbers_of_hosts_are_told_to_both) {  // R3
   }
 }
 
-TEST(RefusedHosts, a_busy_port_is_named_with_its_address) {  // R6, F6
+TEST(RefusedHosts, ABusyPortIsNamedWithItsAddress) {  // R6, F6
   MAKE_HOSTS(hosts, 1);
   TemporaryFolder folder;
   const auto holder = hosts.start(0, node_words({.node = 0, .master = hosts.address(0)}, never), secret);
@@ -71,7 +71,7 @@ TEST(RefusedHosts, a_busy_port_is_named_with_its_address) {  // R6, F6
 }
 
 // It would be waited for until the time is over: what listens on loopback is reached by nobody else.
-TEST(RefusedHosts, an_interface_that_is_loopback_is_named) {
+TEST(RefusedHosts, AnInterfaceThatIsLoopbackIsNamed) {
   MAKE_HOSTS(hosts, 2);
   for (const char* variable : {"UNISONO_INTERFACE", "GLOO_SOCKET_IFNAME"}) {
     auto job = start_job(hosts, 2, {HOST_RANK, "sum"}, {}, with(secret, {{variable, "lo"}}));
@@ -85,7 +85,7 @@ TEST(RefusedHosts, an_interface_that_is_loopback_is_named) {
   }
 }
 
-TEST(RefusedHosts, a_number_that_was_forgotten_is_named) {
+TEST(RefusedHosts, ANumberThatWasForgottenIsNamed) {
   MAKE_HOSTS(hosts, 2);
   const auto launcher = hosts.start(1, unisono_command({"run", "--nnodes", "2", "--master-addr", hosts.address(0), "-n", "1", "--", "true"}), secret);
   EXPECT_EQ(launcher->wait(), 2) << launcher->err();
@@ -94,7 +94,7 @@ TEST(RefusedHosts, a_number_that_was_forgotten_is_named) {
     EXPECT_NE(said.find(part), std::string::npos) << part << ": " << said;
 }
 
-TEST(RefusedHosts, an_address_that_does_not_answer_is_named_with_the_reason) {  // R7
+TEST(RefusedHosts, AnAddressThatDoesNotAnswerIsNamedWithTheReason) {  // R7
   MAKE_HOSTS(hosts, 2);
   const auto reason = [&](const std::string& master) {
     const auto launcher = hosts.start(1, node_words({.node = 1, .master = master}, never), within(1));
@@ -110,7 +110,7 @@ TEST(RefusedHosts, an_address_that_does_not_answer_is_named_with_the_reason) {  
   EXPECT_NE(unwrapped(hole).find("`unisono doctor --hosts A,B` shows whether a firewall is in the way"), std::string::npos) << hole;
 }
 
-TEST(RefusedHosts, a_secret_must_be_said_or_declined) {  // A5
+TEST(RefusedHosts, ASecretMustBeSaidOrDeclined) {  // A5
   MAKE_HOSTS(hosts, 2);
   for (int node = 0; node < 2; ++node) {
     const auto silent = hosts.start(node, node_words({.node = node, .master = hosts.address(0)}, never));
@@ -127,7 +127,7 @@ TEST(RefusedHosts, a_secret_must_be_said_or_declined) {  // A5
   }
 }
 
-TEST(RefusedHosts, one_with_another_secret_does_not_get_in) {  // A5
+TEST(RefusedHosts, OneWithAnotherSecretDoesNotGetIn) {  // A5
   MAKE_HOSTS(hosts, 2);
   const auto first = hosts.start(0, node_words({.node = 0, .master = hosts.address(0)}, never), within(8));
   const auto second =
@@ -139,7 +139,7 @@ TEST(RefusedHosts, one_with_another_secret_does_not_get_in) {  // A5
   EXPECT_EQ(first->out() + second->out(), "");
 }
 
-TEST(RefusedHosts, a_file_with_the_secret_must_be_ones_own) {  // A7
+TEST(RefusedHosts, AFileWithTheSecretMustBeOnesOwn) {  // A7
   MAKE_HOSTS(hosts, 1);
   TemporaryFolder folder;
   const std::string path = folder.path() + "/secret";
@@ -161,7 +161,7 @@ TEST(RefusedHosts, a_file_with_the_secret_must_be_ones_own) {  // A7
   EXPECT_NE(refusal(path + "s").find("No such file"), std::string::npos);
 }
 
-TEST(TokenFile, reaches_the_ranks_and_nobody_else) {  // A7
+TEST(TokenFile, TheTokenOfAFileReachesTheRanksAndNobodyElse) {  // A7
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   const std::string path = folder.path() + "/secret", word = "a-word-that-stands-nowhere-else";
@@ -181,7 +181,7 @@ TEST(TokenFile, reaches_the_ranks_and_nobody_else) {  // A7
   }
 }
 
-TEST(RefusedHosts, flags_that_contradict_are_named) {
+TEST(RefusedHosts, FlagsThatContradictAreNamed) {
   const auto refused = [](const std::vector<std::string>& flags) {
     std::vector<std::string> words{"run"};
     words.insert(words.end(), flags.begin(), flags.end());

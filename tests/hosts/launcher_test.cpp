@@ -11,7 +11,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(LaunchersOfHosts, number_the_ranks_of_uneven_hosts) {
+TEST(LaunchersOfHosts, LaunchersNumberTheRanksOfUnevenHosts) {
   COVERS("E-01", "E-02", "E-03", "E-05", "E-06");
   MAKE_HOSTS(hosts, 3);
   std::vector<std::unique_ptr<RunningCommand>> job;
@@ -42,7 +42,7 @@ TEST(LaunchersOfHosts, number_the_ranks_of_uneven_hosts) {
   }
 }
 
-TEST(LaunchersOfHosts, let_ranks_meet_by_the_addresses_of_the_network) {  // B15, F12: no hint is given
+TEST(LaunchersOfHosts, LaunchersLetRanksMeetByTheAddressesOfTheNetwork) {  // B15, F12: no hint is given
   for (const bool six : {false, true}) {
     MAKE_HOSTS(hosts, 2, six ? std::vector<std::string>{"--six"} : std::vector<std::string>{});
     const auto job = start_job(hosts, 2, {HOST_RANK, "meet"});
@@ -57,7 +57,7 @@ TEST(LaunchersOfHosts, let_ranks_meet_by_the_addresses_of_the_network) {  // B15
   }
 }
 
-TEST(LaunchersOfHosts, listen_on_the_chosen_address_alone) {  // A10
+TEST(LaunchersOfHosts, LaunchersListenOnTheChosenAddressAlone) {  // A10
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   const auto job = start_job(hosts, 2, {HOST_RANK, "hold", folder.path() + "/go"});
@@ -68,7 +68,7 @@ TEST(LaunchersOfHosts, listen_on_the_chosen_address_alone) {  // A10
   for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->err();
 }
 
-TEST(LaunchersOfHosts, of_one_host_listen_nowhere) {  // A10
+TEST(LaunchersOfHosts, LaunchersOfOneHostListenNowhere) {  // A10
   MAKE_HOSTS(hosts, 1);
   TemporaryFolder folder;
   const auto job = hosts.start(0, unisono_command({"run", "-n", "3", "--", HOST_RANK, "hold", folder.path() + "/go"}));
@@ -78,7 +78,7 @@ TEST(LaunchersOfHosts, of_one_host_listen_nowhere) {  // A10
   EXPECT_EQ(job->wait(), 0) << job->err();
 }
 
-TEST(LaunchersOfHosts, name_the_same_first_cause_wherever_it_was) {  // K1, F21
+TEST(LaunchersOfHosts, LaunchersNameTheSameFirstCauseWhereverItWas) {  // K1, F21
   MAKE_HOSTS(hosts, 3);
   const auto job = start_job(hosts, 3, {"sh", "-c", "if [ $RANK = 3 ]; then echo it was me >&2; kill -9 $$; fi; sleep 100"});
   for (const auto& launcher : job) {
@@ -91,13 +91,13 @@ TEST(LaunchersOfHosts, name_the_same_first_cause_wherever_it_was) {  // K1, F21
   EXPECT_EQ(count(job[1]->err(), "| it was me"), 0) << "and are not said again right below: " << job[1]->err();
 }
 
-TEST(LaunchersOfHosts, end_with_the_exit_code_of_the_cause) {  // B20
+TEST(LaunchersOfHosts, LaunchersEndWithTheExitCodeOfTheCause) {  // B20
   MAKE_HOSTS(hosts, 2);
   const auto job = start_job(hosts, 2, {"sh", "-c", "[ $RANK = 1 ] && exit 7; exec sleep 100"});
   for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 7) << launcher->err();
 }
 
-TEST(LaunchersOfHosts, wait_for_each_other) {
+TEST(LaunchersOfHosts, LaunchersWaitForEachOther) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   const auto job =
@@ -107,7 +107,7 @@ TEST(LaunchersOfHosts, wait_for_each_other) {
   for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 3) << launcher->err();
 }
 
-TEST(LaunchersOfHosts, start_again_together) {  // F19: the attempt before has no part in the next
+TEST(LaunchersOfHosts, LaunchersStartAgainTogether) {  // F19: the attempt before has no part in the next
   MAKE_HOSTS(hosts, 2);
   const auto job =
       start_job(hosts, 2, {"sh", "-c", fmt::format("[ $UNISONO_ATTEMPT$RANK = 03 ] && exit 5; exec {} meet", HOST_RANK)}, {"--max-restarts", "1"});
@@ -118,7 +118,7 @@ TEST(LaunchersOfHosts, start_again_together) {  // F19: the attempt before has n
   }
 }
 
-TEST(LaunchersOfHosts, are_all_ended_by_a_signal_to_one) {  // K8
+TEST(LaunchersOfHosts, LaunchersAreAllEndedByASignalToOne) {  // K8
   for (const int interrupted : {0, 1}) {
     MAKE_HOSTS(hosts, 2);
     const auto job = start_job(hosts, 2, {"sh", "-c", "echo up; exec sleep 100"});
@@ -129,7 +129,7 @@ TEST(LaunchersOfHosts, are_all_ended_by_a_signal_to_one) {  // K8
   }
 }
 
-TEST(LaunchersOfHosts, do_not_start_again_without_one) {  // K7, K8: one leaves, or is killed, while they wait to start again
+TEST(LaunchersOfHosts, LaunchersDoNotStartAgainWithoutOne) {  // K7, K8: one leaves, or is killed, while they wait to start again
   for (const int signal : {SIGINT, SIGKILL}) {
     for (const int leaving : {0, 1}) {
       MAKE_HOSTS(hosts, 2);
@@ -145,7 +145,7 @@ TEST(LaunchersOfHosts, do_not_start_again_without_one) {  // K7, K8: one leaves,
   }
 }
 
-TEST(LaunchersOfHosts, notice_at_once_that_one_was_killed) {  // K7: long before its silence would tell
+TEST(LaunchersOfHosts, LaunchersNoticeAtOnceThatOneWasKilled) {  // K7: long before its silence would tell
   for (const int killed : {0, 1, 2}) {
     MAKE_HOSTS(hosts, 3);
     const auto job = start_job(hosts, 3, {"sh", "-c", "echo up; exec sleep 100"}, {"--silence", "3000"});
@@ -161,7 +161,7 @@ TEST(LaunchersOfHosts, notice_at_once_that_one_was_killed) {  // K7: long before
   }
 }
 
-TEST(LaunchersOfHosts, notice_one_that_is_cut_off) {  // N1, N2: both sides end, each naming the other
+TEST(LaunchersOfHosts, LaunchersNoticeOneThatIsCutOff) {  // N1, N2: both sides end, each naming the other
   MAKE_HOSTS(hosts, 3);
   const auto job = start_job(hosts, 3, {"sh", "-c", "echo up; exec sleep 100"}, {"--silence", "5"});
   for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("up\n", 2)) << launcher->err();
@@ -174,7 +174,7 @@ TEST(LaunchersOfHosts, notice_one_that_is_cut_off) {  // N1, N2: both sides end,
   EXPECT_EQ(count(job[2]->err(), "first cause: the launcher at host0:"), 1) << job[2]->err();
 }
 
-TEST(LaunchersOfHosts, outlive_a_short_cut) {  // N4
+TEST(LaunchersOfHosts, LaunchersOutliveAShortCut) {  // N4
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   const auto job = start_job(hosts, 2, {HOST_RANK, "hold", folder.path() + "/go"});
@@ -187,7 +187,7 @@ TEST(LaunchersOfHosts, outlive_a_short_cut) {  // N4
 }
 
 // Launchers need no terminal and nothing of each other's environment, whether a shell on each host starts them or a script for all.
-TEST(LaunchersOfHosts, may_be_started_by_anything) {
+TEST(LaunchersOfHosts, LaunchersMayBeStartedByAnything) {
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (int node = 0; node < 2; ++node) {

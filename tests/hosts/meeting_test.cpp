@@ -24,7 +24,7 @@ void expect_has(const std::string& text, const std::vector<std::string>& parts) 
   for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
-TEST(RanksOfHosts, meet_by_the_environment) {  // B15
+TEST(RanksOfHosts, RanksOfHostsMeetByTheEnvironment) {  // B15
   COVERS("E-01", "E-02", "E-05", "E-06");
   for (const bool six : {false, true}) {
     MAKE_HOSTS(hosts, 3, six ? std::vector<std::string>{"--six"} : std::vector<std::string>{});
@@ -38,7 +38,7 @@ TEST(RanksOfHosts, meet_by_the_environment) {  // B15
   }
 }
 
-TEST(RanksOfHosts, meet_beside_torchruns_agent) {  // of two hosts, one of which holds the port with a store of its own
+TEST(RanksOfHosts, RanksOfHostsMeetBesideTorchrunsAgent) {  // of two hosts, one of which holds the port with a store of its own
   COVERS("E-12");
   MAKE_HOSTS(hosts, 2);
   hosts.in_network_of(0, [&] {
@@ -79,7 +79,7 @@ Told two_ranks(const Hosts& hosts, const std::vector<std::string>& words, const 
   return told;
 }
 
-TEST(RanksOfHosts, file_and_given_store_need_the_jobs_token) {
+TEST(RanksOfHosts, FileAndGivenStoreNeedTheJobsToken) {
   MAKE_HOSTS(hosts, 2);
   const TemporaryFolder folder;
   int meetings = 0;
@@ -105,7 +105,7 @@ TEST(RanksOfHosts, file_and_given_store_need_the_jobs_token) {
   }
 }
 
-TEST(RanksOfHosts, given_store_comes_with_the_launchers_token) {  // which is in no variable of theirs
+TEST(RanksOfHosts, GivenStoreComesWithTheLaunchersToken) {  // which is in no variable of theirs
   MAKE_HOSTS(hosts, 2);
   const TemporaryFolder folder;
   write_secret(folder.path() + "/token", "the secret in the launchers' file");
@@ -120,7 +120,7 @@ TEST(RanksOfHosts, given_store_comes_with_the_launchers_token) {  // which is in
   EXPECT_EQ(count(out, "sum 6"), 4) << out;
 }
 
-TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // at the first node of the list, at the port of the job's number
+TEST(RanksOfHosts, RanksOfHostsMeetAsTasksOfSlurm) {  // at the first node of the list, at the port of the job's number
   COVERS("S-01", "S-02");
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> job;
@@ -141,7 +141,7 @@ TEST(RanksOfHosts, meet_as_tasks_of_slurm) {  // at the first node of the list, 
   }
 }
 
-TEST(RanksOfHosts, one_that_never_comes_is_named_with_those_that_came) {  // R1, F20
+TEST(RanksOfHosts, ARankThatNeverComesIsNamedWithThoseThatCame) {  // R1, F20
   MAKE_HOSTS(hosts, 3);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (const int rank : {0, 2}) job.push_back(rank_on(hosts, rank, with(rank_variables(rank, 4, "host0"), {{"UNISONO_TIMEOUT", "5"}})));
@@ -151,7 +151,7 @@ TEST(RanksOfHosts, one_that_never_comes_is_named_with_those_that_came) {  // R1,
   }
 }
 
-TEST(RanksOfHosts, a_second_one_of_the_same_number_leaves_the_first_alone) {  // R2, F19
+TEST(RanksOfHosts, ASecondRankOfTheSameNumberLeavesTheFirstAlone) {  // R2, F19
   MAKE_HOSTS(hosts, 3);
   const auto zero = rank_on(hosts, 0, rank_variables(0, 3, "host0"));
   const auto one = rank_on(hosts, 1, rank_variables(1, 3, "host0"));
@@ -169,7 +169,7 @@ TEST(RanksOfHosts, a_second_one_of_the_same_number_leaves_the_first_alone) {  //
   for (RunningCommand* each : {zero.get(), one_stays ? one.get() : other.get(), two.get()}) EXPECT_EQ(each->wait(), 0) << each->out();
 }
 
-TEST(RanksOfHosts, different_world_sizes_are_told_to_both) {  // R3, B14
+TEST(RanksOfHosts, DifferentWorldSizesAreToldToBoth) {  // R3, B14
   MAKE_HOSTS(hosts, 2);
   const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
   const auto one = rank_on(hosts, 1, rank_variables(1, 3, "host0"));
@@ -179,7 +179,7 @@ TEST(RanksOfHosts, different_world_sizes_are_told_to_both) {  // R3, B14
   }
 }
 
-TEST(RanksOfHosts, one_of_another_attempt_is_turned_away) {  // R4
+TEST(RanksOfHosts, OneOfAnotherAttemptIsTurnedAway) {  // R4
   MAKE_HOSTS(hosts, 2);
   const auto of_attempt = [&](int rank, const char* id, const char* attempt) {
     return with(rank_variables(rank, 2, "host0"), {{"TORCHELASTIC_RUN_ID", id}, {"TORCHELASTIC_RESTART_COUNT", attempt}});
@@ -194,7 +194,7 @@ TEST(RanksOfHosts, one_of_another_attempt_is_turned_away) {  // R4
   for (RunningCommand* each : {zero.get(), one.get()}) EXPECT_EQ(each->wait(), 0) << each->out();
 }
 
-TEST(RanksOfHosts, one_of_another_version_is_told_both) {  // R5
+TEST(RanksOfHosts, OneOfAnotherVersionIsToldBoth) {  // R5
   MAKE_HOSTS(hosts, 2);
   const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
   ASSERT_TRUE(eventually([&] { return !hosts.listening(0).empty(); }));
@@ -217,7 +217,7 @@ TEST(RanksOfHosts, one_of_another_version_is_told_both) {  // R5
   for (RunningCommand* each : {zero.get(), one.get()}) EXPECT_EQ(each->wait(), 0) << each->out();
 }
 
-TEST(RanksOfHosts, a_busy_port_is_named_with_its_address) {  // R6, F6, B13
+TEST(RanksOfHosts, ABusyPortIsNamedWithItsAddress) {  // R6, F6, B13
   MAKE_HOSTS(hosts, 1);
   hosts.in_network_of(0, [&] {
     const auto other = base::try_listen(base::resolve("10.77.0.1", 29500).front());
@@ -229,7 +229,7 @@ TEST(RanksOfHosts, a_busy_port_is_named_with_its_address) {  // R6, F6, B13
   });
 }
 
-TEST(RanksOfHosts, a_store_that_is_not_there_is_named_with_the_reason) {  // R7
+TEST(RanksOfHosts, AStoreThatIsNotThereIsNamedWithTheReason) {  // R7
   MAKE_HOSTS(hosts, 2);
   const auto reason = [&](const std::string& master) {
     const auto one = rank_on(hosts, 1, with(rank_variables(1, 2, master), {{"UNISONO_TIMEOUT", "1"}}));
@@ -246,7 +246,7 @@ TEST(RanksOfHosts, a_store_that_is_not_there_is_named_with_the_reason) {  // R7
   expect_has(reason("10.77.0.9"), {"10.77.0.9:29500: Connection timed out"});
 }
 
-TEST(RanksOfHosts, one_with_another_secret_does_not_get_in) {  // A5
+TEST(RanksOfHosts, OneWithAnotherSecretDoesNotGetIn) {  // A5
   MAKE_HOSTS(hosts, 2);
   const auto zero = rank_on(hosts, 0, rank_variables(0, 2, "host0"));
   for (const Variables& wrong : {Variables{{"UNISONO_TOKEN", "another secret of these tests"}}, Variables{{"UNISONO_TOKEN", "none"}}}) {

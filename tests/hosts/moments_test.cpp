@@ -54,7 +54,7 @@ void expect_names(RunningCommand& rank, int own, const Cut& cut) {
 
 class NetworkAtMoments : public ::testing::TestWithParam<Cut> {};
 
-TEST_P(NetworkAtMoments, EndsBothRanks) {
+TEST_P(NetworkAtMoments, ANetworkThatFailsAtAnyMomentEndsBothRanks) {
   const Cut& cut = GetParam();
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> ranks;
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Cuts, NetworkAtMoments, ::testing::ValuesIn(cuts()),
 // the way to the store, which rank 0 serves, is cut as well.
 class CutInACall : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CutInACall, EndsItAtItsDeadline) {
+TEST_P(CutInACall, ACutInACallEndsItAtItsDeadline) {
   MAKE_HOSTS(hosts, 2);
   std::vector<std::unique_ptr<RunningCommand>> ranks;
   for (int r = 0; r < 2; ++r) ranks.push_back(rank_on(hosts, r, {"brief", GetParam()}, {}));

@@ -37,7 +37,7 @@ class NetworksOfHosts : public ::testing::TestWithParam<Cut> {
 };
 
 // N1, N2, N3: each rank ends, and names the other one.
-TEST_P(NetworksOfHosts, that_are_cut_end_both_ranks) {
+TEST_P(NetworksOfHosts, NetworksThatAreCutEndBothRanks) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   const auto ranks = start(hosts, folder.path() + "/never", {{"HOST_RANK_SILENCE_MS", "3000"}});
@@ -52,7 +52,7 @@ TEST_P(NetworksOfHosts, that_are_cut_end_both_ranks) {
 }
 
 // N4: what is mended within the limit of silence was no failure, and every sum is right.
-TEST_P(NetworksOfHosts, that_heal_in_time_are_outlived) {
+TEST_P(NetworksOfHosts, NetworksThatHealInTimeAreOutlived) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   const auto ranks = start(hosts, folder.path() + "/go", {});
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Cuts, NetworksOfHosts,
                          [](const auto& one) { return one.param.name; });
 
 // N10: packets that become smaller in the middle of the work.
-TEST(SlowNetworks, with_small_packets_are_no_failure) {
+TEST(SlowNetworks, SlowNetworksWithSmallPacketsAreNoFailure) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   std::vector<std::unique_ptr<RunningCommand>> ranks;
@@ -92,7 +92,7 @@ TEST(SlowNetworks, with_small_packets_are_no_failure) {
 }
 
 // N6: who waits long for data that flows has no dead peer, although their heartbeats wait behind it.
-TEST(SlowNetworks, are_no_dead_ones) {
+TEST(SlowNetworks, SlowNetworksAreNoDeadOnes) {
   MAKE_HOSTS(hosts, 2);
   // The queue drops nothing: while TCP sends a lost packet again, nothing arrives for longer than the limit of this test.
   for (const int host : {0, 1})
@@ -110,7 +110,7 @@ TEST(SlowNetworks, are_no_dead_ones) {
 }
 
 // S4: four ranks, by shared memory and by the network, and eight other processes that want both processors. Nobody is taken for dead.
-TEST(BusyHosts, have_no_dead_ranks) {
+TEST(BusyHosts, BusyHostsHaveNoDeadRanks) {
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
   std::vector<std::unique_ptr<RunningCommand>> busy;

@@ -32,7 +32,7 @@ void expect_refused(const std::string& said) {
   EXPECT_EQ(count(said, changed), 0) << said;
 }
 
-TEST(ObjectsOfHosts, ArriveAsTheyWereSent) {
+TEST(ObjectsOfHosts, ObjectsArriveAsTheyWereSent) {
   MAKE_HOSTS(hosts, 2);
   for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "files"}) {
     const std::string said = run_objects(hosts, call, {});
@@ -41,7 +41,7 @@ TEST(ObjectsOfHosts, ArriveAsTheyWereSent) {
   }
 }
 
-TEST(ObjectsOfHosts, ChangedOnesAreRefused) {
+TEST(ObjectsOfHosts, ChangedObjectsAreRefused) {
   MAKE_HOSTS(hosts, 2);
   for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "elastic"}) {
     SCOPED_TRACE(call);
@@ -49,7 +49,7 @@ TEST(ObjectsOfHosts, ChangedOnesAreRefused) {
   }
 }
 
-TEST(ObjectsOfHosts, RepeatedOnesAreRefused) {
+TEST(ObjectsOfHosts, RepeatedObjectsAreRefused) {
   MAKE_HOSTS(hosts, 2);
   const std::string said =
       run_objects(hosts, "messages", attacked({{"CHANGE_FROM", "message 1"}, {"CHANGE_TO", "message 2"}, {"CHANGE_REPEATS", "1"}}));
@@ -57,7 +57,7 @@ TEST(ObjectsOfHosts, RepeatedOnesAreRefused) {
   EXPECT_GE(count(said, "was sent before, and is repeated: somebody changes what travels between the hosts"), 1) << said;
 }
 
-TEST(ObjectsOfHosts, GoUncheckedWithoutATokenAndWithAWarning) {
+TEST(ObjectsOfHosts, ObjectsGoUncheckedWithoutATokenAndWithAWarning) {
   MAKE_HOSTS(hosts, 2);
   const std::string said = run_objects(hosts, "broadcast", with(attacked(), {{"UNISONO_TOKEN", "none"}}));
   EXPECT_GE(count(said, std::string("rank 1 has ") + changed), 1) << said;  // which shows that the attack is one

@@ -19,7 +19,7 @@ std::vector<std::unique_ptr<RunningCommand>> start_ranks(const Hosts& hosts, int
   return all;
 }
 
-TEST(HostsOnDemand, move_data_with_and_without_encryption) {
+TEST(HostsOnDemand, HostsOnDemandMoveDataWithAndWithoutEncryption) {
   for (const char* const tls : {"off", "required"}) {
     MAKE_HOSTS(hosts, 8);
     for (const auto& rank : start_ranks(hosts, 8, {HOST_RANK, "move"}, {{"UNISONO_TLS", tls}})) {
@@ -35,7 +35,7 @@ class InnerHost : public ::testing::TestWithParam<std::string> {
   static constexpr int ranks = 11;
 };
 
-TEST_P(InnerHost, is_named_by_all_others) {
+TEST_P(InnerHost, AnInnerHostIsNamedByAllOthers) {
   MAKE_HOSTS(hosts, ranks);
   TemporaryFolder folder;
   const auto all = start_ranks(hosts, ranks, {HOST_RANK, "work", folder.path() + "/never"}, {{"HOST_RANK_SILENCE_MS", "4000"}});

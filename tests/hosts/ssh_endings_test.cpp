@@ -41,7 +41,7 @@ pid_t process_with(const SshHosts& all, int host, const std::string& text) {
 /// An ssh that notices after two seconds, not after fifteen, that the other host is silent.
 std::string quick_to_notice(const SshHosts& all) { return all.ssh() + " -o ServerAliveInterval=1 -o ServerAliveCountMax=2"; }
 
-TEST(JobBySsh, names_the_first_cause_once_and_ends_with_its_code) {  // K1, B20, F21
+TEST(JobBySsh, AJobNamesTheFirstCauseOnceAndEndsWithItsCode) {  // K1, B20, F21
   MAKE_SSH_HOSTS(all, 3);
   const auto killed =
       all.start(0, all.run_words("host0:1,host1:2,host2:1", {"sh", "-c", "if [ $RANK = 2 ]; then echo it was me >&2; kill -9 $$; fi; sleep 100"}));
@@ -57,7 +57,7 @@ TEST(JobBySsh, names_the_first_cause_once_and_ends_with_its_code) {  // K1, B20,
   EXPECT_EQ(failed->wait(), 7) << failed->err();
 }
 
-TEST(JobBySsh, ends_by_ctrl_c) {  // K8
+TEST(JobBySsh, AJobEndsByCtrlC) {  // K8
   MAKE_SSH_HOSTS(all, 2);
   for (const int signal : {SIGINT, SIGTERM}) {
     const Waiting waiting = start_waiting(all, "host0:1,host1:1", 2);
@@ -68,7 +68,7 @@ TEST(JobBySsh, ends_by_ctrl_c) {  // K8
   }
 }
 
-TEST(JobBySsh, ends_by_a_second_ctrl_c_where_ranks_take_no_notice) {
+TEST(JobBySsh, AJobEndsByASecondCtrlCWhereRanksTakeNoNotice) {
   MAKE_SSH_HOSTS(all, 2);
   const auto job =
       all.start(0, all.run_words("host0:1,host1:1", {"sh", "-c", "trap '' INT TERM; echo up; while :; do sleep 0.1; done"}, {"--grace", "1000"}));
@@ -80,7 +80,7 @@ TEST(JobBySsh, ends_by_a_second_ctrl_c_where_ranks_take_no_notice) {
   EXPECT_EQ(job->wait(), 130) << job->err();
 }
 
-TEST(JobBySsh, hands_signals_on) {
+TEST(JobBySsh, AJobHandsSignalsOn) {
   MAKE_SSH_HOSTS(all, 2);
   const auto job =
       all.start(0, all.run_words("host0:1,host1:1", {"sh", "-c", "trap 'echo got it; exit 0' USR1; echo up; while :; do sleep 0.1; done"}));
@@ -90,7 +90,7 @@ TEST(JobBySsh, hands_signals_on) {
   EXPECT_EQ(count(job->out(), "got it\n"), 2) << job->out();
 }
 
-TEST(JobBySsh, ends_with_the_command_that_has_started_it) {  // K7, B3
+TEST(JobBySsh, AJobEndsWithTheCommandThatHasStartedIt) {  // K7, B3
   MAKE_SSH_HOSTS(all, 2);
   const Waiting waiting = start_waiting(all, "host0:1,host1:1", 2);
   waiting.job->send(SIGKILL);
@@ -98,7 +98,7 @@ TEST(JobBySsh, ends_with_the_command_that_has_started_it) {  // K7, B3
   expect_nothing_left(all, waiting);
 }
 
-TEST(JobBySsh, ends_with_a_launcher_on_another_host) {  // K7
+TEST(JobBySsh, AJobEndsWithALauncherOnAnotherHost) {  // K7
   MAKE_SSH_HOSTS(all, 2);
   const Waiting waiting = start_waiting(all, "host0:1,host1:1", 2);
   ::kill(process_with(all, 1, "__launch .*--node-rank 1 .*" + waiting.mark), SIGKILL);
@@ -107,7 +107,7 @@ TEST(JobBySsh, ends_with_a_launcher_on_another_host) {  // K7
   expect_nothing_left(all, waiting);
 }
 
-TEST(JobBySsh, ends_with_the_agent_of_a_host) {
+TEST(JobBySsh, AJobEndsWithTheAgentOfAHost) {
   MAKE_SSH_HOSTS(all, 2);
   const Waiting waiting = start_waiting(all, "host0:1,host1:1", 2);
   // The pattern is not what it finds, and this host's own agent is in another network.
@@ -117,7 +117,7 @@ TEST(JobBySsh, ends_with_the_agent_of_a_host) {
   expect_nothing_left(all, waiting);
 }
 
-TEST(JobBySsh, ends_with_the_connection_to_a_host) {  // K7
+TEST(JobBySsh, AJobEndsWithTheConnectionToAHost) {  // K7
   MAKE_SSH_HOSTS(all, 2);
   const Waiting waiting = start_waiting(all, "host0:1,host1:1", 2);
   ::kill(process_with(all, 0, "^ssh -F " + all.folder() + ".* host1 "), SIGKILL);
@@ -126,7 +126,7 @@ TEST(JobBySsh, ends_with_the_connection_to_a_host) {  // K7
   expect_nothing_left(all, waiting);
 }
 
-TEST(JobBySsh, of_a_single_other_host_ends_with_the_connection) {  // N1: no other launcher would notice
+TEST(JobBySsh, AJobOfASingleOtherHostEndsWithTheConnection) {  // N1: no other launcher would notice
   MAKE_SSH_HOSTS(all, 2);
   const Waiting waiting = start_waiting(all, "host1:1", 1, {"--silence", "3", "--ssh", quick_to_notice(all)});
   all.hosts().run(1, {"ip", "link", "set", "net0", "down"});
@@ -135,7 +135,7 @@ TEST(JobBySsh, of_a_single_other_host_ends_with_the_connection) {  // N1: no oth
   expect_nothing_left(all, waiting);
 }
 
-TEST(JobBySsh, ends_where_a_network_is_cut) {  // N1
+TEST(JobBySsh, AJobEndsWhereANetworkIsCut) {  // N1
   MAKE_SSH_HOSTS(all, 3);
   const Waiting waiting = start_waiting(all, "host0:1,host1:1,host2:1", 3, {"--silence", "4", "--ssh", quick_to_notice(all)});
   all.hosts().run(2, {"ip", "link", "set", "net0", "down"});
@@ -145,7 +145,7 @@ TEST(JobBySsh, ends_where_a_network_is_cut) {  // N1
   expect_nothing_left(all, waiting);
 }
 
-TEST(JobBySsh, survives_a_pause_of_the_command) {  // Ctrl-Z is no loss
+TEST(JobBySsh, AJobSurvivesAPauseOfTheCommand) {  // Ctrl-Z is no loss
   MAKE_SSH_HOSTS(all, 2);
   const auto job = all.start(0, all.run_words("host1:1", {HOST_RANK, "hold", all.folder() + "/go"}, {"--silence", "2"}));
   ASSERT_TRUE(job->until_out_has("holding\n")) << job->err();

@@ -21,7 +21,7 @@ void expect_parts(const std::string& text, const std::vector<std::string>& parts
   for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in: " << text;
 }
 
-TEST(RefusedBySsh, a_name_that_nobody_knows) {
+TEST(RefusedBySsh, ANameThatNobodyKnowsIsRefused) {
   MAKE_SSH_HOSTS(all, 2);
   write_secret(all.folder() + "/hosts", "host0\nhost1\nnowhere.invalid slots=2\n");
   const auto job = all.start(0, {"run", "--ssh", all.ssh(), "--hostfile", "hosts", "--", "true"});
@@ -29,13 +29,13 @@ TEST(RefusedBySsh, a_name_that_nobody_knows) {
   expect_parts(job->err(), {"host nowhere.invalid (hosts:3) cannot be used", "Could not resolve hostname", "hint: correct the name"});
 }
 
-TEST(RefusedBySsh, a_host_that_is_not_there) {
+TEST(RefusedBySsh, AHostThatIsNotThereIsNamed) {
   MAKE_SSH_HOSTS(all, 1);
   expect_parts(refusal(all, "host0,10.77.0.9"),
                {"host 10.77.0.9 (--hosts) cannot be used: ssh ended with exit code 255", "No route to host", "the host is down"});
 }
 
-TEST(RefusedBySsh, a_host_without_sshd_and_one_without_the_key) {
+TEST(RefusedBySsh, AHostWithoutSshdAndOneWithoutTheKeyAreRefused) {
   MAKE_SSH_HOSTS(all, 2);
   expect_parts(refusal(all, "host1", {"--ssh", all.ssh() + " -p 23"}), {"Connection refused", "no sshd listens there"});
   expect_parts(refusal(all, "host1",
@@ -44,14 +44,14 @@ TEST(RefusedBySsh, a_host_without_sshd_and_one_without_the_key) {
   expect_parts(refusal(all, "host1", {"--ssh", all.ssh() + " -o UserKnownHostsFile=/dev/null"}), {"Host key verification failed", "once by hand"});
 }
 
-TEST(RefusedBySsh, a_host_without_the_command) {
+TEST(RefusedBySsh, AHostWithoutTheCommandIsNamed) {
   MAKE_SSH_HOSTS(all, 2);
   all.replace(1, UNISONO_COMMAND, "/dev/null");
   expect_parts(refusal(all, "host0,host1"), {"host host1 (--hosts) cannot be used", "not found", "hint: install unisono on host1", UNISONO_COMMAND});
 }
 
 // As in /tmp, where any user may have put it.
-TEST(RefusedBySsh, a_command_that_another_user_may_have_put_there) {
+TEST(RefusedBySsh, ACommandThatAnotherUserMayHavePutThereIsRefused) {
   MAKE_SSH_HOSTS(all, 2);
   write_script(all.folder() + "/other", "#!/bin/sh\necho unisono-host 99.1.2\n");
   all.hosts().run(0, {"chown", "54321", all.folder() + "/other"});
@@ -65,7 +65,7 @@ TEST(RefusedBySsh, a_command_that_another_user_may_have_put_there) {
   expect_parts(refusal(all, "host0,host1"), {" is not run: ", "or all may write to it"});
 }
 
-TEST(RefusedBySsh, a_host_with_another_version) {
+TEST(RefusedBySsh, AHostWithAnotherVersionIsRefused) {
   MAKE_SSH_HOSTS(all, 2);
   write_script(all.folder() + "/other", "#!/bin/sh\necho unisono-host 99.1.2\n");
   all.replace(1, UNISONO_COMMAND, all.folder() + "/other");
@@ -73,7 +73,7 @@ TEST(RefusedBySsh, a_host_with_another_version) {
                {"host host1 (--hosts) cannot be used: it has unisono 99.1.2, and this one is ", "install the same version"});
 }
 
-TEST(RefusedBySsh, a_host_that_talks_nonsense) {
+TEST(RefusedBySsh, AHostThatTalksNonsenseIsRefused) {
   MAKE_SSH_HOSTS(all, 2);
   const auto version = all.start(0, {"version"});
   ASSERT_EQ(version->wait(), 0);
@@ -83,7 +83,7 @@ TEST(RefusedBySsh, a_host_that_talks_nonsense) {
   expect_parts(refusal(all, "host1"), {"what came from the other host is no message of unisono"});
 }
 
-TEST(RefusedBySsh, a_host_that_does_not_answer) {
+TEST(RefusedBySsh, AHostThatDoesNotAnswerIsNamed) {
   MAKE_SSH_HOSTS(all, 2);
   write_script(all.folder() + "/other", "#!/bin/sh\ncat >/dev/null\n");
   all.replace(1, UNISONO_COMMAND, all.folder() + "/other");
@@ -92,14 +92,14 @@ TEST(RefusedBySsh, a_host_that_does_not_answer) {
   expect_parts(job->err(), {"host host1 (--hosts) cannot be used: no answer within 2 s"});
 }
 
-TEST(RefusedBySsh, a_folder_that_a_host_lacks) {
+TEST(RefusedBySsh, AFolderThatAHostLacksIsNamed) {
   MAKE_SSH_HOSTS(all, 2);
   all.hosts().run(0, {"mkdir", "/run/work"});  // each host has its own /run
   expect_parts(refusal(all, "host0:1,host1:1", {"--wdir", "/run/work"}),
                {"host host1 (--hosts) cannot be used: the folder /run/work cannot be entered there: ", "--wdir"});
 }
 
-TEST(RefusedBySsh, a_program_that_one_host_lacks_ends_the_job_at_once) {
+TEST(RefusedBySsh, AProgramThatOneHostLacksEndsTheJobAtOnce) {
   MAKE_SSH_HOSTS(all, 2);
   write_script(all.folder() + "/program", "#!/bin/sh\nexec sleep 1000\n");
   all.hosts().run(1, {"mount", "--bind", "/dev/null", all.folder() + "/program"});
@@ -108,7 +108,7 @@ TEST(RefusedBySsh, a_program_that_one_host_lacks_ends_the_job_at_once) {
   expect_parts(job->err(), {"program"});
 }
 
-TEST(RefusedBySsh, an_address_that_host_0_does_not_have) {
+TEST(RefusedBySsh, AnAddressThatHost0DoesNotHaveIsRefused) {
   MAKE_SSH_HOSTS(all, 2);
   expect_parts(refusal(all, "host0,host1", {"--master-addr", "10.77.0.200"}), {"host host0 (--hosts) cannot be used", "10.77.0.200"});
 }

@@ -10,7 +10,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(HostsBySsh, get_their_ranks_in_order) {
+TEST(HostsBySsh, HostsGetTheirRanksInOrder) {
   MAKE_SSH_HOSTS(all, 3);
   const auto job = all.start(0, all.run_words("host0:1,host1:2,host2:1", {RANK_HELPER, "variables", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
                                                                           "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR"}));
@@ -27,7 +27,7 @@ TEST(HostsBySsh, get_their_ranks_in_order) {
   EXPECT_EQ(job->err(), "");
 }
 
-TEST(HostsBySsh, may_all_be_others) {
+TEST(HostsBySsh, HostsMayAllBeOthers) {
   MAKE_SSH_HOSTS(all, 3);
   const auto job = all.start(2, all.run_words("root@host0:2,10.77.0.2:2", {HOST_RANK, "meet"}));
   ASSERT_EQ(job->wait(), 0) << job->err();
@@ -37,14 +37,14 @@ TEST(HostsBySsh, may_all_be_others) {
   }
 }
 
-TEST(HostsBySsh, may_be_a_single_one) {
+TEST(HostsBySsh, HostsMayBeASingleOne) {
   MAKE_SSH_HOSTS(all, 2);
   const auto job = all.start(0, all.run_words("host1:3", {HOST_RANK, "meet"}));
   EXPECT_EQ(job->wait(), 0) << job->err();
   EXPECT_EQ(count(job->out(), "with host1 host1 host1\n"), 3) << job->out() << job->err();
 }
 
-TEST(HostsBySsh, are_named_by_a_file_and_filled_in_order) {
+TEST(HostsBySsh, HostsAreNamedByAFileAndFilledInOrder) {
   MAKE_SSH_HOSTS(all, 3);
   write_secret(all.folder() + "/hosts", "# ours\nhost0 slots=2 max_slots=4\n\nhost1:2  # MPICH's\nhost2 slots = 2\n");
   const auto job =
@@ -54,7 +54,7 @@ TEST(HostsBySsh, are_named_by_a_file_and_filled_in_order) {
     EXPECT_EQ(count(job->out(), line), 1) << job->out();
 }
 
-TEST(HostsBySsh, run_in_the_current_folder_with_the_chosen_variables) {
+TEST(HostsBySsh, HostsRunInTheCurrentFolderWithTheChosenVariables) {
   MAKE_SSH_HOSTS(all, 2);
   const auto job = all.start(0,
                              all.run_words("host1:1", {"sh", "-c", "pwd; echo $ONE $TWO $THREE_A $THREE_B-$NOT-$UNISONO_LOG"},
@@ -67,7 +67,7 @@ TEST(HostsBySsh, run_in_the_current_folder_with_the_chosen_variables) {
   EXPECT_EQ(elsewhere->out(), "[0] /usr/bin\n");
 }
 
-TEST(HostsBySsh, get_the_secret_by_standard_input_alone) {  // A7
+TEST(HostsBySsh, HostsGetTheSecretByStandardInputAlone) {  // A7
   MAKE_SSH_HOSTS(all, 2);
   const std::string word = "a-word-that-stands-nowhere-else", open = "a-word-that-is-no-secret";
   const auto job =
@@ -85,7 +85,7 @@ TEST(HostsBySsh, get_the_secret_by_standard_input_alone) {  // A7
   EXPECT_EQ(job->wait(), 0) << job->err();
 }
 
-TEST(HostsBySsh, get_no_way_to_the_users_agent) {
+TEST(HostsBySsh, HostsGetNoWayToTheUsersAgent) {
   MAKE_SSH_HOSTS(all, 2);
   const std::string agent = all.folder() + "/agent";
   const auto keeper = all.hosts().start(0, {"ssh-agent", "-D", "-a", agent});
@@ -99,7 +99,7 @@ TEST(HostsBySsh, get_no_way_to_the_users_agent) {
   EXPECT_EQ(job->out(), "[0] agent:\n");
 }
 
-TEST(HostsBySsh, take_standard_input_to_its_end) {
+TEST(HostsBySsh, HostsTakeStandardInputToItsEnd) {
   MAKE_SSH_HOSTS(all, 2);
   const auto job = all.start(0, all.run_words("host0:1,host1:1", {"sh", "-c", "echo $(wc -c) $(cat | wc -c)"}, {"--stdin", "1"}));
   const std::string block(1 << 16, 'x');
@@ -110,7 +110,7 @@ TEST(HostsBySsh, take_standard_input_to_its_end) {
   EXPECT_EQ(count(job->out(), "[0] 0 0\n"), 1) << job->out();
 }
 
-TEST(HostsBySsh, show_all_output_in_whole_lines) {
+TEST(HostsBySsh, HostsShowAllOutputInWholeLines) {
   MAKE_SSH_HOSTS(all, 2);
   // Longer than a pipe takes, and the last line has no end.
   const auto job =
@@ -125,7 +125,7 @@ TEST(HostsBySsh, show_all_output_in_whole_lines) {
   }
 }
 
-TEST(HostsBySsh, are_not_disturbed_by_what_a_shell_prints) {
+TEST(HostsBySsh, HostsAreNotDisturbedByWhatAShellPrints) {
   MAKE_SSH_HOSTS(all, 2);
   write_secret(all.folder() + "/bashrc", "echo welcome to this host\necho and beware >&2\n");
   all.hosts().run(1, {"cp", all.folder() + "/bashrc", "/root/.bashrc"});
@@ -138,7 +138,7 @@ TEST(HostsBySsh, are_not_disturbed_by_what_a_shell_prints) {
   EXPECT_EQ(job->err(), "");
 }
 
-TEST(HostsBySsh, start_again_together_and_log_into_one_folder) {
+TEST(HostsBySsh, HostsStartAgainTogetherAndLogIntoOneFolder) {
   MAKE_SSH_HOSTS(all, 2);
   const auto job =
       all.start(0, all.run_words("host0:1,host1:1", {"sh", "-c", fmt::format("[ $UNISONO_ATTEMPT$RANK = 01 ] && exit 5; exec {} meet", HOST_RANK)},

@@ -18,7 +18,7 @@ void expect_trained(const std::string& program, const std::string& once) {
   EXPECT_GE(std::stod(accuracy), 0.95);
 }
 
-TEST(TrainingBySsh, learns_the_digits) {
+TEST(TrainingBySsh, TrainingBySshLearnsTheDigits) {
 #ifdef DIGITS
   expect_trained(DIGITS, "confirmed by 3 of 3 ranks");
 #else
@@ -26,7 +26,7 @@ TEST(TrainingBySsh, learns_the_digits) {
 #endif
 }
 
-TEST(TrainingBySsh, learns_the_digits_with_libtorch) {
+TEST(TrainingBySsh, TrainingBySshLearnsTheDigitsWithLibtorch) {
 #ifdef DIGITS_TORCH
   expect_trained(DIGITS_TORCH, "epoch 20/20");
 #else

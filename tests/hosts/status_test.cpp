@@ -39,7 +39,7 @@ std::string status_on(RunningCommand& host, const std::string& words) {
   return all.substr(0, all.rfind("status "));
 }
 
-TEST(StatusOfHosts, shows_the_ranks_of_all) {
+TEST(StatusOfHosts, TheStatusShowsTheRanksOfAllHosts) {
   MAKE_HOSTS(hosts, 2);
   const auto words = [&](int node) {
     return node_words({.nodes = 2, .node = node, .master = hosts.address(0)}, {RANK_HELPER, "late", "1", "rests"});

@@ -47,7 +47,7 @@ class StoreOfAnotherHost : public ::testing::TestWithParam<std::string> {
   const std::chrono::milliseconds usual_ = detail::silence_limit();
 };
 
-TEST_P(StoreOfAnotherHost, N1ThatIsCutOffIsNamed) {
+TEST_P(StoreOfAnotherHost, N1AStoreThatIsCutOffIsNamed) {
   MAKE_HOSTS(hosts, 2);
   std::optional<TcpStore> server;
   hosts.in_network_of(0, [&] { server.emplace(hosts.address(0), port, TcpStoreOptions{.is_server = true, .token = "the secret of this test"}); });
@@ -71,7 +71,7 @@ TEST_P(StoreOfAnotherHost, N1ThatIsCutOffIsNamed) {
 }
 
 // The other way round: nobody asks anything, and the store notices by itself that a client's host is gone.
-TEST(StoreOfThisHost, CarriesOutTheWillOfAClientThatIsCutOff) {
+TEST(StoreOfThisHost, AStoreCarriesOutTheWillOfAClientThatIsCutOff) {
   MAKE_HOSTS(hosts, 2);
   const std::string token = "the secret of this test";
   const std::vector<base::SocketAddress> addresses = base::resolve(hosts.address(0), port);

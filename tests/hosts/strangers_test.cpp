@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "../unit/store_talk.h"
+#include "../unit/store/talk.h"
 #include "job.h"
 #include "store/authentication.h"
 #include "store/client.h"
@@ -106,7 +106,7 @@ class Strangers : public ::testing::Test {
   std::vector<std::unique_ptr<RunningCommand>> job_;
 };
 
-TEST_F(Strangers, ten_thousand_connections_of_noise_change_nothing) {  // A1
+TEST_F(Strangers, TenThousandConnectionsOfNoiseChangeNothing) {  // A1
   const std::size_t before = resident_kib(job_[0]->pid());
   from_outside([&] {
     const auto client = member();
@@ -131,7 +131,7 @@ TEST_F(Strangers, ten_thousand_connections_of_noise_change_nothing) {  // A1
   EXPECT_GE(count(log(), "closed a connection from 10.77.0.3"), 1);
 }
 
-TEST_F(Strangers, a_length_allocates_nothing) {  // A2: 2^31, 2^32 - 1, and within a frame
+TEST_F(Strangers, ALengthAllocatesNothing) {  // A2: 2^31, 2^32 - 1, and within a frame
   const std::size_t before = resident_kib(job_[0]->pid());
   from_outside([&] {
     for (const std::string& length : {std::string("\x00\x00\x00\x80", 4), std::string("\xff\xff\xff\x7f", 4), std::string("\xff\xff\xff\xff", 4)}) {
@@ -154,7 +154,7 @@ TEST_F(Strangers, a_length_allocates_nothing) {  // A2: 2^31, 2^32 - 1, and with
   EXPECT_LT(resident_kib(job_[0]->pid()), before + 8 * 1024);
 }
 
-TEST_F(Strangers, two_hundred_that_say_half_of_it_delay_nobody) {  // A3
+TEST_F(Strangers, TwoHundredStrangersWithHalfAHandshakeDelayNobody) {  // A3
   from_outside([&] {
     std::vector<FileDescriptor> slow;
     for (int i = 0; i < 200; ++i) {
@@ -166,7 +166,7 @@ TEST_F(Strangers, two_hundred_that_say_half_of_it_delay_nobody) {  // A3
   });
 }
 
-TEST_F(Strangers, who_speak_other_protocols_learn_nothing_and_are_named_once) {  // A4
+TEST_F(Strangers, StrangersOfOtherProtocolsLearnNothingAndAreNamedOnce) {  // A4
   from_outside([&] {
     for (const std::string& probe :
          {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
@@ -182,7 +182,7 @@ TEST_F(Strangers, who_speak_other_protocols_learn_nothing_and_are_named_once) { 
   EXPECT_EQ(count(log(), "closed a connection from 10.77.0.3: what it sent is not ours"), 1) << log();
 }
 
-TEST_F(Strangers, without_the_secret_get_nothing) {  // A5: wrong, none, replayed, reflected
+TEST_F(Strangers, StrangersWithoutTheSecretGetNothing) {  // A5: wrong, none, replayed, reflected
   from_outside([&] {
     for (const char* token : {"another", ""}) {
       EXPECT_THROW(connect_tcp({address()}, "the store", {.token = token}, Deadline(10s)), ProtocolError) << token;
@@ -213,7 +213,7 @@ TEST_F(Strangers, without_the_secret_get_nothing) {  // A5: wrong, none, replaye
   });
 }
 
-TEST_F(Strangers, who_have_the_secret_break_limits_for_themselves_alone) {  // A6
+TEST_F(Strangers, StrangersWithTheSecretBreakLimitsForThemselvesAlone) {  // A6
   from_outside([&] {
     const auto bad = member();
     const auto good = member();
@@ -238,7 +238,7 @@ TEST_F(Strangers, who_have_the_secret_break_limits_for_themselves_alone) {  // A
 }
 
 // Noise while the ranks meet: they meet.
-TEST(StrangersAtTheMeeting, keep_nobody_out) {  // A1, A3
+TEST(StrangersAtTheMeeting, StrangersAtTheMeetingKeepNobodyOut) {  // A1, A3
   MAKE_HOSTS(hosts, 3);
   auto variables = secret;
   const auto first = hosts.start(0, node_words({.node = 0, .master = "10.77.0.1"}, {HOST_RANK, "meet"}), variables);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What bench-hosts says of four cells: the table, the means beside each peer and beside the fastest one, and the cell that is behind.
+# What bench/between-hosts says of four cells: the table, the means beside each peer and beside the fastest one, and the cell that is behind.
 #   summary_test.sh BENCH_HOSTS CELLS
 set -euo pipefail
 folder=$(mktemp -d)

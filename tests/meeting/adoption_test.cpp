@@ -55,7 +55,7 @@ class Adoption : public testing::Test {
   void TearDown() override { finalize(); }
 };
 
-TEST_F(Adoption, nothing_is_taken_where_nothing_is) {  // it is asked whether there is a context, not whether there could be one
+TEST_F(Adoption, NothingIsTakenWhereNothingIs) {  // it is asked whether there is a context, not whether there could be one
   COVERS("I-06", "K-39");
   const int before = asked();
   sync();
@@ -65,7 +65,7 @@ TEST_F(Adoption, nothing_is_taken_where_nothing_is) {  // it is asked whether th
   EXPECT_EQ(backend(), std::nullopt);
 }
 
-TEST_F(Adoption, what_is_found_stays_until_finalize) {
+TEST_F(Adoption, WhatIsFoundStaysUntilFinalize) {
   COVERS("I-01", "B-08", "B-10");
   found() = foreign_context("native");
   sync();
@@ -85,7 +85,7 @@ TEST_F(Adoption, what_is_found_stays_until_finalize) {
   EXPECT_EQ(model_name(), "serial");
 }
 
-TEST_F(Adoption, getters_and_calls_find_it_without_being_told) {
+TEST_F(Adoption, GettersAndCallsFindItWithoutBeingTold) {
   COVERS("I-02");
   EXPECT_EQ(world_size(), 1);
   EXPECT_EQ(model_name(), "serial");
@@ -105,12 +105,12 @@ TEST_F(Adoption, getters_and_calls_find_it_without_being_told) {
   EXPECT_EQ(asked(), before) << "it is looked for although it was found";
 }
 
-TEST_F(Adoption, the_call_that_finds_it_is_one_of_its_calls) {
+TEST_F(Adoption, TheCallThatFindsItIsOneOfItsCalls) {
   found() = foreign_context("native");
   EXPECT_EQ(world().backend(), "native");
 }
 
-TEST_F(Adoption, a_probe_may_ask_who_it_is) {
+TEST_F(Adoption, AProbeMayAskWhoItIs) {
   int told = -1;
   first() = [&told] { told = rank(); };
   EXPECT_EQ(world_size(), 1);
@@ -120,7 +120,7 @@ TEST_F(Adoption, a_probe_may_ask_who_it_is) {
   EXPECT_EQ(backend(), "native");
 }
 
-TEST_F(Adoption, looking_tells_nothing_that_was_not_said) {
+TEST_F(Adoption, LookingTellsNothingThatWasNotSaid) {
   found() = foreign_context("native");
   found()->rank.reset();
   EXPECT_THROW(static_cast<void>(rank()), InvalidArgument);
@@ -131,7 +131,7 @@ TEST_F(Adoption, looking_tells_nothing_that_was_not_said) {
 }
 
 // Only who has joined a job may start the runtime of a device, and knows what it says.
-TEST_F(Adoption, a_rank_sees_more_of_an_engine) {
+TEST_F(Adoption, ARankSeesMoreOfAnEngine) {
   EngineTraits traits;
   traits.why_not_as_a_rank = [] { return std::string("its device is broken"); };
   register_engine(
@@ -144,7 +144,7 @@ TEST_F(Adoption, a_rank_sees_more_of_an_engine) {
   EXPECT_FALSE(is_listed());
 }
 
-TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {
+TEST_F(Adoption, AContextIsLookedForAnewForAWhile) {
   COVERS("I-01");
   found() = foreign_context("native");
   sync(true);
@@ -164,7 +164,7 @@ TEST_F(Adoption, for_a_while_it_is_looked_for_anew) {
   EXPECT_EQ(model_name(), "native-dist");
 }
 
-TEST_F(Adoption, a_context_of_ones_own_is_not_touched) {
+TEST_F(Adoption, AContextOfOnesOwnIsNotTouched) {
   COVERS("I-01", "K-45");
   initialize(foreign_context("native"));
   const int before = asked();
@@ -174,7 +174,7 @@ TEST_F(Adoption, a_context_of_ones_own_is_not_touched) {
   EXPECT_EQ(model_name(), "native-dist");
 }
 
-TEST_F(Adoption, the_others_store_survives_finalize) {  // only what is ours ends
+TEST_F(Adoption, TheOthersStoreSurvivesFinalize) {  // only what is ours ends
   COVERS("K-45");
   found() = foreign_context("native");
   const auto store = found()->store;
@@ -185,7 +185,7 @@ TEST_F(Adoption, the_others_store_survives_finalize) {  // only what is ours end
   EXPECT_EQ(store.use_count(), 2);  // ours here and the probe's
 }
 
-TEST_F(Adoption, what_cannot_be_joined_is_an_error_and_leaves_nothing) {
+TEST_F(Adoption, WhatCannotBeJoinedIsAnErrorAndLeavesNothing) {
   COVERS("K-01");
   found() = foreign_context("native");
   found()->rank = 1;

@@ -56,7 +56,7 @@ Variables slurm_task(int rank, int tasks, const std::string& nodes, const std::s
 }
 
 // The tasks of one host, their port given.
-TEST(SlurmJob, tasks_of_one_host_meet_at_a_given_port) {
+TEST(SlurmJob, TasksOfOneHostMeetAtAGivenPort) {
   COVERS("S-01", "S-03", "E-08", "B-05", "M-33", "M-37", "K-73");
   Job job;
   const int port = free_port();
@@ -70,7 +70,7 @@ TEST(SlurmJob, tasks_of_one_host_meet_at_a_given_port) {
 }
 
 // On one node no port is needed that another job might have; two jobs of the same port number do not meet.
-TEST(SlurmJob, tasks_of_one_host_need_no_port) {
+TEST(SlurmJob, TasksOfOneHostNeedNoPort) {
   COVERS("K-36", "C-13", "Q-12");
   Job job;
   const int number = ::getpid() % 10000;
@@ -83,7 +83,7 @@ TEST(SlurmJob, tasks_of_one_host_need_no_port) {
 }
 
 // The program of an allocation of several tasks that srun did not start is told what is missing; of one task it is alone.
-TEST(SlurmJob, outside_of_its_tasks) {
+TEST(SlurmJob, AProgramOutsideOfTheTasksIsNoRank) {
   COVERS("E-08");
   Job job;
   job.start({"init"}, {{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_NODELIST", "a"}, {"SLURM_JOB_NUM_NODES", "1"}});
@@ -95,7 +95,7 @@ TEST(SlurmJob, outside_of_its_tasks) {
 }
 
 // Two jobs at one address, as processes; ranks given and not.
-TEST(MulticastJob, of_processes) {
+TEST(MulticastJob, ProcessesMeetByMulticast) {
   COVERS("T-43", "T-08");
   try {
     const rendezvous::MulticastSocket socket(base::resolve("239.255.83.18", 9).front(), base::InterfaceRule("UNISONO_INTERFACE", "lo"));
@@ -127,7 +127,7 @@ struct Layout {
 class PresentedNodes : public ::testing::TestWithParam<Layout> {};
 
 // Uneven nodes, by the same exchange that finds real ones.
-TEST_P(PresentedNodes, are_found_exactly) {
+TEST_P(PresentedNodes, PresentedNodesAreFoundExactly) {
   const TemporaryFolder folder;
   const Layout& layout = GetParam();
   if (layout.row.starts_with("N0")) COVERS(("N-" + layout.row.substr(1)).c_str());
@@ -169,7 +169,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The environment is what it was, whatever happens between initialize and finalize, and nothing is set
 // on the way.
-TEST(Environment, is_never_written) {
+TEST(Environment, TheEnvironmentIsNeverWritten) {
   COVERS("K-34", "K-35", "E-07", "C-28", "I-42", "E-11");
   Job job;
   const int port = free_port();
@@ -184,7 +184,7 @@ TEST(Environment, is_never_written) {
 
 // Given > LOCAL_RANK > the launcher's > set_local_rank > what the exchange of hosts found; none is the
 // global rank.
-TEST(LocalRank, comes_from_the_best_source) {
+TEST(LocalRank, TheLocalRankComesFromTheBestSource) {
   COVERS("C-16", "I-38", "I-52", "S-09", "K-72", "M-35");
   struct Case {
     Arguments arguments;
@@ -228,7 +228,7 @@ TEST(LocalRank, comes_from_the_best_source) {
 }
 
 // The ten lines, word by word, of rank 0 only.
-TEST(ShowConfig, has_ten_lines) {
+TEST(ShowConfig, TheConfigurationHasTenLines) {
   COVERS("I-43");
   const TemporaryFolder folder;
   Job job;
@@ -246,7 +246,7 @@ TEST(ShowConfig, has_ten_lines) {
 }
 
 // Before it is of any job, as a program asks that has a device or a file to choose.
-TEST(Launcher, is_asked_before_initialize) {
+TEST(Launcher, TheLauncherIsKnownBeforeInitialize) {
   COVERS("TS-39", "TS-40");
   const auto said = [](const Variables& variables) {
     Job job;
@@ -265,7 +265,7 @@ TEST(Launcher, is_asked_before_initialize) {
 }
 
 // A number that is no constant: the local rank that was given.
-TEST(ShowConfig, says_what_this_process_is) {
+TEST(ShowConfig, TheConfigurationSaysWhatThisProcessIs) {
   COVERS("I-43");
   const TemporaryFolder folder;
   Job job;
@@ -276,7 +276,7 @@ TEST(ShowConfig, says_what_this_process_is) {
 }
 
 // tcp:// under torchrun works, with a word about the store that is there already.
-TEST(TcpUnderTorchrun, works_and_warns) {
+TEST(TcpUnderTorchrun, TcpUnderTorchrunWorksAndWarns) {
   COVERS("Q-13", "E-12", "K-44");
   Job job;
   const int port = free_port();

@@ -44,7 +44,7 @@ TEST_P(Mpi, EngineCarriesOutEverythingThatItOffers) {
 }
 
 // MPICH spins within MPI, so not more ranks than there are processors.
-TEST_P(Mpi, EngineThatWaitsWithinMpi) {
+TEST_P(Mpi, AnEngineThatWaitsWithinMpiIsLeftAlone) {
   const Outcome outcome = engine(2, "engine");
   EXPECT_ALL_FINE(outcome, 2);
 }

@@ -39,13 +39,13 @@ class NodeExchangeTest : public ::testing::Test {
   std::map<std::pair<int, std::string>, Texts> done_;
 };
 
-TEST_F(NodeExchangeTest, GivesAllTextsToAll) {
+TEST_F(NodeExchangeTest, AnExchangeGivesAllTextsToAll) {
   for (int node = 0; node < 3; ++node) begin(node, "a", {0, 1, 2});
   run_until(3);
   for (int node = 0; node < 3; ++node) EXPECT_EQ((done_[{node, "a"}]), (Texts{"a0", "a1", "a2"}));
 }
 
-TEST_F(NodeExchangeTest, KeepsExchangesApart) {
+TEST_F(NodeExchangeTest, ExchangesAreKeptApart) {
   begin(0, "all", {0, 1, 2});
   begin(0, "some", {2, 0});
   begin(2, "some", {2, 0});
@@ -57,7 +57,7 @@ TEST_F(NodeExchangeTest, KeepsExchangesApart) {
   EXPECT_EQ((done_[{1, "all"}]), (Texts{"all0", "all1", "all2"}));
 }
 
-TEST_F(NodeExchangeTest, IsGivenUpByItsEnd) {
+TEST_F(NodeExchangeTest, AnExchangeIsGivenUpByItsEnd) {
   begin(0, "never", {0, 1});
   nodes_.clear();
   EXPECT_TRUE(done_.empty());

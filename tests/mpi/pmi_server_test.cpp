@@ -46,7 +46,7 @@ class PmiServerTest : public ::testing::Test {
   std::vector<base::FileDescriptor> ends_;
 };
 
-TEST_F(PmiServerTest, SaysWhatThereIs) {
+TEST_F(PmiServerTest, TheServerSaysWhatThereIs) {
   EXPECT_EQ(ask(0, "cmd=init pmi_version=1 pmi_subversion=1"), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
   EXPECT_EQ(ask(0, "cmd=get_maxes"), "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
   EXPECT_EQ(ask(1, "cmd=get_universe_size"), "cmd=universe_size size=2\n");
@@ -55,7 +55,7 @@ TEST_F(PmiServerTest, SaysWhatThereIs) {
   EXPECT_EQ(ask(0, "cmd=finalize"), "cmd=finalize_ack\n");
 }
 
-TEST_F(PmiServerTest, KeepsWhatRanksPut) {
+TEST_F(PmiServerTest, TheServerKeepsWhatRanksPut) {
   EXPECT_EQ(ask(0, "cmd=get kvsname=job key=a"), "cmd=get_result rc=-1 msg=key_not_found value=unknown\n");
   EXPECT_EQ(ask(1, "cmd=put kvsname=job key=a value=x=y"), "cmd=put_result rc=0 msg=success\n");
   EXPECT_EQ(ask(0, "cmd=get kvsname=job key=a"), "cmd=get_result rc=0 msg=success value=x=y\n");
@@ -129,14 +129,14 @@ class PmiServersOfTwoHosts : public ::testing::Test {
   std::vector<base::FileDescriptor> ends_;
 };
 
-TEST_F(PmiServersOfTwoHosts, SayWhereTheRanksAre) {
+TEST_F(PmiServersOfTwoHosts, ServersSayWhereTheRanksAre) {
   for (const int rank : {0, 2}) {
     EXPECT_EQ(ask(rank, "cmd=get_universe_size"), "cmd=universe_size size=3\n");
     EXPECT_EQ(ask(rank, "cmd=get kvsname=job key=PMI_process_mapping"), "cmd=get_result rc=0 msg=success value=(vector,(0,1,2),(1,1,1))\n");
   }
 }
 
-TEST_F(PmiServersOfTwoHosts, ExchangeAtEachBarrierWhatRanksHavePut) {
+TEST_F(PmiServersOfTwoHosts, ServersExchangeAtEachBarrierWhatRanksHavePut) {
   const std::string unknown = "cmd=get_result rc=-1 msg=key_not_found value=unknown\n";
   for (int round = 0; round < 2; ++round) {
     const std::string number = std::to_string(round);

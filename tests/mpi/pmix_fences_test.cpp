@@ -30,7 +30,7 @@ class FencesTest : public ::testing::Test {
   Host a_{0}, b_{1}, c_{2};
 };
 
-TEST_F(FencesTest, OfOneHostAreOverAtOnce) {
+TEST_F(FencesTest, FencesOfOneHostAreOverAtOnce) {
   a_.come({0, 1}, "own data");
   EXPECT_EQ(a_.data, "own data");
   b_.come({2}, "");
@@ -38,7 +38,7 @@ TEST_F(FencesTest, OfOneHostAreOverAtOnce) {
   EXPECT_EQ(a_.take_line() + b_.take_line(), "");
 }
 
-TEST_F(FencesTest, OfSeveralHostsGoThroughTheLaunchers) {
+TEST_F(FencesTest, FencesOfSeveralHostsGoThroughTheLaunchers) {
   a_.come({}, std::string_view("\0\xff", 2));
   b_.come({}, "b");
   const std::string of_a = a_.take_line(), of_b = b_.take_line();
@@ -55,7 +55,7 @@ TEST_F(FencesTest, OfSeveralHostsGoThroughTheLaunchers) {
   EXPECT_EQ(b_.data, std::nullopt);
 }
 
-TEST_F(FencesTest, OfOtherRanksOrLaterHaveOtherNames) {
+TEST_F(FencesTest, FencesOfOtherRanksOrLaterHaveOtherNames) {
   std::vector<std::string> lines;
   a_.come({}, "");
   lines.push_back(a_.take_line());
@@ -74,7 +74,7 @@ TEST_F(FencesTest, OfOtherRanksOrLaterHaveOtherNames) {
   EXPECT_EQ(c_.take_line(), lines[1]);
 }
 
-TEST_F(FencesTest, TakeNothingElse) {
+TEST_F(FencesTest, FencesTakeNothingElse) {
   a_.come({}, "x");
   const std::string line = a_.take_line();
   const std::string name = line.substr(6, line.find(' ', 6) - 6);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The script test-mutants puts this into its copy of the sources: all mutations are compiled in, and MUTANT=n in the environment chooses the one that
+// The script test/mutants puts this into its copy of the sources: all mutations are compiled in, and MUTANT=n in the environment chooses the one that
 // is carried out. With MUTANTS_SEEN=FILE byte n of the file tells that mutation n was reached, and whether it would have made a difference there.
 
 #include <fcntl.h>

@@ -323,5 +323,5 @@ def find(paths, root, arguments):
 def complain(parsed):
     for diagnostic in parsed.diagnostics:
         if diagnostic.severity >= Diagnostic.Error:
-            raise SystemExit(f"test-mutants: {diagnostic}")
+            raise SystemExit(f"test/mutants: {diagnostic}")
 

@@ -1,12 +1,14 @@
 """The list of what survives, with a word on each."""
 
+import hashlib
 import json
 
 CAUGHT = {"red", "time", "memory"}
 HEAD = """# Mutations that no test tells
 
-`scripts/test-mutants` changes one thing at a time in the sources named here and runs the tests; what stays green is written below, behind the dash why that
-is no gap of the tests. A line without such a word is one that nobody has looked at; the script ends with 1 then.
+`scripts/test/mutants` changes one thing at a time in the sources named here and runs the tests; what stays green is written below: its mark, by which
+`scripts/test/mutants --list` shows the change, its function, and behind the dash why that is no gap of the tests. A line without such a word is one that
+nobody has looked at; the script ends with 1 then.
 """
 NONE = "?"
 
@@ -21,15 +23,21 @@ def results(file):
     return found
 
 
+def mark(mutant):
+    """The name of a mutation in the list: a hash, which stays the same where its file moves, and the function."""
+    text = mutant["key"].removeprefix(mutant["path"] + " ")
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:8]} {mutant['where']}".rstrip()
+
+
 def words(file):
-    """By file and mutation."""
+    """By file and mark."""
     found, path = {}, ""
     for line in file.read_text().splitlines() if file.exists() else []:
         if line.startswith("## "):
             path = line[3:]
         elif line.startswith("- "):
-            mutation, _, word = line[2:].rpartition(" — ")
-            found[f"{path} {mutation}"] = word
+            name, _, word = line[2:].partition(" — ")
+            found[path, name] = word
     return found
 
 
@@ -47,13 +55,14 @@ def write(file, mutants, verdicts):
     for mutant in mutants.values():
         verdict = verdicts.get(mutant["key"])
         # A mutation that was not asked again keeps its line.
-        if verdict is None and mutant["key"] not in known or verdict is not None and verdict["verdict"] in CAUGHT:
+        name = mark(mutant)
+        if verdict is None and (mutant["path"], name) not in known or verdict is not None and verdict["verdict"] in CAUGHT:
             continue
         if mutant["path"] != path:
             path = mutant["path"]
             lines.append(f"\n## {path}\n\n")
-        word = known.get(mutant["key"], NONE)
-        lines.append(f"- {mutant['key'].removeprefix(path + ' ')} — {word}\n")
+        word = known.get((path, name), NONE)
+        lines.append(f"- {name} — {word}\n")
         count += 1
         bare += word == NONE
     file.write_text("".join(lines))

@@ -86,7 +86,7 @@ class Tree:
             if built.returncode == 0:
                 return
             if not self.drop(built.stdout):
-                raise SystemExit(f"test-mutants: the mutated sources do not compile\n{built.stdout[-8000:]}{built.stderr[-2000:]}")
+                raise SystemExit(f"test/mutants: the mutated sources do not compile\n{built.stdout[-8000:]}{built.stderr[-2000:]}")
 
     def drop(self, output):
         """The mutations at the lines that the compiler complains of."""
@@ -102,7 +102,7 @@ class Tree:
 
 def run(command):
     if subprocess.run([str(part) for part in command], stdout=subprocess.DEVNULL, check=False).returncode != 0:
-        raise SystemExit(f"test-mutants: {' '.join(map(str, command))} failed")
+        raise SystemExit(f"test/mutants: {' '.join(map(str, command))} failed")
 
 
 def write_if_changed(path, content, like=None):

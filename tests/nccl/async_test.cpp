@@ -37,7 +37,7 @@ class OwnStream {
   engines::nccl::Stream stream_ = nullptr;
 };
 
-TEST(Asynchronous, wait_orders_the_stream_and_not_the_host) {
+TEST(Asynchronous, WaitOrdersTheStreamAndNotTheHost) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -62,7 +62,7 @@ TEST(Asynchronous, wait_orders_the_stream_and_not_the_host) {
 }
 
 // Work that was put on the stream before the call is done before it, whoever goes on with the call.
-TEST(Asynchronous, the_call_waits_for_the_stream) {
+TEST(Asynchronous, TheCallWaitsForTheStream) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -79,7 +79,7 @@ TEST(Asynchronous, the_call_waits_for_the_stream) {
   });
 }
 
-TEST(Asynchronous, blocking_calls_return_when_they_are_enqueued) {
+TEST(Asynchronous, BlockingCallsReturnWhenTheyAreEnqueued) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
@@ -93,7 +93,7 @@ TEST(Asynchronous, blocking_calls_return_when_they_are_enqueued) {
   });
 }
 
-TEST(Asynchronous, wait_any_and_dropped_works) {
+TEST(Asynchronous, WaitAnyAndDroppedWorksAreInOrder) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2}), y(group.rank(), {3});
@@ -105,7 +105,7 @@ TEST(Asynchronous, wait_any_and_dropped_works) {
   });
 }
 
-TEST(Streams, are_of_a_thread_and_a_scope) {
+TEST(Streams, StreamsAreOfAThreadAndAScope) {
   COVERS("T-39");
   int a = 0, b = 0;
   EXPECT_EQ(current_stream(), nullptr);
@@ -123,7 +123,7 @@ TEST(Streams, are_of_a_thread_and_a_scope) {
   set_current_stream(nullptr);
 }
 
-TEST(Streams, synchronize_says_when_it_takes_too_long) {
+TEST(Streams, SynchronizeSaysWhenItTakesTooLong) {
   fake::reset(4);  // the process's device is that of the first engine it had
   on_ranks({.count = 1}, [](const ProcessGroup&) {
     const Stalled stalled;
@@ -132,7 +132,7 @@ TEST(Streams, synchronize_says_when_it_takes_too_long) {
   });
 }
 
-TEST(Memory, is_what_the_device_says) {
+TEST(Memory, TheMemoryInUseIsWhatTheDeviceSays) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<char> x(group.rank(), std::size_t{3} << 20);
@@ -143,7 +143,7 @@ TEST(Memory, is_what_the_device_says) {
 }
 
 // This process's own, where the driver tells it from that of others on the same device.
-TEST(Memory, is_of_this_process_where_the_driver_tells) {
+TEST(Memory, TheMemoryInUseIsOfThisProcessWhereTheDriverTells) {
   COVERS("V-11", "K-56");
   fake::reset(2);
   fake::others(std::size_t{7} << 20);
@@ -156,7 +156,7 @@ TEST(Memory, is_of_this_process_where_the_driver_tells) {
     EXPECT_EQ(engines::device_memory_in_use(device), *memory.own);
   });
 }
-TEST(Memory, is_of_all_processes_where_the_driver_does_not_tell) {
+TEST(Memory, TheMemoryInUseIsOfAllProcessesWhereTheDriverDoesNotTell) {
   fake::reset(1);
   fake::others(std::size_t{7} << 20);
   static_cast<void>(fake::allocate(0, std::size_t{3} << 20));

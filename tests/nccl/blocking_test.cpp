@@ -57,7 +57,7 @@ class QueueProbe {
   std::atomic<bool> is_through_{false}, has_looked_{false}, was_free_{false};
 };
 
-TEST(BlockingCalls, pass_an_empty_queue) {
+TEST(BlockingCalls, BlockingCallsPassAnEmptyQueue) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {group.rank() + 1, 10});
@@ -77,7 +77,7 @@ TEST(BlockingCalls, pass_an_empty_queue) {
   });
 }
 
-TEST(BlockingCalls, of_messages_pass_an_empty_queue) {
+TEST(BlockingCalls, BlockingCallsOfMessagesPassAnEmptyQueue) {
   for (const char* function : {"ncclSend", "ncclRecv"}) {
     fake::reset(2);
     on_ranks({.count = 2}, [&](const ProcessGroup& group) {
@@ -96,7 +96,7 @@ TEST(BlockingCalls, of_messages_pass_an_empty_queue) {
 }
 
 // The other rank comes late, so the first call is still in the queue when the second one is made.
-TEST(BlockingCalls, come_after_what_is_in_the_queue) {
+TEST(BlockingCalls, BlockingCallsComeAfterWhatIsInTheQueue) {
   fake::reset(2);
   std::atomic<bool> is_queued{false};
   on_ranks({.count = 2}, [&](const ProcessGroup& group) {
@@ -114,7 +114,7 @@ TEST(BlockingCalls, come_after_what_is_in_the_queue) {
 }
 
 // The first call has left the queue, and waits on the device for that of rank 1. A call through the host's memory must not read before it is through.
-TEST(BlockingCalls, through_the_host_come_after_what_the_device_has) {
+TEST(BlockingCalls, BlockingCallsThroughTheHostComeAfterWhatTheDeviceHas) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -156,7 +156,7 @@ void expect_late_error(const CallOptions& options, const std::function<void()>& 
   });
 }
 
-TEST(BlockingCalls, fail_when_the_device_has_them) {
+TEST(BlockingCalls, BlockingCallsFailWhenTheDeviceHasThem) {
   const auto fail = [] {
     fake::break_communicators(1, Result::internal_error);
     fake::stall(false);
@@ -167,7 +167,7 @@ TEST(BlockingCalls, fail_when_the_device_has_them) {
   });
 }
 
-TEST(BlockingCalls, never_end_on_the_device) {
+TEST(BlockingCalls, BlockingCallsNeverEndOnTheDevice) {
   expect_late_error<Timeout>(
       {.timeout = 1s}, [] {},
       [](const Timeout& late) {
@@ -177,7 +177,7 @@ TEST(BlockingCalls, never_end_on_the_device) {
 }
 
 // Neither an event nor another stream lies between the caller's work and the operation, and events are used again.
-TEST(BlockingCalls, GoToTheStreamOfTheirCaller) {
+TEST(BlockingCalls, BlockingCallsGoToTheStreamOfTheirCaller) {
   fake::reset(2);
   std::atomic<int> waits{-1};
   on_ranks({.count = 2}, [&](const ProcessGroup& group) {
@@ -231,7 +231,7 @@ TEST(BlockingCalls, CallInPlaceAsksOnceWhereItsMemoryLies) {
 }
 
 // The sum first, then the maximum, though the program has put neither stream behind the other.
-TEST(BlockingCalls, OnOneStreamComeBehindThoseOnAnother) {
+TEST(BlockingCalls, BlockingCallsOnOneStreamComeBehindThoseOnAnother) {
   for (const bool first_is_async : {false, true}) {
     fake::reset(2);
     on_ranks({.count = 2}, [&](const ProcessGroup& group) {

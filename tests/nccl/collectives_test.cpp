@@ -37,7 +37,7 @@ class Collectives : public ::testing::TestWithParam<int> {
   void on_all(const std::function<void(const ProcessGroup&)>& body) { on_ranks({.count = GetParam()}, body); }
 };
 
-TEST_P(Collectives, all_reduce) {
+TEST_P(Collectives, AllReduceSumsOnTheDevice) {
   on_all([](const ProcessGroup& group) {
     for (const std::size_t count : {0U, 1U, 7U, 1000U}) {
       const DeviceArray<int> x(group.rank(), numbers(group.rank(), count));
@@ -54,7 +54,7 @@ TEST_P(Collectives, all_reduce) {
 }
 
 // NCCL multiplies, each rank by its own factor.
-TEST_P(Collectives, sums_with_factors) {
+TEST_P(Collectives, SumsHaveFactors) {
   COVERS("R-10");
   on_all([](const ProcessGroup& group) {
     const int n = group.size(), me = group.rank();
@@ -76,7 +76,7 @@ TEST_P(Collectives, sums_with_factors) {
   });
 }
 
-TEST_P(Collectives, to_and_from_a_root) {
+TEST_P(Collectives, RootsSendAndReceive) {
   on_all([](const ProcessGroup& group) {
     const int n = group.size(), me = group.rank();
     const auto ranks = static_cast<std::size_t>(n);
@@ -110,7 +110,7 @@ TEST_P(Collectives, to_and_from_a_root) {
   });
 }
 
-TEST_P(Collectives, blocks_for_all) {
+TEST_P(Collectives, BlocksGoToAll) {
   on_all([](const ProcessGroup& group) {
     const int n = group.size(), me = group.rank();
     const auto ranks = static_cast<std::size_t>(n);
@@ -141,7 +141,7 @@ TEST_P(Collectives, blocks_for_all) {
   });
 }
 
-TEST_P(Collectives, blocks_of_different_length) {
+TEST_P(Collectives, BlocksMayHaveDifferentLengths) {
   on_all([](const ProcessGroup& group) {
     const int n = group.size(), me = group.rank();
     std::vector<std::size_t> counts;
@@ -182,7 +182,7 @@ TEST_P(Collectives, blocks_of_different_length) {
   });
 }
 
-TEST_P(Collectives, in_place_where_they_may_be) {
+TEST_P(Collectives, CallsWorkInPlaceWhereTheyMay) {
   on_all([](const ProcessGroup& group) {
     const int n = group.size(), me = group.rank();
     const auto own = static_cast<std::size_t>(me);
@@ -202,7 +202,7 @@ TEST_P(Collectives, in_place_where_they_may_be) {
 }
 
 // Calls that go through host memory beside it do so as ever.
-TEST_P(Collectives, host_memory_goes_to_the_host) {
+TEST_P(Collectives, HostMemoryGoesToTheHost) {
   on_all([](const ProcessGroup& group) {
     std::vector<int> x = numbers(group.rank(), 100);
     all_reduce(x, ReduceOp::sum, group);
@@ -218,7 +218,7 @@ TEST_P(Collectives, host_memory_goes_to_the_host) {
 }
 
 // A range of which nobody said where it lies.
-TEST_P(Collectives, device_of_an_address) {
+TEST_P(Collectives, AnAddressHasADevice) {
   on_all([](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), numbers(group.rank(), 10));
     std::span<int> plain(x.data() + 2, 5);
@@ -246,7 +246,7 @@ TensorView line(void* data, DType dtype, std::int64_t count, int device) {
 }
 
 // Every pair that is defined gives what the host gives: what NCCL has by NCCL, everything else through the host.
-TEST(Reductions, of_every_dtype_by_every_operation) {
+TEST(Reductions, EveryDtypeIsReducedByEveryOperation) {
   fake::reset(2);
   int offered = 0, others = 0;
   on_ranks({.count = 2}, [&](const ProcessGroup& group) {
@@ -296,7 +296,7 @@ TEST(Reductions, of_every_dtype_by_every_operation) {
   EXPECT_EQ(fake::calls("ncclAllReduce"), 2 * offered);
 }
 
-TEST(Refusals, memory_that_does_not_fit) {
+TEST(Refusals, MemoryThatDoesNotFit) {
   fake::reset(3);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();

@@ -31,14 +31,14 @@ void expect_failure(const std::string& part, const std::function<void(const Proc
   });
 }
 
-TEST(Calls, fail_when_they_are_enqueued) {
+TEST(Calls, CallsFailWhenTheyAreEnqueued) {
   for (const Result result : all_results) {
     fake::reset(3);
     fake::answer("ncclAllReduce", result, {.rank = 1});
     expect_failure("rank 1: ncclAllReduce", [](const ProcessGroup& group, const DeviceArray<int>& x) { all_reduce(x.view(), ReduceOp::sum, group); });
   }
 }
-TEST(Calls, of_every_function_fail) {
+TEST(Calls, CallsOfEveryFunctionFail) {
   using Call = std::function<void(const ProcessGroup&, const DeviceArray<int>&)>;
   const std::vector<std::pair<const char*, Call>> calls{
       {"ncclReduce", [](const ProcessGroup& group, const DeviceArray<int>& x) { reduce(x.view(), 0, ReduceOp::sum, group); }},
@@ -61,7 +61,7 @@ TEST(Calls, of_every_function_fail) {
     expect_failure(function, call);
   }
 }
-TEST(Calls, of_the_runtime_fail) {
+TEST(Calls, CallsOfTheRuntimeFail) {
   const auto call = [](const ProcessGroup& group, const DeviceArray<int>& x) { all_reduce(x.view(), ReduceOp::sum, group); };
   for (const char* function : {"cudaEventCreateWithFlags", "cudaEventRecord"}) {
     for (const int skip : {0, 1}) {  // where the call begins, and where it is enqueued
@@ -80,7 +80,7 @@ TEST(Calls, of_the_runtime_fail) {
                  [](const ProcessGroup& group, const DeviceArray<int>& x) { all_to_all(x.view(), DeviceArray<int>(group.rank(), 3).view(), group); });
 }
 // The group knows nothing of the program's own stream.
-TEST(Calls, the_current_stream_cannot_wait) {
+TEST(Calls, TheCurrentStreamCannotWait) {
   fake::reset(2);
   fake::answer("cudaStreamWaitEvent", CudaError::invalid_value, {.rank = 1, .skip = 1});
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
@@ -94,7 +94,7 @@ TEST(Calls, the_current_stream_cannot_wait) {
     barrier(group);
   });
 }
-TEST(Calls, fail_in_the_background_while_they_are_enqueued) {
+TEST(Calls, CallsFailInTheBackgroundWhileTheyAreEnqueued) {
   for (const Result result : all_results) {
     fake::reset(3);
     fake::in_progress("ncclGroupEnd", 5, result, {.rank = 1});
@@ -102,7 +102,7 @@ TEST(Calls, fail_in_the_background_while_they_are_enqueued) {
                    [](const ProcessGroup& group, const DeviceArray<int>& x) { all_reduce(x.view(), ReduceOp::sum, group); });
   }
 }
-TEST(Calls, are_in_progress_for_a_while) {
+TEST(Calls, CallsAreInProgressForAWhile) {
   fake::reset(3);
   for (int r = 0; r < 3; ++r) fake::in_progress("ncclGroupEnd", 20 * r + 1, Result::success, {.rank = r});
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
@@ -123,7 +123,7 @@ Work enqueue_on_stalled(const ProcessGroup& group, const DeviceArray<int>& x) {
 }
 
 // The device had it already: nobody waits in a call, and the group is over all the same.
-TEST(Calls, fail_when_the_device_has_them) {
+TEST(Calls, CallsFailWhenTheDeviceHasThem) {
   for (const Result result : all_results) {
     fake::reset(2);
     on_ranks({.count = 2}, [&](const ProcessGroup& group) {
@@ -142,7 +142,7 @@ TEST(Calls, fail_when_the_device_has_them) {
     });
   }
 }
-TEST(Calls, the_device_fails) {
+TEST(Calls, ADeviceThatFailsEndsTheCall) {
   fake::reset(2);
   on_ranks({.count = 2}, [&](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
@@ -154,7 +154,7 @@ TEST(Calls, the_device_fails) {
   });
 }
 
-TEST(Calls, never_get_to_the_device) {
+TEST(Calls, CallsNeverGetToTheDevice) {
   fake::reset(2);
   fake::in_progress("ncclGroupEnd", -1, Result::success, {.rank = 1});
   on_ranks({.count = 2, .timeout = 20s}, [](const ProcessGroup& group) {
@@ -176,7 +176,7 @@ TEST(Calls, never_get_to_the_device) {
     EXPECT_THROW(barrier(group), Timeout);
   });
 }
-TEST(Calls, never_end_on_the_device) {
+TEST(Calls, CallsNeverEndOnTheDevice) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
@@ -189,7 +189,7 @@ TEST(Calls, never_end_on_the_device) {
   });
   EXPECT_GE(fake::calls("ncclCommAbort"), 2);
 }
-TEST(Calls, abort_while_one_is_under_way) {
+TEST(Calls, AnAbortEndsTheCallThatIsUnderWay) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     ProcessGroup own = group;
@@ -205,7 +205,7 @@ TEST(Calls, abort_while_one_is_under_way) {
   });
 }
 // A rank that does not come is named, as on the host: NCCL has not been asked yet.
-TEST(Calls, a_rank_does_not_come) {
+TEST(Calls, ARankThatDoesNotComeIsNamed) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
@@ -221,7 +221,7 @@ TEST(Calls, a_rank_does_not_come) {
   EXPECT_EQ(fake::calls("ncclAllReduce"), 0);
 }
 
-TEST(Calls, that_differ_are_a_mismatch_and_nothing_is_moved) {
+TEST(Calls, CallsThatDifferAreAMismatchAndNothingIsMoved) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();

@@ -17,7 +17,7 @@ namespace {
 
 // ---- making a communicator ----------------------------------------------------------------------------------------------------------------
 
-TEST(Making, fails_on_one_rank) {
+TEST(Making, ACommunicatorThatFailsOnOneRankFailsOnAll) {
   for (const char* function : {"ncclCommInitRankConfig", "ncclCommGetAsyncError"}) {
     for (const Result result : all_results) {
       fake::reset(3);
@@ -34,7 +34,7 @@ TEST(Making, fails_on_one_rank) {
     }
   }
 }
-TEST(Making, fails_in_the_background) {
+TEST(Making, ACommunicatorThatFailsInTheBackgroundIsAnError) {
   for (const Result result : all_results) {
     fake::reset(2);
     fake::in_progress("ncclCommInitRankConfig", 3, result, {.rank = 0});
@@ -43,20 +43,20 @@ TEST(Making, fails_in_the_background) {
     EXPECT_TRUE(texts[1].empty() || has(texts[1], "rank 0 cannot make")) << texts[1];  // NCCL may be through with it there
   }
 }
-TEST(Making, a_device_for_each_rank_is_asked_for) {
+TEST(Making, ADeviceForEachRankIsAskedFor) {
   fake::reset(2);
   fake::answer("ncclCommInitRankConfig", Result::invalid_usage);
   fake::answer("ncclCommInitRankConfig", Result::invalid_usage);
   for (const auto& text : on_making({.count = 2})) EXPECT_TRUE(has(text, "NCCL_MULTI_RANK_GPU_ENABLE")) << text;
 }
-TEST(Making, has_no_identity) {
+TEST(Making, ACommunicatorWithoutIdentityIsAnError) {
   fake::reset(2);
   fake::answer("ncclGetUniqueId", Result::system_error);
   const auto texts = on_making({.count = 2});
   EXPECT_TRUE(has(texts[0], "ncclGetUniqueId")) << texts[0];
   EXPECT_TRUE(has(texts[1], "rank 0 cannot make")) << texts[1];
 }
-TEST(Making, a_cuda_call_fails) {
+TEST(Making, ACudaCallThatFailsIsNamed) {
   for (const char* function : {"cudaStreamCreateWithFlags", "cudaGetDevice", "cudaSetDevice"}) {
     fake::reset(2);
     // The stream is rank 1's, whose thread is on device 0 until it says otherwise.
@@ -66,7 +66,7 @@ TEST(Making, a_cuda_call_fails) {
     EXPECT_TRUE(has(texts[0] + texts[1], "as the test says")) << texts[0] << texts[1];
   }
 }
-TEST(Making, takes_for_ever) {
+TEST(Making, ACommunicatorThatTakesForEverIsATimeout) {
   fake::reset(2);
   fake::in_progress("ncclCommInitRankConfig", -1, Result::success, {.rank = 0});
   fake::in_progress("ncclCommInitRankConfig", -1, Result::success, {.rank = 1});
@@ -75,7 +75,7 @@ TEST(Making, takes_for_ever) {
     EXPECT_TRUE(has(text, "all ranks are there")) << text;
   }
 }
-TEST(Making, more_ranks_than_devices) {
+TEST(Making, MoreRanksThanDevicesAreRefused) {
   fake::reset(2);
   const auto texts = on_making({.count = 3, .devices = 2, .timeout = 1000ms});
   EXPECT_TRUE(has(texts[2], "local rank 2 has no device of its own")) << texts[2];
@@ -84,7 +84,7 @@ TEST(Making, more_ranks_than_devices) {
 
 // ---- messages ------------------------------------------------------------------------------------------------------------------------------
 
-TEST(Messages, their_communicator_cannot_be_made) {
+TEST(Messages, AMessageFailsWhereItsCommunicatorCannotBeMade) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
@@ -99,7 +99,7 @@ TEST(Messages, their_communicator_cannot_be_made) {
     EXPECT_EQ(error.culprit(), 1);
   });
 }
-TEST(Messages, fail_when_they_are_enqueued) {
+TEST(Messages, MessagesFailWhenTheyAreEnqueued) {
   for (const char* function : {"ncclSend", "ncclRecv"}) {
     fake::reset(2);
     fake::answer(function, Result::remote_error);
@@ -116,7 +116,7 @@ TEST(Messages, fail_when_they_are_enqueued) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------------------------------
 
-TEST(Leaving, is_orderly) {
+TEST(Leaving, LeavingIsOrderly) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
@@ -125,7 +125,7 @@ TEST(Leaving, is_orderly) {
   EXPECT_EQ(fake::calls("ncclCommDestroy"), 2);
   EXPECT_EQ(fake::calls("ncclCommAbort"), 0);
 }
-TEST(Leaving, aborts_what_does_not_end) {
+TEST(Leaving, LeavingAbortsWhatDoesNotEnd) {
   for (const auto& prepare :
        std::vector<std::function<void()>>{[] { fake::answer("ncclCommFinalize", Result::internal_error, {.rank = 1}); },
                                           [] { fake::in_progress("ncclCommFinalize", -1, Result::success, {.rank = 1}); },
@@ -138,7 +138,7 @@ TEST(Leaving, aborts_what_does_not_end) {
 }
 
 // An engine that nobody asked for by name is made when it is needed.
-TEST(AtNeed, costs_nothing_until_it_is_used) {
+TEST(AtNeed, NcclAtNeedCostsNothingUntilItIsUsed) {
   COVERS("C-20", "Q-29");
   fake::reset(2);
   on_ranks({.count = 2, .at_need = true}, [](const ProcessGroup& group) {
@@ -157,7 +157,7 @@ TEST(AtNeed, costs_nothing_until_it_is_used) {
 }
 
 // Bound before anybody is waited for, and to the only one that a process is shown.
-TEST(Binding, a_rank_has_its_device_current) {
+TEST(Binding, ARankHasItsDeviceCurrent) {
   COVERS("Q-08", "Q-11", "K-37", "K-50");
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
@@ -171,7 +171,7 @@ TEST(Binding, a_rank_has_its_device_current) {
   fake::reset(1);
   on_ranks({.count = 2}, [](const ProcessGroup&) { EXPECT_EQ(fake::current_device(), 0); });
 }
-TEST(Binding, comes_before_the_others) {
+TEST(Binding, TheBoundDeviceComesBeforeTheOthers) {
   fake::reset(2);
   fake::answer("cudaSetDevice", fake::CudaError::invalid_device);
   fake::answer("cudaSetDevice", fake::CudaError::invalid_device);

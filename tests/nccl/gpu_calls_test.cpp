@@ -22,7 +22,7 @@ namespace nccl = unisono::engines::nccl;
 
 namespace {
 
-TEST(Gpu, messages) {
+TEST(Gpu, MessagesPassBetweenGpus) {
   const int n = world_size(), me = rank(), next = (me + 1) % n, before = (me + n - 1) % n;
   if (n == 1) GTEST_SKIP() << "nobody else";
   for (const std::size_t count : {1U, 1U << 18U}) {
@@ -35,7 +35,7 @@ TEST(Gpu, messages) {
   }
 }
 
-TEST(Gpu, streams_and_works) {
+TEST(Gpu, StreamsAndWorksAreInOrder) {
   nccl::Stream stream = nullptr;
   const nccl::OnDevice on_device(*nccl::vendor(), device().index);
   require(static_cast<int>(nccl::vendor()->cuda.stream_create(&stream, nccl::stream_non_blocking)));
@@ -66,7 +66,7 @@ TEST(Gpu, streams_and_works) {
   require(static_cast<int>(nccl::vendor()->cuda.stream_destroy(stream)));
 }
 
-TEST(Gpu, groups) {
+TEST(Gpu, GroupsWorkOnGpus) {
   COVERS_ON_GPU("K-14");
   const int n = world_size(), me = rank();
   const auto half = split_group(world(), me % 2);
@@ -83,7 +83,7 @@ TEST(Gpu, groups) {
   EXPECT_EQ(host[0], n - 1);
 }
 
-TEST(Gpu, device_of_an_address_and_memory_in_use) {
+TEST(Gpu, AnAddressHasADeviceAndMemoryInUse) {
   COVERS_ON_GPU("I-03", "B-03", "C-25", "V-11", "K-56");
   EXPECT_EQ(device().type, Device::Type::cuda);
   EXPECT_EQ(backend(), "nccl");
@@ -100,7 +100,7 @@ TEST(Gpu, device_of_an_address_and_memory_in_use) {
 }
 
 // Each process with two tensors: on two devices, or on one where ranks may share it.
-TEST(Gpu, lists_of_tensors) {
+TEST(Gpu, ListsOfTensorsAreReduced) {
   const auto vendor = nccl::vendor();
   const int n = world_size(), me = rank();
   if (vendor->devices < 2 * n && !vendor->settings.shared_devices) GTEST_SKIP() << "missing on this machine: " << 2 * n << " devices";
@@ -119,7 +119,7 @@ TensorView every_other(const Array<int>& x, std::int64_t count) {
 }
 
 // Operations that NCCL has not go through the host.
-TEST(Gpu, through_the_host) {
+TEST(Gpu, CallsGoThroughTheHostWhereTheyMust) {
   const int n = world_size(), me = rank();
   const Array<int> x(numbers(me, 1000)), y(std::vector<int>{3 * me, 4}), z(numbers(me, 8));
   all_reduce(y.view(), ReduceOp::avg);
@@ -140,7 +140,7 @@ TEST(Gpu, through_the_host) {
 }
 
 // Views that are strided, or of several pieces, are packed on the device.
-TEST(Gpu, packed_on_the_device) {
+TEST(Gpu, ViewsArePackedOnTheDevice) {
   const int n = world_size(), me = rank();
   const Array<int> x(numbers(me, 2000)), y(numbers(me, 1000));
   all_reduce(every_other(x, 1000));
@@ -165,7 +165,7 @@ TEST(Gpu, packed_on_the_device) {
   for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(received.values()[i], theirs[2 * i]);
 }
 
-TEST(Gpu, refusals_and_mismatches_leave_the_group_usable) {
+TEST(Gpu, RefusalsAndMismatchesLeaveTheGroupUsable) {
   const int n = world_size(), me = rank();
   const Array<int> x(numbers(me, 100));
   auto view = x.view();
@@ -179,7 +179,7 @@ TEST(Gpu, refusals_and_mismatches_leave_the_group_usable) {
 }
 
 // The last one: the world is over afterwards.
-TEST(GpuZ, abort_ends_what_is_under_way) {
+TEST(GpuZ, AbortEndsWhatIsUnderWay) {
   if (world_size() == 1) GTEST_SKIP() << "nobody else";
   const Array<int> x(numbers(rank(), 1U << 20U));
   if (rank() == 0) {

@@ -57,7 +57,7 @@ class OwnCommunicator {
 
 void print(const char* what, double time) { std::printf("[ figure   ] %-52s %7.2f us\n", what, time); }
 
-TEST(GpuSpeed, CostOfACallIsPrintedBesideNccls) {
+TEST(GpuSpeed, TheCostOfACallIsPrintedBesideNccls) {
   if (world_size() > 1) GTEST_SKIP() << "is measured with one rank";
   constexpr std::size_t least_memory = std::size_t{1} << 30;
   if (device_runtime()->memory(device()).total < least_memory) GTEST_SKIP() << "a real device is missing: this is the stand-in";

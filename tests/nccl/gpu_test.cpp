@@ -1,5 +1,5 @@
 // The success paths on real devices: ranks are processes, started by `unisono run` with backend nccl. Started by itself the program says what is
-// missing for that (and ends with 77), or starts itself with 1, 2 and 4 ranks; scripts/test-gpu.sh brings what is needed.
+// missing for that (and ends with 77), or starts itself with 1, 2 and 4 ranks; scripts/test/gpu brings what is needed.
 
 #include <gtest/gtest.h>
 
@@ -26,13 +26,13 @@ namespace {
 constexpr int skipped = 77;
 
 // The first of all, before anything here makes a device current.
-TEST(AGpu, is_current_when_initialize_has_returned) {
+TEST(AGpu, AGpuIsCurrentWhenInitializeHasReturned) {
   int current = -1;
   require(static_cast<int>(nccl::vendor()->cuda.get_device(&current)));
   EXPECT_EQ(current, device().index);
 }
 
-TEST(Gpu, collectives_of_many_lengths) {
+TEST(Gpu, CollectivesAreRightAtManyLengths) {
   const int n = world_size(), me = rank();
   const auto ranks = static_cast<std::size_t>(n);
   for (const std::size_t count : {1U, 7U, 1024U, 1U << 20U}) {
@@ -72,7 +72,7 @@ TEST(Gpu, collectives_of_many_lengths) {
   }
 }
 
-TEST(Gpu, blocks_of_different_length) {
+TEST(Gpu, BlocksMayHaveDifferentLengths) {
   const int n = world_size(), me = rank();
   const auto length = [](int r) { return static_cast<std::size_t>(1000 * r); };
   std::vector<std::size_t> counts;
@@ -99,7 +99,7 @@ TEST(Gpu, blocks_of_different_length) {
 }
 
 // Small whole numbers, exact in every dtype and order of summation.
-TEST(Gpu, reductions_of_every_dtype) {
+TEST(Gpu, EveryDtypeIsReduced) {
   constexpr DType dtypes[] = {DType::boolean, DType::int8,     DType::int32,   DType::int64,   DType::uint8,     DType::uint32,    DType::uint64,
                               DType::float16, DType::bfloat16, DType::float32, DType::float64, DType::complex64, DType::complex128};
   constexpr ReduceOp operations[] = {ReduceOp::sum,  ReduceOp::product, ReduceOp::min,  ReduceOp::max, ReduceOp::avg,

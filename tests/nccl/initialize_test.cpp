@@ -11,7 +11,7 @@ using namespace unisono;
 
 namespace {
 
-TEST(Initialize, says_why_nccl_cannot_be_used) {
+TEST(Initialize, InitializeSaysWhyNcclCannotBeUsed) {
   try {
     static_cast<void>(engines::nccl::vendor());
     GTEST_SKIP() << "nothing is missing on this machine: gpu_test shows the rest";
@@ -35,7 +35,7 @@ TEST(Initialize, says_why_nccl_cannot_be_used) {
   EXPECT_EQ(device(), (Device{Device::Type::cpu, 0}));
 }
 
-TEST(Initialize, device_memory_is_refused_without_its_runtime) {
+TEST(Initialize, DeviceMemoryIsRefusedWithoutItsRuntime) {
   try {
     static_cast<void>(engines::nccl::vendor(engines::nccl::Wanted::runtime_only));
     GTEST_SKIP() << "nothing is missing on this machine: it goes through the host";

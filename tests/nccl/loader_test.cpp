@@ -122,7 +122,7 @@ class Loader : public ::testing::Test {
   Settings settings;
 };
 
-TEST_F(Loader, finds_everything) {
+TEST_F(Loader, TheLoaderFindsEverything) {
   const auto found = load(machine, settings);
   EXPECT_EQ(found->nccl_version, 23203);
   EXPECT_EQ(found->devices, 1);
@@ -130,26 +130,26 @@ TEST_F(Loader, finds_everything) {
   EXPECT_NE(found->cuda.event_query, nullptr);
 }
 
-TEST_F(Loader, says_everything_that_is_missing) {
+TEST_F(Loader, TheLoaderSaysEverythingThatIsMissing) {
   machine.present.clear();
   expect_missing({"no NCCL library", "libnccl.so.2", "UNISONO_NCCL_LIBRARY", "no CUDA runtime", "libcudart", "no NVIDIA driver", "libcuda.so.1"});
 }
-TEST_F(Loader, no_nccl) {
+TEST_F(Loader, AMissingNcclIsNamed) {
   machine.present.erase("libnccl.so.2");
   expect_missing({"no NCCL library"});
   EXPECT_EQ(missing().find("driver"), std::string::npos);
   EXPECT_EQ(missing().find("no CUDA runtime"), std::string::npos);
 }
-TEST_F(Loader, no_runtime) {
+TEST_F(Loader, AMissingRuntimeIsNamed) {
   machine.present.erase("libcudart.so.13");
   expect_missing({"no CUDA runtime", "UNISONO_CUDART_LIBRARY"});
 }
-TEST_F(Loader, no_driver) {
+TEST_F(Loader, AMissingDriverIsNamed) {
   machine.present.erase("libcuda.so.1");
   expect_missing({"no NVIDIA driver"});
   EXPECT_EQ(missing().find("no NCCL"), std::string::npos);
 }
-TEST_F(Loader, too_old) {
+TEST_F(Loader, AnOldNcclIsRefused) {
   for (const auto& [version, text] :
        std::map<int, const char*>{{21803, "NCCL 2.18.3 is too old"}, {2604, "NCCL 2.6.4 is too old"}, {21899, "too old"}}) {
     nccl_version = version;
@@ -158,13 +158,13 @@ TEST_F(Loader, too_old) {
   nccl_version = 21900;
   EXPECT_EQ(missing(), "");
 }
-TEST_F(Loader, functions_are_missing) {
+TEST_F(Loader, MissingFunctionsAreNamed) {
   machine.lacking = {"ncclCommInitRankConfig", "cudaEventQuery"};
   expect_missing({"ncclCommInitRankConfig", "cudaEventQuery"});
   machine.lacking = {"ncclGetVersion"};
   expect_missing({"ncclGetVersion"});
 }
-TEST_F(Loader, no_device) {
+TEST_F(Loader, AMissingDeviceIsNamed) {
   device_answer = CudaError::no_device;
   expect_missing({"no CUDA device is on this machine"});
   settings.visible_devices = "7";
@@ -173,7 +173,7 @@ TEST_F(Loader, no_device) {
   device_count = 0;
   expect_missing({"no CUDA device is visible"});
 }
-TEST_F(Loader, driver_is_not_at_work_or_too_old) {
+TEST_F(Loader, DriverIsNotAtWorkOrTooOld) {
   device_answer = CudaError::insufficient_driver;
   driver_version = 12020;
   expect_missing({"the driver is too old", "CUDA 12.2", "CUDA 13.0"});
@@ -182,23 +182,23 @@ TEST_F(Loader, driver_is_not_at_work_or_too_old) {
   device_answer = CudaError::stub_library;
   expect_missing({"no NVIDIA driver is at work"});
 }
-TEST_F(Loader, another_error_is_told_in_the_runtimes_words) {
+TEST_F(Loader, AnotherErrorIsToldInTheRuntimesWords) {
   device_answer = CudaError::initialization_error;
   expect_missing({"as the test says"});
 }
-TEST_F(Loader, one_that_the_program_uses_comes_first) {
+TEST_F(Loader, TheLibraryThatTheProgramUsesComesFirst) {
   machine.opened = {"libcudart.so.12"};
   static_cast<void>(load(machine, settings));
   EXPECT_EQ(std::count(machine.asked.begin(), machine.asked.end(), "libcudart.so.13"), 0);
 }
-TEST_F(Loader, one_that_was_chosen_is_the_only_one) {
+TEST_F(Loader, ALibraryThatWasChosenIsTheOnlyOne) {
   settings.nccl_library = "/opt/libnccl.so.2";
   expect_missing({"/opt/libnccl.so.2"});
   EXPECT_EQ(std::count(machine.asked.begin(), machine.asked.end(), "libnccl.so.2"), 0);
 }
 
 // As far as it shows without the runtime, which whoever forks ranks must leave alone.
-TEST_F(Loader, from_outside) {
+TEST_F(Loader, DevicesAreLookedForFromOutside) {
   COVERS("Q-27");
   EXPECT_EQ(why_not(machine, settings), "");  // nobody tells of devices
   machine.present.insert("libnvidia-ml.so.1");
@@ -222,7 +222,7 @@ TEST_F(Loader, from_outside) {
   EXPECT_EQ(calls_of_the_runtime, 0);
   EXPECT_EQ(nvml_sessions, 0);
 }
-TEST_F(Loader, the_runtime_alone_needs_no_nccl) {
+TEST_F(Loader, TheRuntimeAloneNeedsNoNccl) {
   machine.present.erase("libnccl.so.2");
   const auto found = load(machine, settings, Wanted::runtime_only);
   EXPECT_NE(found->cuda.memcpy_async, nullptr);
@@ -238,7 +238,7 @@ TEST_F(Loader, the_runtime_alone_needs_no_nccl) {
 }
 
 // A process that is shown one device has that one, whatever its number on the host is.
-TEST(Device, of_a_process) {
+TEST(Device, AProcessHasADevice) {
   COVERS("K-37", "Q-11", "E-15");
   Vendor vendor;
   vendor.devices = 4;
@@ -256,19 +256,19 @@ TEST(Device, of_a_process) {
   EXPECT_EQ(choose_device(vendor, 5), 0);
 }
 
-TEST(Declarations, are_those_of_nccl) {
-  if (declarations::nccl_compared() == 0) GTEST_SKIP() << "missing on this machine: nccl.h (scripts/get-nccl fetches it) or cuda_runtime.h";
+TEST(Declarations, OurDeclarationsAreThoseOfNccl) {
+  if (declarations::nccl_compared() == 0) GTEST_SKIP() << "missing on this machine: nccl.h (scripts/get/nccl fetches it) or cuda_runtime.h";
   EXPECT_GE(declarations::nccl_compared(), oldest_version);
 }
-TEST(Declarations, are_those_of_the_cuda_runtime) {
+TEST(Declarations, OurDeclarationsAreThoseOfTheCudaRuntime) {
   if (declarations::cuda_compared() == 0) GTEST_SKIP() << "missing on this machine: cuda_runtime_api.h of the CUDA toolkit";
   EXPECT_GE(declarations::cuda_compared(), 11000);
 }
 
 // The real library, as far as it goes on this machine.
-TEST(RealLibrary, answers_as_we_expect) {
+TEST(RealLibrary, TheRealLibraryAnswersAsWeExpect) {
   const char* path = std::getenv("UNISONO_TEST_NCCL");
-  if (path == nullptr) GTEST_SKIP() << "missing on this machine: libnccl.so.2 (scripts/get-nccl fetches it)";
+  if (path == nullptr) GTEST_SKIP() << "missing on this machine: libnccl.so.2 (scripts/get/nccl fetches it)";
   Settings settings = Settings::of_process();
   settings.nccl_library = path;
   std::string why;

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // The tag of a message of device memory is told by its receive; how long it is, nobody tells before.
-TEST(Messages, of_any_tag) {
+TEST(Messages, MessagesOfAnyTagAreReceived) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -31,7 +31,7 @@ TEST(Messages, of_any_tag) {
   });
 }
 
-TEST(Messages, by_tag_in_any_order_and_both_directions) {
+TEST(Messages, MessagesAreReceivedByTagInAnyOrderAndBothDirections) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
     const int n = 3, me = group.rank(), next = (me + 1) % n, before = (me + n - 1) % n;
@@ -47,7 +47,7 @@ TEST(Messages, by_tag_in_any_order_and_both_directions) {
   });
 }
 
-TEST(Messages, blocking_and_from_anybody) {
+TEST(Messages, BlockingReceivesTakeFromAnybody) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -75,7 +75,7 @@ TEST(Messages, blocking_and_from_anybody) {
   });
 }
 
-TEST(Messages, a_receive_that_has_none_is_taken_back) {
+TEST(Messages, AReceiveThatHasNoneIsTakenBack) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -97,7 +97,7 @@ TEST(Messages, a_receive_that_has_none_is_taken_back) {
   });
 }
 
-TEST(Messages, many_between_two) {
+TEST(Messages, ManyMessagesPassBetweenTwo) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -117,7 +117,7 @@ TEST(Messages, many_between_two) {
   });
 }
 
-TEST(Messages, that_do_not_fit_are_a_mismatch_on_both_sides) {
+TEST(Messages, MessagesThatDoNotFitAreAMismatchOnBothSides) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();

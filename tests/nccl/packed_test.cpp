@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // The memory between the elements is nobody's; the other ranks need not have the same strides.
-TEST(Packed, strided_views_of_any_form) {
+TEST(Packed, StridedViewsOfAnyFormArePacked) {
   fake::reset(2);
   struct Form {
     std::vector<std::int64_t> shape, strides;
@@ -55,7 +55,7 @@ TEST(Packed, strided_views_of_any_form) {
 }
 
 // Buffers that lie apart are one on their device; a group without an engine for it has them as well.
-TEST(Packed, lists) {
+TEST(Packed, ListsArePacked) {
   for (const bool engine : {true, false}) {
     fake::reset(3);
     on_ranks({.count = 3, .engine = engine}, [](const ProcessGroup& group) {
@@ -89,7 +89,7 @@ TEST(Packed, lists) {
   }
 }
 
-TEST(Packed, of_every_kind_of_call) {
+TEST(Packed, ViewsOfEveryKindOfCallArePacked) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -131,7 +131,7 @@ TEST(Packed, of_every_kind_of_call) {
 }
 
 // In the order of the calls and of the caller's stream, and nobody waits for the device.
-TEST(Packed, in_the_order_of_the_stream) {
+TEST(Packed, ViewsArePackedInTheOrderOfTheStream) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -151,7 +151,7 @@ TEST(Packed, in_the_order_of_the_stream) {
   });
 }
 
-TEST(Packed, no_memory_on_the_device_ends_the_group) {
+TEST(Packed, NoMemoryOnTheDeviceEndsTheGroup) {
   fake::reset(2);
   fake::answer("cudaMallocAsync", fake::CudaError::memory_allocation, {.rank = 1});
   on_ranks({.count = 2}, [](const ProcessGroup& group) {

@@ -32,7 +32,7 @@ class SeveralDevices : public ::testing::TestWithParam<std::pair<int, int>> {
   }
 };
 
-TEST_P(SeveralDevices, take_part_each_for_itself) {
+TEST_P(SeveralDevices, SeveralDevicesTakePartEachForItself) {
   const auto [ranks, len] = GetParam();
   on_ranks({.count = ranks}, [&, ranks = ranks, len = len](const ProcessGroup& group) {
     const int me = group.rank(), all = ranks * len;
@@ -89,7 +89,7 @@ TEST_P(SeveralDevices, take_part_each_for_itself) {
 }
 INSTANTIATE_TEST_SUITE_P(RanksAndDevices, SeveralDevices, ::testing::Values(std::pair(1, 2), std::pair(2, 1), std::pair(2, 2), std::pair(3, 2)));
 
-TEST(SeveralDevicesRefusals, lists_that_do_not_fit) {
+TEST(SeveralDevicesRefusals, ListsThatDoNotFitAreRefused) {
   fake::reset(4);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();

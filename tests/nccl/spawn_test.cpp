@@ -42,7 +42,7 @@ int sum_on_device(int value) {
 }
 
 // A process that looks for engines may still fork ranks that use them.
-TEST(SpawnOnDevices, looking_for_an_engine_starts_no_runtime) {
+TEST(SpawnOnDevices, LookingForAnEngineStartsNoRuntime) {
   COVERS("B-04", "Q-27");
   const std::vector<std::string> names = available_backends();
   EXPECT_NE(std::ranges::find(names, "nccl"), names.end());
@@ -62,7 +62,7 @@ TEST(SpawnOnDevices, looking_for_an_engine_starts_no_runtime) {
 }
 
 // The process's device is current when initialize has returned; of a local rank, not of a rank.
-TEST(SpawnOnDevices, initialize_makes_the_device_current) {
+TEST(SpawnOnDevices, InitializeMakesTheDeviceCurrent) {
   COVERS("I-39", "K-37", "K-50");
   const auto results = spawn({.backend = "native", .nproc_per_node = 1}, [] {
     const int before = current_device();
@@ -104,7 +104,7 @@ TEST(SpawnOnDevices, RanksThatShareADeviceGoThroughTheHost) {
 }
 
 // Others have 20 MiB of each device of the stand-in.
-TEST(SpawnOnDevices, memory_is_the_process_s_own) {
+TEST(SpawnOnDevices, MemoryIsTheProcessSOwn) {
   COVERS("V-11", "K-56");
   const auto results = spawn({.backend = "nccl", .nproc_per_node = 1}, [] {
     void* memory = nullptr;
@@ -116,7 +116,7 @@ TEST(SpawnOnDevices, memory_is_the_process_s_own) {
 }
 
 // The runtime of a process that used it itself before it forked is lost to the ranks, and they say what it is.
-TEST(SpawnOnDevicesZ, a_runtime_that_the_program_has_started_is_lost) {
+TEST(SpawnOnDevicesZ, ARuntimeThatTheProgramHasStartedIsLost) {
   EXPECT_EQ(current_device(), 0);
   try {
     spawn({.backend = "nccl", .nproc_per_node = 1}, [] {});

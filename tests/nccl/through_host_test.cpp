@@ -25,7 +25,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 }
 
 // The first test of this program: it is said once a process.
-TEST(ThroughHost, is_said_once) {
+TEST(ThroughHost, TheWayThroughTheHostIsSaidOnce) {
   fake::reset(2);
   ::testing::internal::CaptureStderr();
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
@@ -46,7 +46,7 @@ TEST(ThroughHost, is_said_once) {
 }
 
 // The operations that NCCL has not, with what each rank gets and what it leaves alone.
-TEST(ThroughHost, operations_that_nccl_has_not) {
+TEST(ThroughHost, OperationsThatNcclHasNotGoThroughTheHost) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -76,7 +76,7 @@ TEST(ThroughHost, operations_that_nccl_has_not) {
 }
 
 // A vector that the call sizes is the host's, wherever the input lies.
-TEST(ThroughHost, vectors_that_the_call_sizes) {
+TEST(ThroughHost, VectorsThatTheCallSizesGoThroughTheHost) {
   fake::reset(3);
   on_ranks({.count = 3}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -96,7 +96,7 @@ TEST(ThroughHost, vectors_that_the_call_sizes) {
   });
 }
 
-TEST(ThroughHost, any_value) {
+TEST(ThroughHost, AnyValueGoesThroughTheHost) {
   COVERS("I-34");
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
@@ -112,7 +112,7 @@ TEST(ThroughHost, any_value) {
 }
 
 // Work that is on the stream before the call comes before it.
-TEST(ThroughHost, waits_for_the_device) {
+TEST(ThroughHost, TheHostWaitsForTheDevice) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {group.rank(), 4});
@@ -129,7 +129,7 @@ TEST(ThroughHost, waits_for_the_device) {
   EXPECT_EQ(fake::calls("cudaStreamWaitEvent"), 2);  // once a rank
 }
 
-TEST(ThroughHost, a_device_that_fails_ends_the_group) {
+TEST(ThroughHost, ADeviceThatFailsEndsTheGroup) {
   for (const char* function : {"cudaMemcpyAsync", "cudaStreamCreateWithFlags"}) {
     fake::reset(2);
     on_ranks({.count = 2}, [&](const ProcessGroup& group) {
@@ -146,7 +146,7 @@ TEST(ThroughHost, a_device_that_fails_ends_the_group) {
 
 // ---- a backend that knows no devices -------------------------------------------------------------------------------------------------------
 
-TEST(WithoutAnEngine, everything_goes_through_the_host) {
+TEST(WithoutAnEngine, EverythingGoesThroughTheHost) {
   fake::reset(2);
   on_ranks({.count = 2, .engine = false}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -246,7 +246,7 @@ TEST(WithoutAnEngine, LongCallsGoThroughPinnedMemoryInPieces) {
   EXPECT_GT(fake::calls("cudaMemcpyAsync"), 3 * 2 * 4);
 }
 
-TEST(WithoutAnEngine, LongCallsOnStridedMemoryAndWithAFactor) {
+TEST(WithoutAnEngine, LongCallsTakeStridedMemoryAndAFactor) {
   fake::reset(3);
   on_ranks({.count = 3, .engine = false}, [](const ProcessGroup& group) {
     const int me = group.rank();

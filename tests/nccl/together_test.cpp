@@ -19,7 +19,7 @@ namespace {
 // ---- parameters and dictionaries -----------------------------------------------------------------------------------------------------------
 
 // All tensors that travel together take one operation of NCCL.
-TEST(Together, parameters_and_dictionaries) {
+TEST(Together, ParametersAndDictionariesAreReducedTogether) {
   COVERS("M-07", "M-14", "V-09", "V-10");
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
@@ -62,7 +62,7 @@ TEST(Together, parameters_and_dictionaries) {
   });
 }
 
-TEST(Together, what_lies_elsewhere_on_another_rank_is_a_mismatch) {
+TEST(Together, WhatLiesElsewhereOnAnotherRankIsAMismatch) {
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -76,7 +76,7 @@ TEST(Together, what_lies_elsewhere_on_another_rank_is_a_mismatch) {
 }
 
 // On another device than the process's, on one rank: all of them learn of it before anything is moved.
-TEST(Together, another_device_is_refused_on_all_ranks) {
+TEST(Together, AnotherDeviceIsRefusedOnAllRanks) {
   fake::reset(3);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const int me = group.rank();
@@ -92,7 +92,7 @@ TEST(Together, another_device_is_refused_on_all_ranks) {
 // ---- lists ---------------------------------------------------------------------------------------------------------------------------------
 
 // Lists of tensors on two devices of each process, in averages of integers; strided; and all on one device.
-TEST(Lists, what_nccl_does_not_take) {
+TEST(Lists, ListsThatNcclDoesNotTakeGoThroughTheHost) {
   COVERS("T-27", "T-29", "T-31", "T-33");
   fake::reset(4);
   on_ranks({.count = 2, .devices = 4}, [](const ProcessGroup& group) {
@@ -131,7 +131,7 @@ TEST(Lists, what_nccl_does_not_take) {
 }
 
 // A list of one buffer for each rank, which lie apart on the device, strided or not: packed there. The others may have one buffer.
-TEST(Lists, of_buffers_that_lie_apart) {
+TEST(Lists, BuffersThatLieApartMakeAList) {
   COVERS_ON_GPU("T-32", "T-34", "T-35");
   fake::reset(2);
   on_ranks({.count = 2}, [](const ProcessGroup& group) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check-layers finds each kind of wrong include, and nothing in a tree that is right.
+# check/layers finds each kind of wrong include, and nothing in a tree that is right.
 #   check_layers_test.sh CHECK_LAYERS
 set -euo pipefail
 check=$1

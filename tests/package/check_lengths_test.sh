@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check-lengths finds files of more than 350 lines and functions of more than 60, in each language, and counts neither braces in texts nor tables.
+# check/lengths finds files of more than 350 lines and functions of more than 60, in each language, and counts neither braces in texts nor tables.
 #   check_lengths_test.sh CHECK_LENGTHS
 set -euo pipefail
 check=$1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# feature-coverage counts what has passed, in C++ and in Python, and complains of each kind of wrong list.
+# check/feature-coverage counts what has passed, in C++ and in Python, and complains of each kind of wrong list.
 #   coverage_of_features_test.sh FEATURE_COVERAGE
 set -euo pipefail
 check=$1

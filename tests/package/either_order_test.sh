@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A build folder that was configured before scripts/get-torch ran finds that PyTorch afterwards, also where a configuration was broken off in between.
+# A build folder that was configured before scripts/get/torch ran finds that PyTorch afterwards, also where a configuration was broken off in between.
 # Nothing is built.
 #   either_order_test.sh SOURCE_FOLDER CMAKE PYTHON
 set -euo pipefail
@@ -24,7 +24,7 @@ expect() {  # expect <pattern> <what it means>
 configure -DUNISONO_BUILD_TESTS=OFF -DUNISONO_BUILD_BENCH=OFF || { cat "$work/log"; exit 1; }
 expect 'missing.*PyTorch' "no PyTorch before it is fetched"
 
-# The folder that scripts/get-torch leaves behind.
+# The folder that scripts/get/torch leaves behind.
 mkdir -p build/python/bin
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$python" >build/python/bin/python3
 chmod +x build/python/bin/python3

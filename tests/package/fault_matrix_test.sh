@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/fault-matrix on a tree of its own: what it accepts, and what it names.
+# scripts/check/fault-matrix on a tree of its own: what it accepts, and what it names.
 set -euo pipefail
 matrix=$1
 folder=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables that scripts/bench-one-host makes of runs that were kept: sorted by placement, medians, the faster peer.
+# The tables that scripts/bench/one-host makes of runs that were kept: sorted by placement, medians, the faster peer.
 #   bench_one_host_test.sh SCRIPT
 set -euo pipefail
 folder=$(mktemp -d)

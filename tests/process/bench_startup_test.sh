@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What scripts/bench-startup says of one round, and what may not grow: the memory that 8 ranks share, the threads of a rank.
+# What scripts/bench/startup says of one round, and what may not grow: the memory that 8 ranks share, the threads of a rank.
 #   bench_startup_test.sh BENCH_STARTUP BUILD
 set -euo pipefail
 folder=$(mktemp -d)

@@ -48,7 +48,7 @@ void expect_row(const json& row) {
   EXPECT_NEAR(row.at("algbw_gbs").get<double>(), algbw, algbw * 1e-6);
 }
 
-TEST(Bench, WritesOneVerifiedRowForEachImplementationAndSize) {
+TEST(Bench, TheBenchWritesOneVerifiedRowForEachImplementationAndSize) {
   const json rows = measure({"all_reduce", "--ranks", "2", "--sizes", "8,64KiB"});
   ASSERT_TRUE(rows.is_array());
   std::set<std::pair<std::string, int>> seen;
@@ -68,7 +68,7 @@ TEST(Bench, WritesOneVerifiedRowForEachImplementationAndSize) {
   EXPECT_EQ(seen, (std::set<std::pair<std::string, int>>{{"unisono", 8}, {"unisono", 65536}, {"roofline", 8}, {"roofline", 65536}}));
 }
 
-TEST(Bench, MeasuresEveryOperationWithMoreRanksThanMostMachinesGiveUs) {
+TEST(Bench, TheBenchMeasuresEveryOperationWithMoreRanksThanMostMachinesGiveUs) {
   const json rows = measure({"all", "--ranks", "3", "--sizes", "1000,20000", "--dtype", "i64", "--data", "touch", "--rounds", "1"});
   std::set<std::string> operations, counting_messages;
   for (const json& row : rows) {
@@ -99,7 +99,7 @@ TEST(Bench, AllIsWhatTheRanksAndSizesAllow) {
     EXPECT_FALSE(operations.contains(left_out)) << left_out;
 }
 
-TEST(Bench, TellsWhatTheComparisonOfCallsCosts) {
+TEST(Bench, TheBenchTellsWhatTheComparisonOfCallsCosts) {
   const json rows = measure({"all_reduce", "--ranks", "2", "--sizes", "8", "--compare", "both"});
   std::set<std::string> impls;
   for (const json& row : rows) {
@@ -113,7 +113,7 @@ TEST(Bench, TellsWhatTheComparisonOfCallsCosts) {
   EXPECT_EQ(impls, (std::set<std::string>{"unisono", "unisono-unchecked", "roofline"}));
 }
 
-TEST(Bench, TellsWhatTheRecordOfCallsCosts) {
+TEST(Bench, TheBenchTellsWhatTheRecordOfCallsCosts) {
   std::set<std::string> impls;
   for (const json& row : measure({"all_reduce", "--ranks", "2", "--sizes", "8", "--record", "both"})) impls.insert(row.at("impl"));
   EXPECT_EQ(impls, (std::set<std::string>{"unisono", "unisono-unrecorded", "roofline"}));
@@ -131,7 +131,7 @@ json measure_on(const std::string& backend, std::vector<std::string> arguments) 
   return json::parse(contents(file), nullptr, false);
 }
 
-TEST(Bench, MeasuresUnisonoOnTheEngineAskedForBesideTheLibraryItself) {
+TEST(Bench, TheBenchMeasuresUnisonoOnTheEngineAskedForBesideTheLibraryItself) {
   const std::vector<std::string> peers = peers_of_this_build();
   for (const auto& [backend, peer] : {std::pair("gloo", "gloo"), std::pair("mpi", "openmpi"), std::pair("mpi", "mpich")}) {
     if (std::ranges::find(peers, peer) == peers.end()) continue;
@@ -147,7 +147,7 @@ TEST(Bench, MeasuresUnisonoOnTheEngineAskedForBesideTheLibraryItself) {
   }
 }
 
-TEST(Bench, TakesRanksForProcessesOfSeveralHosts) {
+TEST(Bench, TheBenchTakesRanksForProcessesOfSeveralHosts) {
   for (const std::string backend : {"tcp", "gloo"}) {
     const json rows = measure_on(backend, {"all_reduce", "broadcast", "--ranks", "4", "--hosts", "2", "--sizes", "1000,64KiB", "--rounds", "1"});
     if (rows.is_null()) continue;
@@ -162,7 +162,7 @@ TEST(Bench, TakesRanksForProcessesOfSeveralHosts) {
 
 class BenchPeer : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(BenchPeer, IsMeasuredInTheSameProcesses) {
+TEST_P(BenchPeer, APeerIsMeasuredInTheSameProcesses) {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/results.json";
   RunningCommand command(
@@ -182,7 +182,7 @@ TEST_P(BenchPeer, IsMeasuredInTheSameProcesses) {
     for (int bytes : {8, 65536}) EXPECT_TRUE(seen.contains({impl, bytes})) << impl << " " << bytes;
 }
 
-TEST_P(BenchPeer, HasEveryOperationThatItsLibraryHas) {
+TEST_P(BenchPeer, APeerHasEveryOperationThatItsLibraryHas) {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/results.json";
   // Windows whose messages have places of their own, and such as share them; with 3 ranks one has no partner.
@@ -310,7 +310,7 @@ TEST(Bench, AnInterruptEndsEverythingAndShowsWhatThereIs) {
   for (const json& row : rows) expect_row(row);
 }
 
-TEST(Info, SaysWhatItFoundForPeopleAndForPrograms) {
+TEST(Info, InfoSaysWhatItFoundForPeopleAndForPrograms) {
   RunningCommand people(unisono_command({"info"}));
   ASSERT_EQ(people.wait(), 0) << people.err();
   for (const char* word : {"version", "backends", "native", "host", "shared memory", "limits", "timeouts"})

@@ -75,7 +75,7 @@ Lines without_values(const Lines& lines, const std::vector<std::string>& keys, c
   return result;
 }
 
-TEST(Captures, Info) {
+TEST(Captures, TheCaptureOfInfoIsCurrent) {
   const Lines lines = capture({"info"}, {{"UNISONO_BACKND", "tcp"},
                                          {"UNISONO_LOG", "loud"},
                                          {"UNISONO_BACKEND", "natve"},
@@ -108,7 +108,7 @@ std::string without_figures(const std::string& line) {
   return line.substr(0, names_end) + std::regex_replace(result, std::regex("[0-9]+(\\.[0-9]+)?"), "#");
 }
 
-TEST(Captures, Bench) {
+TEST(Captures, TheCaptureOfTheBenchIsCurrent) {
   const Lines lines = capture({"bench", "all_reduce", "broadcast", "--ranks", "2", "--sizes", "1KiB,16MiB", "--compare", "both", "--quick"},
                               {{"OMP_NUM_THREADS", "1"}});
   const auto table = std::ranges::find(lines, "all_reduce");

@@ -35,7 +35,7 @@ class CodeFile : public ::testing::Test {
   const fs::path outer, inner, file;
 };
 
-TEST_F(CodeFile, OfNobodyElseMayRun) {
+TEST_F(CodeFile, CodeOfNobodyElseMayRun) {
   EXPECT_EQ(base::why_not_to_run(file), "");
   EXPECT_EQ(base::why_not_to_run(inner / "nothing.so"), "");
   EXPECT_EQ(base::why_not_to_run("/bin/sh"), "");
@@ -43,24 +43,24 @@ TEST_F(CodeFile, OfNobodyElseMayRun) {
   EXPECT_EQ(base::why_not_to_run(file), "");
 }
 
-TEST_F(CodeFile, ThatAnybodyCanChangeMayNot) {
+TEST_F(CodeFile, CodeThatAnybodyCanChangeMayNotRun) {
   allow(file, 0757);
   expect_danger(file, "anybody can write to " + file.string());
 }
 
-TEST_F(CodeFile, InAFolderToWhichAnybodyCanAddMayNot) {
+TEST_F(CodeFile, CodeInAFolderToWhichAnybodyCanAddMayNotRun) {
   for (const mode_t mode : {0777, 01777}) {
     allow(inner, mode);
     expect_danger(file, "anybody can write to " + inner.string());
   }
 }
 
-TEST_F(CodeFile, WhoseFolderAnybodyCanReplaceMayNot) {
+TEST_F(CodeFile, CodeWhoseFolderAnybodyCanReplaceMayNotRun) {
   allow(outer, 0777);
   expect_danger(file, "anybody can write to " + outer.string());
 }
 
-TEST_F(CodeFile, ThatALinkOfAnybodysNamesMayNot) {
+TEST_F(CodeFile, CodeThatALinkOfAnybodysNamesMayNotRun) {
   const fs::path open = outer / "open";
   fs::create_directory(open);
   fs::create_symlink(file, open / "libcode.so");
@@ -70,7 +70,7 @@ TEST_F(CodeFile, ThatALinkOfAnybodysNamesMayNot) {
   expect_danger(open / "libcode.so", "anybody can write to " + open.string());
 }
 
-TEST_F(CodeFile, OfAnotherUserMayNot) {
+TEST_F(CodeFile, CodeOfAnotherUserMayNotRun) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root gives files away";
   ASSERT_EQ(::chown(file.c_str(), stranger, 0), 0);
   expect_danger(file, fmt::format("{} belongs to user {}", file.string(), stranger));
@@ -125,14 +125,14 @@ TEST_F(Prefix, ItsPlugInsMayLieInAFolderOfTheirOwn) {
   EXPECT_EQ(said.find("warp"), std::string::npos) << said;
 }
 
-TEST_F(Prefix, WhereAnybodyCanAddPlugInsNoneIsLoaded) {
+TEST_F(Prefix, NoPlugInIsLoadedWhereAnybodyCanAddOne) {
   allow(lib, 01777);
   const std::string said = info();
   EXPECT_FALSE(ran());
   EXPECT_NE(said.find("is not loaded: anybody can write to"), std::string::npos) << said;
 }
 
-TEST_F(Prefix, WhereAStrangerMadeTheFolderNoneIsLoaded) {
+TEST_F(Prefix, NoPlugInIsLoadedWhereAStrangerMadeTheFolder) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root gives files away";
   ASSERT_EQ(::chown(lib.c_str(), stranger, 0), 0);
   info();

@@ -47,7 +47,7 @@ std::string refusal(Words words, std::map<std::string, std::string> environment 
   return sentence;
 }
 
-TEST(CommandLine, SaysItsVersionInEveryUsualWay) {
+TEST(CommandLine, TheCommandSaysItsVersionInEveryUsualWay) {
   const std::string version = "unisono " + base::to_string(base::library_version()) + "\n";
   for (const Words& words : {Words{"--version"}, Words{"-V"}, Words{"version"}}) {
     const Answer answer = ask(words);

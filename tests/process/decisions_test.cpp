@@ -9,7 +9,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(Decisions, AreToldByEveryRank) {
+TEST(Decisions, DecisionsAreToldByEveryRank) {
   RunningCommand job(run_helper({"-n", "3"}, {"join"}), {.environment = {{"UNISONO_LOG", "debug"}, {"UNISONO_STEP_SIZE", "64"}}});
   EXPECT_EQ(job.wait(), 0) << job.err();
   for (int rank = 0; rank < 3; ++rank) {
@@ -33,7 +33,7 @@ TEST(Decisions, AreToldByEveryRank) {
   EXPECT_EQ(count(job.err(), "debug: group {0, 1}: rank "), 2) << job.err();
 }
 
-TEST(Decisions, SayWhoHasAskedForThem) {
+TEST(Decisions, DecisionsSayWhoHasAskedForThem) {
   RunningCommand job(run_helper({"-n", "2", "--backend", "tcp"}, {"join"}),
                      {.environment = {{"UNISONO_LOG", "debug"}, {"UNISONO_COMPARE", "shapes"}, {"UNISONO_TIMEOUT", "77"}}});
   EXPECT_EQ(job.wait(), 0) << job.err();
@@ -42,7 +42,7 @@ TEST(Decisions, SayWhoHasAskedForThem) {
   EXPECT_EQ(count(job.err(), "timeout 77 s; compared: operation, dtype, count, op, root, shape\n"), 4) << job.err();  // of the world and of a group
 }
 
-TEST(Decisions, AreNotToldUnlessAskedFor) {
+TEST(Decisions, DecisionsAreNotToldUnlessAskedFor) {
   RunningCommand job(run_helper({"-n", "2"}, {"join"}));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(job.err(), "");

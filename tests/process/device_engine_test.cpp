@@ -83,7 +83,7 @@ SpawnOptions pretended_ranks(int n, const std::string& backend) {
 }
 
 // Each kind of memory has its engine, whatever the case of the letters, and errors name the one that was meant.
-TEST(DeviceEngine, OneForEachKindOfMemory) {
+TEST(DeviceEngine, EachKindOfMemoryHasADeviceEngine) {
   COVERS("TS-12", "TS-13", "C-34");
   for (const char* name : {"cpu:native,cuda:pretended", "CUDA:Pretended,CPU:NATIVE"}) {
     const auto ranks_said = spawn(pretended_ranks(2, name), [] { return std::pair(backend().value_or("none"), all_reduce(rank() + 1)); });
@@ -125,7 +125,7 @@ TEST(DeviceEngine, TheDeviceIsThatOfTheProcess) {
 }
 
 // A group's engine is of its members, and there is none of more.
-TEST(DeviceEngine, IsOfTheMembersOfItsGroup) {
+TEST(DeviceEngine, ADeviceEngineIsOfTheMembersOfItsGroup) {
   COVERS("K-14");
   const auto made = spawn(pretended_ranks(3, "cpu:native,cuda:pretended"), [] {
     const auto pair = new_group({2, 0});
@@ -143,7 +143,7 @@ TEST(DeviceEngine, IsOfTheMembersOfItsGroup) {
 }
 
 // Agreement among the ranks goes over the host: no device is touched by a barrier, nor by anything else that has nothing there.
-TEST(DeviceEngine, IsAskedNothingByWhatIsOnTheHost) {
+TEST(DeviceEngine, ADeviceEngineIsAskedNothingByWhatIsOnTheHost) {
   COVERS("C-20", "K-50", "Q-08", "Q-29");
   const auto calls = spawn(pretended_ranks(3, "cpu:native,cuda:pretended"), [] {
     // Each process has its device before the first barrier, which does not look at it.
@@ -164,7 +164,7 @@ TEST(DeviceEngine, IsAskedNothingByWhatIsOnTheHost) {
 }
 
 // Several processes may have one device: the host's engine works for them as for any others.
-TEST(DeviceEngine, MayBeOfSeveralProcesses) {
+TEST(DeviceEngine, ADeviceEngineMayBeOfSeveralProcesses) {
   COVERS("Q-28");
   make_known();
   static const bool once = [] {

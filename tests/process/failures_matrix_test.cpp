@@ -9,7 +9,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "../unit/rendezvous_testing.h"
+#include "../unit/rendezvous/testing.h"
 #include "covers.h"
 #include "running_command.h"
 #include "spawn_ranks.h"

@@ -45,7 +45,7 @@ class Job {
   int seen_ = 0;
 };
 
-TEST(FirstCause, NobodyWhereAllEndWell) {
+TEST(FirstCause, NobodyIsTheCauseWhereAllEndWell) {
   Job job(2);
   job.ends(1, How::exited, 0, "finalized");
   job.ends(0, How::exited, 0);
@@ -69,7 +69,7 @@ TEST(FirstCause, ASignalBeatsAnExitCode) {
   EXPECT_EQ(job.exit_code(), 139);
 }
 
-TEST(FirstCause, AmongEqualsTheFirstSeenWins) {
+TEST(FirstCause, TheFirstSeenWinsAmongEquals) {
   Job job(3);
   job.ends(2, How::exited, 5);
   job.ends(0, How::exited, 6);
@@ -87,7 +87,7 @@ TEST(FirstCause, TheMostBlamedWins) {
   EXPECT_EQ(job.cause(), 1);
 }
 
-TEST(FirstCause, WhoeverGaveUpItselfIsACause) {
+TEST(FirstCause, ARankThatGaveUpItselfIsACause) {
   Job job(2);
   job.ends(0, How::exited, 1, "poisoned 1 rank 1: out of data");
   job.ends(1, How::exited, 3, "poisoned 1 out of data");
@@ -95,7 +95,7 @@ TEST(FirstCause, WhoeverGaveUpItselfIsACause) {
   EXPECT_EQ(job.exit_code(), 3);
 }
 
-TEST(FirstCause, WhatTheLauncherEndedIsNoCause) {
+TEST(FirstCause, ARankThatTheLauncherEndedIsNoCause) {
   Job job(2);
   job.ends(0, How::signaled, SIGTERM).ended_by_launcher = true;
   job.ends(1, How::exited, 0);
@@ -112,7 +112,7 @@ TEST(FirstCause, LeavingWithoutFinalizeIsCodeOne) {
 }
 
 // An exception that nobody catches is SIGABRT, one that main catches is code 1: the rank that differs from most is the cause however they end.
-TEST(FirstCause, OfAMismatchTheRankThatDiffersFromMost) {
+TEST(FirstCause, TheRankThatDiffersFromMostIsTheCauseOfAMismatch) {
   Job job(4);
   job.ends(2, How::signaled, SIGABRT, "mismatch 1 4 rank 1 all_reduce, ranks 0, 2-3 broadcast");
   job.ends(0, How::exited, 1, "mismatch -1 2 rank 0 broadcast, rank 1 all_reduce");  // it could compare two only
@@ -122,7 +122,7 @@ TEST(FirstCause, OfAMismatchTheRankThatDiffersFromMost) {
   EXPECT_EQ(job.exit_code(), 7);
 }
 
-TEST(FirstCause, OfAMismatchWithoutAMajorityNobody) {
+TEST(FirstCause, NobodyIsTheCauseOfAMismatchWithoutAMajority) {
   Job job(2);
   job.ends(1, How::exited, 3, "mismatch -1 2 rank 0 all_reduce, rank 1 broadcast");
   job.ends(0, How::exited, 4, "mismatch -1 2 rank 0 all_reduce, rank 1 broadcast");
@@ -184,14 +184,14 @@ TEST(FirstCause, TheFirstToFailStandsForRanksThatBlameEachOther) {
   EXPECT_EQ(exit_code_of_job(job.all(), 1), 7);
 }
 
-TEST(FirstCause, OnlyConsequencesIsStillACause) {
+TEST(FirstCause, TheFirstConsequenceIsTheCauseWhereThereAreOnlyConsequences) {
   Job job(2);
   job.ends(0, How::exited, 1, "poisoned -1 the connection between two ranks was cut");
   job.ends(1, How::exited, 0);
   EXPECT_EQ(job.cause(), 0);
 }
 
-TEST(Report, GroupsTheOthersInOneLine) {
+TEST(Report, TheReportGroupsTheOthersInOneLine) {
   Job job(7);
   job.ends(1, How::signaled, SIGKILL, "initialized");
   job.ends(0, How::exited, 1, "poisoned 1 killed");
@@ -201,14 +201,14 @@ TEST(Report, GroupsTheOthersInOneLine) {
             "ranks 0, 2-4 exited with code 1, blaming rank 1; rank 5 ended by the launcher (SIGTERM); rank 6 is still running (pid 1006)");
 }
 
-TEST(Report, BlamesNobodyWhereNobodyIsKnown) {
+TEST(Report, TheReportBlamesNobodyWhereNobodyIsKnown) {
   Job job(3);
   for (int rank = 0; rank < 3; ++rank) job.ends(rank, How::exited, 3, "poisoned -1 the connection to rank 2 was reset");
   EXPECT_EQ(job.cause(), 0);
   EXPECT_EQ(describe_others(job.all(), 0), "ranks 1, 2 exited with code 3");
 }
 
-TEST(Report, NamesASignalInOneWay) {
+TEST(Report, TheReportNamesASignalInOneWay) {
   Job job(2);
   EXPECT_EQ(job.ends(0, How::signaled, SIGABRT).describe(), "ended by SIGABRT");
   EXPECT_EQ(job.ends(1, How::signaled, 40).describe(), "ended by signal 40");
@@ -217,7 +217,7 @@ TEST(Report, NamesASignalInOneWay) {
 }
 
 // SIGKILL is no doing of the program's own.
-TEST(Report, HintsAtWhatIsBehindSigkill) {
+TEST(Report, TheReportHintsAtWhatIsBehindSigkill) {
   RankEnd end{.how = How::signaled, .code = SIGKILL};
   EXPECT_NE(hint_of(end).find("outside"), std::string::npos);
   EXPECT_EQ(end.describe(), "ended by SIGKILL");
@@ -229,19 +229,19 @@ TEST(Report, HintsAtWhatIsBehindSigkill) {
   EXPECT_EQ(hint_of({.how = How::signaled, .code = SIGKILL, .ended_by_launcher = true}), "");
 }
 
-TEST(MemoryEvents, AreReadInBothVersions) {
+TEST(MemoryEvents, MemoryEventsAreReadInBothVersions) {
   EXPECT_EQ(kills_in("low 0\nhigh 12\nmax 30\noom 2\noom_kill 3\noom_group_kill 0\n"), 3U);
   EXPECT_EQ(kills_in("oom_kill_disable 0\nunder_oom 0\noom_kill 17"), 17U);
   EXPECT_EQ(kills_in("oom_kill_disable 0\nunder_oom 0\n"), std::nullopt);
   EXPECT_EQ(kills_in(""), std::nullopt);
 }
 
-TEST(Signals, HaveOneName) {
+TEST(Signals, SignalsHaveOneName) {
   EXPECT_EQ(signal_name(SIGABRT), "SIGABRT");
   EXPECT_EQ(parse_signal(signal_name(SIGABRT)), SIGABRT);
 }
 
-TEST(Signals, AreReadInEverySpelling) {
+TEST(Signals, SignalsAreReadInEverySpelling) {
   for (const char* text : {"USR1", "SIGUSR1", "usr1", "sigusr1", "10"}) EXPECT_EQ(parse_signal(text), SIGUSR1) << text;
   for (const char* text : {"", "SIG", "NOSUCH", "0", "65", "-1", "10x"}) EXPECT_FALSE(parse_signal(text).has_value()) << text;
   EXPECT_EQ(signal_name(SIGKILL), "SIGKILL");

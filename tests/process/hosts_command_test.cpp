@@ -42,7 +42,7 @@ void expect_refused(const std::vector<std::string>& flags, const std::vector<std
   for (const std::string& part : parts) EXPECT_NE(ended.err.find(part), std::string::npos) << part << " is missing in: " << ended.err;
 }
 
-TEST(HostLists, are_refused_with_the_reason) {
+TEST(HostLists, ListsOfHostsThatMakeNoSenseAreRefusedWithTheReason) {
   expect_refused({"--hosts", "a:4,b:0"}, {"--hosts: host b has 0 slots", "leave the host out"});
   expect_refused({"--hosts", "a:4,a:2"}, {"--hosts: host a is named twice"});
   expect_refused({"--hosts", "root@a,a"}, {"host a is named twice"});
@@ -59,7 +59,7 @@ TEST(HostLists, are_refused_with_the_reason) {
   expect_refused({"--hosts", "a:2", "--stdin", "2"}, {"standard input is to go to rank 2, and the last rank is 1"});
 }
 
-TEST(HostFiles, are_refused_with_the_line) {
+TEST(HostFiles, FilesOfHostsThatMakeNoSenseAreRefusedWithTheLine) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/hosts";
   const auto refused = [&](const std::string& text, const std::vector<std::string>& parts) {
@@ -77,7 +77,7 @@ TEST(HostFiles, are_refused_with_the_line) {
   expect_refused({"--hostfile", folder.path() + "/none"}, {folder.path() + "/none: the host file cannot be read: No such file"});
 }
 
-TEST(HostFlags, that_contradict_are_named) {
+TEST(HostFlags, FlagsThatContradictAreNamed) {
   expect_refused({"--hosts", "a", "--hostfile", "b"}, {"the hosts are named twice"});
   expect_refused({"--hosts", "a", "--nnodes", "2"}, {"--nnodes is for launchers that are started by hand"});
   expect_refused({"--hosts", "a", "--node-rank", "0"}, {"--node-rank is for launchers"});
@@ -92,7 +92,7 @@ TEST(HostFlags, that_contradict_are_named) {
   EXPECT_NE(ended.err.find("no-such-ssh"), std::string::npos) << ended.err;
 }
 
-TEST(ThisHost, needs_no_ssh) {
+TEST(ThisHost, ThisHostNeedsNoSsh) {
   const Ended ended = run({"--hosts", "localhost:3"}, {RANK_HELPER, "variables", "WORLD_SIZE", "LOCAL_WORLD_SIZE"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   for (int rank = 0; rank < 3; ++rank)
@@ -115,7 +115,7 @@ class ScriptForSsh : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(ScriptForSsh, is_called_with_its_options_the_host_and_one_word) {
+TEST_F(ScriptForSsh, TheScriptIsCalledWithItsOptionsTheHostAndOneWord) {
   const Ended ended = run(flags("one.invalid:1,two.invalid:2"), {"sh", "-c", "echo $RANK of $WORLD_SIZE, host $GROUP_RANK"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   for (const char* line : {"[0] 0 of 3, host 0\n", "[1] 1 of 3, host 1\n", "[2] 2 of 3, host 1\n"}) EXPECT_EQ(count(ended.out, line), 1) << ended.out;
@@ -124,19 +124,19 @@ TEST_F(ScriptForSsh, is_called_with_its_options_the_host_and_one_word) {
   EXPECT_EQ(called, (std::vector<std::string>{"one.invalid", "two.invalid"}));
 }
 
-TEST_F(ScriptForSsh, may_come_from_a_variable_and_have_a_place_for_the_host) {
+TEST_F(ScriptForSsh, TheScriptMayComeFromAVariableAndHaveAPlaceForTheHost) {
   const Ended ended = run({"--hosts", "one.invalid:2"}, {"sh", "-c", "echo $NAME $RANK"}, {{"UNISONO_SSH", "env NAME={host}"}});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(count(ended.out, "[0] one.invalid 0\n") + count(ended.out, "[1] one.invalid 1\n"), 2) << ended.out;
 }
 
-TEST_F(ScriptForSsh, has_mistyped_variables_named_once) {
+TEST_F(ScriptForSsh, TheScriptHasMistypedVariablesNamedOnce) {
   const Ended ended = run(flags("one.invalid:1,two.invalid:1"), {"true"}, {{"UNISONO_BACKND", "tcp"}});
   EXPECT_EQ(ended.code, 0);
   EXPECT_EQ(count(ended.err, "UNISONO_BACKND is unknown; did you mean UNISONO_BACKEND?"), 1) << ended.err;
 }
 
-TEST_F(ScriptForSsh, for_many_hosts_gets_more_descriptors) {
+TEST_F(ScriptForSsh, AScriptForManyHostsGetsMoreDescriptors) {
   std::string hosts = "n1.invalid";
   for (int i = 2; i <= 12; ++i) hosts += fmt::format(",n{}.invalid", i);
   std::vector<std::string> words{"/bin/bash", "-c", "ulimit -S -n 40; exec \"$@\"", "-", UNISONO_COMMAND, "run"};
@@ -146,7 +146,7 @@ TEST_F(ScriptForSsh, for_many_hosts_gets_more_descriptors) {
   EXPECT_EQ(command.wait(), 0) << command.err();
 }
 
-TEST_F(ScriptForSsh, gets_its_standard_input_from_a_file) {
+TEST_F(ScriptForSsh, TheScriptGetsItsStandardInputFromAFile) {
   std::ofstream(folder_.path() + "/input") << "first\nsecond\n";
   std::vector<std::string> words{"/bin/sh", "-c", "exec \"$@\" <" + folder_.path() + "/input", "-", UNISONO_COMMAND, "run"};
   for (const std::string& flag : flags("one.invalid:1,two.invalid:1")) words.push_back(flag);
@@ -156,7 +156,7 @@ TEST_F(ScriptForSsh, gets_its_standard_input_from_a_file) {
   EXPECT_EQ(command.out(), "[0] got first\n[0] got second\n");
 }
 
-TEST_F(ScriptForSsh, leaves_colours_to_the_terminal_here) {
+TEST_F(ScriptForSsh, TheScriptLeavesColoursToTheTerminalHere) {
   std::vector<std::string> words{"run"};
   for (const std::string& flag : flags("one.invalid:1,two.invalid:1")) words.push_back(flag);
   for (const char* word : {"--", "sh", "-c", "echo here"}) words.emplace_back(word);
@@ -166,7 +166,7 @@ TEST_F(ScriptForSsh, leaves_colours_to_the_terminal_here) {
   EXPECT_EQ(count(command.out(), "\x1b[33m[1]\x1b[0m here"), 1) << command.out();
 }
 
-TEST_F(ScriptForSsh, gives_the_ranks_the_password_of_etcd_by_standard_input) {
+TEST_F(ScriptForSsh, TheScriptGivesTheRanksThePasswordOfEtcdByStandardInput) {
   const std::string password = "a-word-of-etcd-alone";
   std::ofstream(path_) << "#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\nenv >>\"" << folder_.path() << "/environment\"\necho \"$2\" >>\""
                        << folder_.path() << "/words\"\nexec sh -c \"$2\"\n";
@@ -225,7 +225,7 @@ class FarHosts {
 };
 
 // As when the host has lost its power.
-TEST(FarHost, that_falls_silent_ends_the_job_within_the_silence) {
+TEST(FarHost, AHostThatFallsSilentEndsTheJobWithinTheSilence) {
   for (const auto& [hosts, ranks] : std::vector<std::pair<std::string, int>>{{"a.invalid:1,b.invalid:1", 2}, {"b.invalid:2", 2}}) {
     const TemporaryFolder folder;
     const FarHosts far(folder.path());
@@ -240,7 +240,7 @@ TEST(FarHost, that_falls_silent_ends_the_job_within_the_silence) {
 }
 
 // Its agent lives and sends beats. The launcher of the other host takes this one for lost, and ends; that counts.
-TEST(FarHost, whose_launcher_stops_ends_the_job) {
+TEST(FarHost, AHostWhoseLauncherStopsEndsTheJob) {
   const TemporaryFolder folder;
   const FarHosts far(folder.path());
   const auto job = far.start("a.invalid:1,b.invalid:1", 2, "2");
@@ -252,7 +252,7 @@ TEST(FarHost, whose_launcher_stops_ends_the_job) {
 }
 
 // scancel signals all processes of a job on all of its nodes, but the command that has started it.
-TEST(FarHost, whose_job_is_cancelled_is_not_lost) {
+TEST(FarHost, AHostWhoseJobIsCancelledIsNotLost) {
   const TemporaryFolder folder;
   const FarHosts far(folder.path());
   const auto job = far.start("a.invalid:1,b.invalid:1", 2, "30");
@@ -265,7 +265,7 @@ TEST(FarHost, whose_job_is_cancelled_is_not_lost) {
 }
 
 /// Bytes that another host may send and that are no message of an agent of this version.
-TEST_F(ScriptForSsh, that_brings_nonsense_is_refused) {
+TEST_F(ScriptForSsh, AScriptThatBringsNonsenseIsRefused) {
   RunningCommand version(unisono_command({"version"}));
   ASSERT_EQ(version.wait(), 0);
   const std::string greeting = "unisono-host " + word_after(version.out(), "unisono ") + "\n";
@@ -289,7 +289,7 @@ TEST_F(ScriptForSsh, that_brings_nonsense_is_refused) {
   EXPECT_NE(answer(greet + "printf 'C 3\\nabc\\n'").find("of a kind that only hosts get"), std::string::npos);
 }
 
-TEST(Doctor, looks_at_this_host) {
+TEST(Doctor, TheDoctorLooksAtThisHost) {
   RunningCommand fine(unisono_command({"doctor"}), {.environment = {{"UNISONO_INTERFACE", "lo"}}});
   const int code = fine.wait();
   EXPECT_EQ(code, fine.out().find("nothing is wrong") == std::string::npos ? 1 : 0) << fine.out();
@@ -299,7 +299,7 @@ TEST(Doctor, looks_at_this_host) {
   EXPECT_NE(wrong.out().find("eth77"), std::string::npos) << wrong.out();
 }
 
-TEST(Doctor, measures_between_hosts_that_are_this_one) {
+TEST(Doctor, TheDoctorMeasuresBetweenHostsThatAreThisOne) {
   TemporaryFolder folder;
   const std::string picture = folder.path() + "/pairs.svg";
   RunningCommand doctor(unisono_command({"doctor", "--hosts", "localhost,127.0.0.1", "--svg", picture}),
@@ -309,7 +309,7 @@ TEST(Doctor, measures_between_hosts_that_are_this_one) {
   EXPECT_EQ(count(contents(picture), ">localhost</text>"), 4);
 }
 
-TEST(Doctor, refuses_a_picture_that_it_cannot_draw) {
+TEST(Doctor, TheDoctorRefusesAPictureThatItCannotDraw) {
   RunningCommand one(unisono_command({"doctor", "--svg", "pairs.svg"}));
   EXPECT_EQ(one.wait(), 2);
   EXPECT_NE(unwrapped(one.err()).find("a picture shows pairs of hosts"), std::string::npos) << one.err();
@@ -318,7 +318,7 @@ TEST(Doctor, refuses_a_picture_that_it_cannot_draw) {
   EXPECT_NE(unwrapped(nowhere.err()).find("cannot write /nowhere/pairs.svg"), std::string::npos) << nowhere.err();
 }
 
-TEST_F(ScriptForSsh, ends_with_a_full_disk) {
+TEST_F(ScriptForSsh, AFullDiskEndsTheScript) {
   std::vector<std::string> words{"/bin/sh", "-c", "exec \"$@\" >/dev/full", "-", UNISONO_COMMAND, "run"};
   for (const std::string& flag : flags("one.invalid:2")) words.push_back(flag);
   for (const char* word : {"--", "echo", "lost"}) words.emplace_back(word);
@@ -327,7 +327,7 @@ TEST_F(ScriptForSsh, ends_with_a_full_disk) {
   EXPECT_NE(command.err().find("what follows is lost"), std::string::npos) << command.err();
 }
 
-TEST_F(ScriptForSsh, with_a_reader_that_leaves_ends_the_job) {
+TEST_F(ScriptForSsh, AReaderThatLeavesEndsTheJob) {
   std::vector<std::string> words{"/bin/bash", "-c", "\"$@\" | head -1; echo ended ${PIPESTATUS[0]}", "-", UNISONO_COMMAND, "run", "--grace", "1"};
   for (const std::string& flag : flags("one.invalid:2")) words.push_back(flag);
   for (const char* word : {"--", "yes"}) words.emplace_back(word);

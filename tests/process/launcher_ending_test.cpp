@@ -33,7 +33,7 @@ struct End {
 class FirstCauseOfJob : public ::testing::TestWithParam<End> {};
 
 // K4, I5: the exit code of the command is the first cause's, and the summary names it.
-TEST_P(FirstCauseOfJob, IsTheExitCode) {
+TEST_P(FirstCauseOfJob, TheFirstCauseOfAJobIsItsExitCode) {
   RunningCommand job(run_helper({"-n", "3", "--grace", "0.2"}, GetParam().arguments));
   EXPECT_EQ(job.wait(), GetParam().code);
   EXPECT_NE(job.err().find(GetParam().said), std::string::npos) << job.err();
@@ -91,7 +91,7 @@ TEST(LauncherEnding, AFailureIsSaidAtOnce) {
   EXPECT_EQ(count(job.err(), "ended by the launcher"), 0) << job.err();
 }
 
-TEST(LauncherEnding, AfterAFailureCtrlCEndsTheOthersAtOnce) {
+TEST(LauncherEnding, CtrlCAfterAFailureEndsTheOthersAtOnce) {
   RunningCommand job(run_helper({"-n", "2", "--grace", "1000"}, {"play", "set initialized;tell a;rest", "set initialized;wait a;exit 5"}));
   ASSERT_TRUE(job.until_err_has("the other has 1000 s to end")) << job.err();
   job.send(SIGINT);
@@ -194,7 +194,7 @@ TEST(LauncherEnding, AKillOfLongAgoIsThatOfAnotherProcess) {
   EXPECT_EQ(count(killed, "hint: SIGKILL comes from outside"), 1) << killed;
 }
 
-TEST(MemoryEvents, AreTakenWhileTheyAreNew) {
+TEST(MemoryEvents, MemoryEventsAreTakenWhileTheyAreNew) {
   using std::chrono::seconds;
   const TemporaryFolder folder;
   const auto count_kills = [&](int kills) { std::ofstream(folder.path() + "/memory.events") << "oom_kill " << kills << "\n"; };
@@ -227,7 +227,7 @@ TEST(LauncherEnding, K9AWorkerThatIgnoresSigtermIsKilledAfterTheGrace) {
 }
 
 // K3: many at once are one summary with one cause.
-TEST(LauncherEnding, K3HalfOfTheRanksKilledAtOnce) {
+TEST(LauncherEnding, K3HalfOfTheRanksKilledAtOnceEndTheJob) {
   RunningCommand job(run_helper({"-n", "4", "--grace", "2"}, {"rest"}));
   ASSERT_TRUE(job.until_out_has("ready", 4));
   const pid_t second = pid_of(job, 1), fourth = pid_of(job, 3);
@@ -243,7 +243,7 @@ TEST(LauncherEnding, K3HalfOfTheRanksKilledAtOnce) {
 // ---- restarts --------------------------------------------------------------------------------------------------
 
 // E1
-TEST(LauncherEnding, E1RestartsAllRanksAsANewAttempt) {
+TEST(LauncherEnding, E1AllRanksRestartAsANewAttempt) {
   TemporaryFolder logs;
   RunningCommand job(run_helper({"-n", "2", "--max-restarts", "3", "--logs", logs.path()}, {"fail-until-attempt", "2"}));
   EXPECT_EQ(job.wait(), 0);
@@ -257,7 +257,7 @@ TEST(LauncherEnding, E1RestartsAllRanksAsANewAttempt) {
   EXPECT_EQ(contents(logs.path() + "/latest/rank-0.attempt-2.log"), "attempt 2\n");
 }
 
-TEST(LauncherEnding, E1EndsRanksThatStillRunBeforeARestart) {
+TEST(LauncherEnding, E1RanksThatStillRunAreEndedBeforeARestart) {
   RunningCommand job(run_helper({"-n", "3", "--max-restarts", "1", "--grace", "2"}, stubborn_but_for_rank_zero()));
   EXPECT_EQ(job.wait(), 3);
   EXPECT_EQ(count(job.out(), "ready"), 4) << job.out();

@@ -38,7 +38,7 @@ void expect_four_ranks(const std::string& out) {
   for (int r = 0; r < 4; ++r) EXPECT_EQ(count(out, fmt::format("[{}] rank {} of 4, local {} {}, sum 6\n", r, r, r % 2, r % 2)), 1) << out;
 }
 
-TEST_F(LauncherEtcd, NumbersTheHostsAndLetsThemMeet) {
+TEST_F(LauncherEtcd, TheLauncherNumbersTheHostsAndLetsThemMeet) {
   RunningCommand one(host({SPAWN_HELPER, "rank"})), other(host({SPAWN_HELPER, "rank"}));
   EXPECT_EQ(one.wait(), 0) << one.err();
   EXPECT_EQ(other.wait(), 0) << other.err();
@@ -53,7 +53,7 @@ TEST_F(LauncherEtcd, NumbersTheHostsAndLetsThemMeet) {
 }
 
 // Another launcher is told that the job runs, which goes on; and when all launchers were killed, the next job runs.
-TEST_F(LauncherEtcd, RefusesOneTooManyAndGoesOnAfterAJobThatWasKilled) {
+TEST_F(LauncherEtcd, TheLauncherRefusesOneTooManyAndGoesOnAfterAJobThatWasKilled) {
   auto one = std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"})), other = std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}));
   ASSERT_TRUE(one->until([&] { return count(one->out(), "ready") == 2; })) << one->out() << one->err();
   ASSERT_TRUE(other->until([&] { return count(other->out(), "ready") == 2; })) << other->out() << other->err();
@@ -70,7 +70,7 @@ TEST_F(LauncherEtcd, RefusesOneTooManyAndGoesOnAfterAJobThatWasKilled) {
 }
 
 // All of its launchers have slept for longer than their leases, and another job has begun at the place.
-TEST_F(LauncherEtcd, EndsAJobThatHasSleptAndLostItsPlace) {
+TEST_F(LauncherEtcd, TheLauncherEndsAJobThatHasSleptAndLostItsPlace) {
   const std::map<std::string, std::string> brief{{"UNISONO_ETCD_TTL", "2"}};
   std::vector<std::unique_ptr<RunningCommand>> sleeping, next;
   const auto start_two = [&](std::vector<std::unique_ptr<RunningCommand>>& job) {
@@ -95,7 +95,7 @@ TEST_F(LauncherEtcd, EndsAJobThatHasSleptAndLostItsPlace) {
   for (const auto& launcher : next) EXPECT_EQ(launcher->wait(), 143) << launcher->err();
 }
 
-TEST_F(LauncherEtcd, GoesOnWithoutEtcdOnceAllHaveMet) {
+TEST_F(LauncherEtcd, TheLauncherGoesOnWithoutEtcdOnceAllHaveMet) {
   RunningCommand one(host({RANK_HELPER, "rest"})), other(host({RANK_HELPER, "rest"}));
   ASSERT_TRUE(one.until([&] { return count(one.out(), "ready") == 2; })) << one.out() << one.err();
   ASSERT_TRUE(other.until([&] { return count(other.out(), "ready") == 2; })) << other.out() << other.err();
@@ -106,7 +106,7 @@ TEST_F(LauncherEtcd, GoesOnWithoutEtcdOnceAllHaveMet) {
 }
 
 // The descriptors of libcurl are the launcher's alone.
-TEST_F(LauncherEtcd, LeavesNoSocketToItsRanks) {
+TEST_F(LauncherEtcd, TheLauncherLeavesNoSocketToItsRanks) {
   const std::vector<std::string> look{"/bin/sh", "-c", "echo ; ls -l /proc/$$/fd | grep -v launcher | grep socket: | wc -l"};
   RunningCommand one(host(look)), other(host(look));
   EXPECT_EQ(one.wait(), 0) << one.err();
@@ -122,14 +122,14 @@ TEST_F(LauncherEtcd, LeavesNoSocketToItsRanks) {
   }
 }
 
-TEST_F(LauncherEtcd, NamesTheEndpointThatDoesNotAnswer) {
+TEST_F(LauncherEtcd, TheLauncherNamesTheEndpointThatDoesNotAnswer) {
   server_->kill();
   RunningCommand job(host({SPAWN_HELPER, "rank"}), {.environment = {{"UNISONO_TIMEOUT", "1"}}});
   EXPECT_EQ(job.wait(), 1) << job.err();
   EXPECT_NE(job.err().find("http://" + server_->endpoint()), std::string::npos) << job.err();
 }
 
-TEST(LauncherEtcdUse, RefusesWhatContradictsItself) {
+TEST(LauncherEtcdUse, TheLauncherRefusesWhatContradictsItself) {
   for (const auto& [flags, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"--store", "etcd://a/b"}, "--nnodes"},
            {{"--nnodes", "2", "--store", "etcd://a/b", "--master-addr", "10.0.0.1"}, "not both"},
@@ -143,7 +143,7 @@ TEST(LauncherEtcdUse, RefusesWhatContradictsItself) {
 }
 
 // The command without the plug-in beside it.
-TEST(LauncherEtcdUse, NamesThePackageWhereThePlugInIsMissing) {
+TEST(LauncherEtcdUse, TheLauncherNamesThePackageWhereThePlugInIsMissing) {
   const TemporaryFolder folder;
   const std::string command = folder.path() + "/bin/unisono";
   std::filesystem::create_directory(folder.path() + "/bin");

@@ -20,7 +20,7 @@ std::vector<std::string> run_script(const std::string& ranks, const std::string&
   return unisono_command({"run", "-n", ranks, "--stdin", "none", "--", "bash", "-c", script, RANK_HELPER});
 }
 
-TEST(RanksLauncher, IsFoundByProgramsWhoseParentHasClosedTheDescriptors) {
+TEST(RanksLauncher, TheLauncherIsFoundByProgramsWhoseParentHasClosedTheDescriptors) {
   for (const char* script : {"eval \"exec $UNISONO_LAUNCHER_FD>&-\"; \"$0\" meet",            // as Python's subprocess does
                              "eval \"exec $UNISONO_LAUNCHER_FD</dev/null\"; \"$0\" meet"}) {  // and another file has got the number
     RunningCommand job(run_script("2", script));
@@ -29,19 +29,19 @@ TEST(RanksLauncher, IsFoundByProgramsWhoseParentHasClosedTheDescriptors) {
   }
 }
 
-TEST(RanksLauncher, ServesOneProgramAfterAnother) {
+TEST(RanksLauncher, TheLauncherServesOneProgramAfterAnother) {
   RunningCommand job(run_script("2", "\"$0\" meet && \"$0\" meet && exec \"$0\" meet"));
   EXPECT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(count(job.out(), "of 2, sum 3\n"), 6) << job.out();
 }
 
-TEST(RanksLauncher, ServesTheNextProgramWhereTheOneBeforeHasFailed) {
+TEST(RanksLauncher, TheLauncherServesTheNextProgramWhereTheOneBeforeHasFailed) {
   RunningCommand job(run_script("2", "\"$0\" meet die; \"$0\" meet"));
   EXPECT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(count(job.out(), "of 2, sum 3\n"), 4) << job.out();
 }
 
-TEST(RanksLauncher, RefusesTheSecondOfTwoProgramsAtOnce) {
+TEST(RanksLauncher, TheLauncherRefusesTheSecondOfTwoProgramsAtOnce) {
   RunningCommand job(run_script("1",
                                 "coproc \"$0\" meet stay; read -r line <&${COPROC[0]}; echo \"$line\"; \"$0\" meet; echo \"ended with $?\"; eval "
                                 "\"exec ${COPROC[1]}>&-\"; wait $COPROC_PID"));
@@ -51,7 +51,7 @@ TEST(RanksLauncher, RefusesTheSecondOfTwoProgramsAtOnce) {
   EXPECT_NE(job.err().find("rank 0 is taken by"), std::string::npos) << job.err();
 }
 
-TEST(RanksLauncher, IsNamedWithinTheTimeoutWhereItIsStopped) {
+TEST(RanksLauncher, TheLauncherIsNamedWithinTheTimeoutWhereItIsStopped) {
   RunningCommand job(run_script("1", "trap 'kill -CONT $PPID' EXIT; kill -STOP $PPID; UNISONO_TIMEOUT=1 \"$0\" meet"));
   EXPECT_EQ(job.wait(), 92) << job.out() << job.err();
   EXPECT_NE(job.err().find(fmt::format("the launcher, process {} (unisono), did not answer within 1000 ms: it is stopped", job.pid())),
@@ -60,7 +60,7 @@ TEST(RanksLauncher, IsNamedWithinTheTimeoutWhereItIsStopped) {
   EXPECT_NE(job.err().find(fmt::format("kill -CONT {}", job.pid())), std::string::npos) << job.err();
 }
 
-TEST(RanksLauncher, AnswersNobodyOutsideItsOwnProcesses) {
+TEST(RanksLauncher, TheLauncherAnswersNobodyOutsideItsOwnProcesses) {
   RunningCommand job(run_helper({"-n", "1"}, {"rest"}));
   ASSERT_TRUE(job.until_out_has("ready"));
   const std::string line = job.out().substr(job.out().find("ready"));
@@ -76,14 +76,14 @@ TEST(RanksLauncher, AnswersNobodyOutsideItsOwnProcesses) {
       PeerFailed);
 }
 
-TEST(RanksLauncher, ServesByTheDescriptorInAnotherNetwork) {
+TEST(RanksLauncher, TheLauncherServesByTheDescriptorInAnotherNetwork) {
   RunningCommand job(run_script("1", "unshare --net true || { echo unshare; exit 0; }; exec unshare --net \"$0\" meet"));
   EXPECT_EQ(job.wait(), 0) << job.err();
   if (job.out() == "[0] unshare\n") GTEST_SKIP() << "unshare(1) may not make a network namespace here";
   EXPECT_EQ(job.out(), "[0] met 0 of 1, sum 1\n");
 }
 
-TEST(RanksLauncher, IsToldApartFromAForeignSocket) {
+TEST(RanksLauncher, TheLauncherIsToldApartFromAForeignSocket) {
   RunningCommand job(unisono_command({"run", "-n", "1", "--", "env", "-u", "UNISONO_JOB_ID", RANK_HELPER, "foreign-socket"}),
                      {.environment = {{"UNISONO_TIMEOUT", "1"}}});
   EXPECT_EQ(job.wait(), 92) << job.out() << job.err();

@@ -30,12 +30,12 @@ TEST(LauncherLive, LinesArriveWhileTheProgramRuns) {
   EXPECT_TRUE(job.until_out_has("step 2\n", 2)) << job.out();
 }
 
-TEST(LauncherLive, AlsoThroughAShell) {
+TEST(LauncherLive, LinesArriveAlsoThroughAShell) {
   RunningCommand job(unisono_command({"run", "-n", "2", "--", "/bin/sh", "-c", "echo begin; " PLAIN_HELPER " live; echo end"}));
   EXPECT_TRUE(job.until_out_has("step 1\n", 2)) << job.out();
 }
 
-TEST(LauncherLive, AlsoIntoAFile) {
+TEST(LauncherLive, LinesArriveAlsoInAFile) {
   TemporaryFolder folder;
   const std::string file = folder.path() + "/out";
   RunningCommand job({"/bin/bash", "-c", fmt::format("exec {} run -n 2 -- {} live > {}", UNISONO_COMMAND, PLAIN_HELPER, file)});
@@ -86,7 +86,7 @@ TEST(LauncherLive, AddressSanitizerDoesNotMind) {
 }
 #endif
 
-TEST(LineBuffering, KeepsWhatTheUserHasSet) {
+TEST(LineBuffering, LineBufferingKeepsWhatTheUserHasSet) {
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe(pipe.data()), 0);
   const base::FileDescriptor reading(pipe[0]), writing(pipe[1]);
@@ -120,7 +120,7 @@ TEST(LauncherTerminals, RanksHaveTerminalsAsWideAsWhatIsLeftForThem) {
   EXPECT_EQ(count(wider.out(), "output 1 error 1 columns 75\r\n"), 11) << wider.out();
 }
 
-TEST(LauncherTerminals, NotWhereToldNotTo) {
+TEST(LauncherTerminals, RanksHaveNoTerminalsWhereToldSo) {
   RunningCommand job(run_plain({"-n", "2", "--no-pty"}, {"terminals"}), on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(job.wait(), 0) << job.out();
   EXPECT_EQ(count(job.out(), "output 0 error 0 columns -1\r\n"), 2) << job.out();
@@ -129,7 +129,7 @@ TEST(LauncherTerminals, NotWhereToldNotTo) {
 }
 
 // Each stream of a rank is what that of the launcher is.
-TEST(LauncherTerminals, OnlyTheStreamThatEndsOnOne) {
+TEST(LauncherTerminals, TheStreamThatEndsOnATerminalAloneHasOne) {
   RunningCommand job({"/bin/bash", "-c", fmt::format("{} run -n 2 -- {} terminals | cat", UNISONO_COMMAND, PLAIN_HELPER)},
                      on_terminal({{"NO_COLOR", "1"}}));
   ASSERT_EQ(job.wait(), 0) << job.out();
@@ -174,7 +174,7 @@ TEST(LauncherTerminals, AColourEndsWithItsLine) {
   EXPECT_EQ(job.out(), "[0] \x1b[32mgreen to the end\x1b[0m\r\n");
 }
 
-TEST(PseudoTerminal, CarriesEveryByteAsItIs) {
+TEST(PseudoTerminal, APseudoTerminalCarriesEveryByteAsItIs) {
   auto terminal = launcher::open_pseudo_terminal(winsize{24, 80, 0, 0});
   ASSERT_TRUE(terminal.has_value());
   std::string sent;

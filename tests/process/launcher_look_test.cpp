@@ -77,25 +77,25 @@ void expect_capture(const std::string& name, const std::string& screen) {
 
 // ---- whole screens ---------------------------------------------------------------------------------------------
 
-TEST(LauncherLook, OfARun) {
+TEST(LauncherLook, ARunLooksAsItShould) {
   RunningCommand job(run_plain({"-n", "11"}, {"hello"}), on_terminal({{"OMP_NUM_THREADS", ""}}));
   ASSERT_EQ(job.wait(), 0) << job.out();
   expect_capture("run", job.out());
 }
 
-TEST(LauncherLook, OfAFailureUnderFortyLinesOfTrace) {
+TEST(LauncherLook, AFailureUnderFortyLinesOfTraceLooksAsItShould) {
   RunningCommand job(run_plain({"-n", "4", "--grace", "0.2"}, {"trace", "2", "40", "1"}), on_terminal({{"OMP_NUM_THREADS", ""}}));
   ASSERT_EQ(job.wait(), 1) << job.out();
   expect_capture("failure", job.out());
 }
 
-TEST(LauncherLook, OfACrashWithoutWords) {
+TEST(LauncherLook, ACrashWithoutWordsLooksAsItShould) {
   RunningCommand job(run_helper({"-n", "3", "--grace", "0.2"}, {"play", "rest", "rest", "kill 9"}), on_terminal());
   ASSERT_EQ(job.wait(), 137) << job.out();
   expect_capture("crash", job.out());
 }
 
-TEST(LauncherLook, OfCtrlC) {
+TEST(LauncherLook, AnEndByCtrlCLooksAsItShould) {
   RunningCommand job(run_helper({"-n", "2"}, {"play", "say step 1;rest", "say step 1;rest"}), on_terminal());
   ASSERT_TRUE(job.until_out_has("step 1", 2)) << job.out();
   job.send(SIGINT);
@@ -103,7 +103,7 @@ TEST(LauncherLook, OfCtrlC) {
   expect_capture("interrupted", job.out());
 }
 
-TEST(LauncherLook, OfARestartWithLogs) {
+TEST(LauncherLook, ARestartWithLogsLooksAsItShould) {
   TemporaryFolder folder;
   const std::string script =
       "[ $RANK = 1 ] && echo attempt $UNISONO_ATTEMPT; [ $UNISONO_ATTEMPT = 1 ] && exit 0; [ $RANK = 1 ] && exit 5; exec sleep 100";
@@ -113,7 +113,7 @@ TEST(LauncherLook, OfARestartWithLogs) {
   expect_capture("restart", job.out());
 }
 
-TEST(LauncherLook, OfWhatItSaysWhenAsked) {
+TEST(LauncherLook, WhatTheLauncherSaysWhenAskedLooksAsItShould) {
   RunningCommand job(run_plain({"-n", "1"}, {"hello"}), on_terminal({{"OMP_NUM_THREADS", ""}, {"UNISONO_LOG", "info"}}));
   ASSERT_EQ(job.wait(), 0) << job.out();
   const std::vector<std::string> rows = rows_of(job.out());
@@ -184,7 +184,7 @@ TEST(LauncherLook, LastLinesAreRepeatedWhereOthersHaveWrittenSince) {
   EXPECT_EQ(count(apart.err(), "[unisono] | the reason"), 1) << apart.err();
 }
 
-TEST(LauncherLook, BreaksSentencesAtBlanks) {
+TEST(LauncherLook, SentencesAreBrokenAtBlanks) {
   EXPECT_EQ(launcher::wrap_to_width("[x] one two three four", 11, 4), "[x] one two\n    three\n    four");
   EXPECT_EQ(launcher::wrap_to_width("[x] äöü äöü", 11, 4), "[x] äöü äöü");
   EXPECT_EQ(launcher::wrap_to_width("[x] averyveryverylongword end", 11, 4), "[x] averyveryverylongword\n    end");

@@ -102,7 +102,7 @@ TEST(LauncherNodes, TheSummaryComparesTheWaitsOfAllHosts) {
 }
 
 // Under `srun --ntasks-per-node=1 unisono run` the numbers of the nodes are Slurm's.
-TEST(LauncherNodes, TakeTheirNumbersFromSlurm) {
+TEST(LauncherNodes, NodesTakeTheirNumbersFromSlurm) {
   const int port = free_port();
   const auto task = [&](int number, const std::vector<std::string>& flags) {
     std::vector<std::string> words{"run", "-n", "2"};
@@ -131,7 +131,7 @@ TEST(LauncherNodes, TakeTheirNumbersFromSlurm) {
 }
 
 // In a batch script, and in the shell of an allocation, no launcher is started for the other nodes: nobody waits for one.
-TEST(LauncherNodes, AreNotLookedForInAnAllocation) {
+TEST(LauncherNodes, NodesAreNotLookedForInAnAllocation) {
   const std::map<std::string, std::string> shell{
       {"SLURM_JOB_ID", "77"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NODELIST", "localhost,elsewhere"}};
   std::map<std::string, std::string> script = shell;
@@ -144,7 +144,7 @@ TEST(LauncherNodes, AreNotLookedForInAnAllocation) {
 }
 
 // A launcher that waits for another host tells which one, and where it is expected.
-TEST(LauncherNodes, WhoWaitsSaysForWhichHostAndWhere) {
+TEST(LauncherNodes, ALauncherThatWaitsSaysForWhichHostAndWhere) {
   const int port = free_port();
   RunningCommand second(node(1, port, {SPAWN_HELPER, "rank"}));
   EXPECT_TRUE(second.until_err_has(fmt::format("[unisono] waiting for host 0 at 127.0.0.1:{}\n", port))) << second.err();

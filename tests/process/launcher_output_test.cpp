@@ -44,7 +44,7 @@ TEST(LauncherOutput, AnUncaughtExceptionIsItsRanks) {
   EXPECT_EQ(count(job.err(), "first cause: rank 1 "), 1) << job.err();
 }
 
-TEST(LauncherOutput, KeepsTheStreamsApart) {
+TEST(LauncherOutput, TheLauncherKeepsTheStreamsApart) {
   RunningCommand job(run_helper({"-n", "2"}, {"both"}));
   ASSERT_EQ(job.wait(), 0);
   EXPECT_EQ(count(job.out(), "[0] to output\n") + count(job.out(), "[1] to output\n"), 2);
@@ -52,7 +52,7 @@ TEST(LauncherOutput, KeepsTheStreamsApart) {
   EXPECT_EQ(count(job.out(), "error") + count(job.err(), "output"), 0);
 }
 
-TEST(LauncherOutput, LosesNothingOfTenMegabytesFromEachRank) {
+TEST(LauncherOutput, TheLauncherLosesNothingOfTenMegabytesFromEachRank) {
   constexpr long bytes = 10'000'000;
   TemporaryFolder logs;
   RunningCommand job(run_helper({"-n", "2", "--logs", logs.path()}, {"spew", std::to_string(bytes)}));
@@ -64,14 +64,14 @@ TEST(LauncherOutput, LosesNothingOfTenMegabytesFromEachRank) {
   }
 }
 
-TEST(LauncherOutput, KeepsVeryLongLinesWhole) {
+TEST(LauncherOutput, TheLauncherKeepsVeryLongLinesWhole) {
   RunningCommand job(run_helper({"-n", "2"}, {"long-line", "3000000"}));
   ASSERT_EQ(job.wait(), 0);
   EXPECT_TRUE(output_of(0, job.out()) == std::string(3'000'000, 'a') + "\n");
   EXPECT_TRUE(output_of(1, job.out()) == std::string(3'000'000, 'b') + "\n");
 }
 
-TEST(LauncherOutput, WritesLastLinesWithoutEnd) {
+TEST(LauncherOutput, TheLauncherWritesLastLinesWithoutEnd) {
   RunningCommand job(run_helper({"-n", "2"}, {"partial"}));
   ASSERT_EQ(job.wait(), 0);
   EXPECT_EQ(output_of(0, job.out()), "whole\nwithout end of rank 0\n");
@@ -84,7 +84,7 @@ TEST(LauncherOutput, ABarKeepsItsPrefix) {
   EXPECT_EQ(job.out(), "[0] \r[0] 10 %\r[0] 50 %\r[0] 100 %\n");
 }
 
-TEST(LauncherOutput, LogsOneFileForEachRankAlsoOnSuccess) {
+TEST(LauncherOutput, EachRankHasALogFileAlsoOnSuccess) {
   TemporaryFolder folder;
   const std::string logs = folder.path() + "/made/on/demand";
   RunningCommand job(run_helper({"-n", "2", "--logs", logs}, {"variables", "RANK"}));
@@ -111,7 +111,7 @@ TEST(LauncherOutput, LogsOfEachJobHaveAFolderOfTheirOwn) {
   EXPECT_EQ(std::filesystem::canonical(folder.path() + "/latest"), std::filesystem::canonical(other));
 }
 
-TEST(LauncherOutput, SomethingElseCalledLatestStays) {
+TEST(LauncherOutput, AnotherFileCalledLatestStays) {
   TemporaryFolder folder;
   std::ofstream(folder.path() + "/latest") << "mine";
   RunningCommand job(run_helper({"-n", "1", "--logs", folder.path()}, {"arguments", "word"}));
@@ -181,7 +181,7 @@ TEST(LauncherOutput, OutputThatCannotBeWrittenIsCodeOne) {
 
 // ---- on a terminal ---------------------------------------------------------------------------------------------
 
-TEST(LauncherTerminal, ColoursThePrefixUnlessToldNotTo) {
+TEST(LauncherTerminal, ThePrefixIsColouredUnlessToldNotTo) {
   RunningCommand job(run_helper({"-n", "2"}, {"exit", "9", "0"}), {.stdio = RunningCommand::Stdio::terminal});
   ASSERT_EQ(job.wait(), 0);
   RunningCommand coloured(run_helper({"-n", "2"}, {"variables", "RANK"}), {.stdio = RunningCommand::Stdio::terminal});
@@ -198,7 +198,7 @@ TEST(LauncherTerminal, ColoursThePrefixUnlessToldNotTo) {
   EXPECT_EQ(count(piped.out(), "\x1b"), 0);
 }
 
-TEST(LauncherTerminal, ShowsAPromptAndHandsWhatIsTypedToRankZero) {
+TEST(LauncherTerminal, APromptIsShownAndRankZeroGetsWhatIsTyped) {
   RunningCommand job(run_helper({"-n", "2"}, {"terminal"}), {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
   ASSERT_TRUE(job.until_out_has("[0] name? ")) << job.out();
   ASSERT_TRUE(job.until_out_has("a terminal", 2)) << job.out();
@@ -249,14 +249,14 @@ TEST(LauncherTerminal, ABarEndsWithItsLastState) {
 
 // ---- the parts -------------------------------------------------------------------------------------------------
 
-TEST(LauncherOutput, CutsToTheWidthOfATerminal) {
+TEST(LauncherOutput, TheLauncherCutsToTheWidthOfATerminal) {
   EXPECT_EQ(launcher::cut_to_width("abcdef", 4), "abcd");
   EXPECT_EQ(launcher::cut_to_width("äöüß", 2), "äö");
   EXPECT_EQ(launcher::cut_to_width("\x1b[31mred\x1b[0m", 2), "\x1b[31mre\x1b[0m");
   EXPECT_EQ(launcher::cut_to_width("", 5), "");
 }
 
-TEST(LauncherOutput, RemembersTheLastTwentyLines) {
+TEST(LauncherOutput, TheLauncherRemembersTheLastTwentyLines) {
   const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   base::FileDescriptor keeper(null);
   launcher::Sink sink(null);

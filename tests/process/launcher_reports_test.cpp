@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 // ---- a Mismatch that nobody catches ------------------------------------------------------------------------------
 
 // Rank 1 has called something else than the three others, and is named whichever rank the launcher sees first.
-TEST(LauncherEnding, OfAMismatchTheRankThatDiffersIsTheFirstCause) {
+TEST(LauncherEnding, TheRankThatDiffersIsTheFirstCauseOfAMismatch) {
   for (const char* how : {"uncaught", "unwound", "caught"}) {
     RunningCommand job(run_helper({"-n", "4"}, {"mismatch", "1", how}));
     EXPECT_EQ(job.wait(), std::string(how) == "uncaught" ? 134 : 11) << job.err();
@@ -38,7 +38,7 @@ TEST(LauncherEnding, OfAMismatchTheRankThatDiffersIsTheFirstCause) {
 }
 
 // By its rank in the world, though the group calls it otherwise; and a finalize of all of them does not make it forgotten.
-TEST(LauncherEnding, OfAMismatchInAGroupTooTheRankThatDiffersIsTheFirstCause) {
+TEST(LauncherEnding, TheRankThatDiffersIsTheFirstCauseOfAMismatchInAGroup) {
   for (int again = 0; again < 4; ++again) {  // one that nobody tells may be the first to end by chance
     RunningCommand job(run_helper({"-n", "4"}, {"mismatch", "2", "in-a-group"}));
     EXPECT_EQ(job.wait(), 12) << job.err();
@@ -48,7 +48,7 @@ TEST(LauncherEnding, OfAMismatchInAGroupTooTheRankThatDiffersIsTheFirstCause) {
   }
 }
 
-TEST(LauncherEnding, OfTwoRanksOfAGroupNobodyIsTheFirstCause) {
+TEST(LauncherEnding, NobodyIsTheFirstCauseOfAMismatchOfTwoRanksOfAGroup) {
   RunningCommand job(run_helper({"-n", "3"}, {"mismatch", "2", "in-a-pair"}));
   const int code = job.wait();
   EXPECT_TRUE(code == 10 || code == 12) << code;
@@ -56,13 +56,13 @@ TEST(LauncherEnding, OfTwoRanksOfAGroupNobodyIsTheFirstCause) {
 }
 
 // By its rank in the world. The others have failed because of it, though they end before.
-TEST(LauncherEnding, WhoeverGivesUpAGroupIsTheFirstCause) {
+TEST(LauncherEnding, ARankThatGivesUpAGroupIsTheFirstCause) {
   RunningCommand job(run_helper({"-n", "3"}, {"give-up-a-group"}));
   EXPECT_EQ(job.wait(), 11) << job.err();
   EXPECT_EQ(count(job.err(), "[unisono] first cause: rank 1 "), 1) << job.err();
 }
 
-TEST(LauncherEnding, OfTwoRanksNobodyIsTheFirstCause) {
+TEST(LauncherEnding, NobodyIsTheFirstCauseOfAMismatchOfTwoRanks) {
   RunningCommand job(run_helper({"-n", "2"}, {"mismatch", "1", "caught"}));
   const int code = job.wait();
   EXPECT_TRUE(code == 10 || code == 11) << code;
@@ -123,7 +123,7 @@ TEST(LauncherStatus, ARankThatHangsIsTheCauseWhereTheOthersNameIt) {
 }
 
 // Ranks that wait for each other: none of them is to blame.
-TEST(LauncherStatus, WhereNobodyIsToBlameTheTextIsTheFirstCause) {
+TEST(LauncherStatus, TheTextIsTheFirstCauseWhereNobodyIsToBlame) {
   RunningCommand job(run_helper({"-n", "2"}, {"play", "set initialized;set poisoned -1 ranks 0, 1 wait for each other;exit 4",
                                               "set initialized;set poisoned -1 ranks 0, 1 wait for each other;exit 4"}));
   EXPECT_EQ(job.wait(), 4);

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 class LauncherKilled : public ::testing::TestWithParam<std::vector<std::string>> {};
 
 // K7, B3: also what a rank has started, whatever session it is in.
-TEST_P(LauncherKilled, K7LeavesNobody) {
+TEST_P(LauncherKilled, K7AKilledLauncherLeavesNobody) {
   RunningCommand job(run_helper({"-n", "2"}, GetParam()));
   ASSERT_TRUE(job.until_out_has("ready", 2));
   const std::string id = job_of(job);
@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Launcher, LauncherKilled,
 class GrandchildOutlives : public ::testing::TestWithParam<std::string> {};
 
 // K10: what outlives its rank does not outlive the job.
-TEST_P(GrandchildOutlives, K10IsEnded) {
+TEST_P(GrandchildOutlives, K10AGrandchildThatOutlivesIsEnded) {
   RunningCommand job(run_helper({"-n", "2"}, {"leave-child", GetParam(), "exit"}));
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(count(job.out(), "grandchild"), 2) << job.out();
@@ -94,7 +94,7 @@ TEST(LauncherEnding, TheWatchdogGoesWithTheJob) {
 class EndingSignal : public ::testing::TestWithParam<int> {};
 
 // K8
-TEST_P(EndingSignal, K8IsHandedOnAndIsTheExitCode) {
+TEST_P(EndingSignal, K8AnEndingSignalIsHandedOnAndIsTheExitCode) {
   RunningCommand job(run_helper({"-n", "2", "--grace", "2"}, {"stubborn"}));
   ASSERT_TRUE(job.until_out_has("ready", 2));
   job.send(GetParam());
@@ -104,7 +104,7 @@ TEST_P(EndingSignal, K8IsHandedOnAndIsTheExitCode) {
   expect_nothing_left(job_of(job));
 }
 
-TEST_P(EndingSignal, K8EndsRanksThatHeedIt) {
+TEST_P(EndingSignal, K8AnEndingSignalEndsRanksThatHeedIt) {
   RunningCommand job(run_helper({"-n", "2"}, {"rest"}));
   ASSERT_TRUE(job.until_out_has("ready", 2));
   job.send(GetParam());

@@ -13,7 +13,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(LauncherStart, GivesEveryRankItsVariables) {
+TEST(LauncherStart, TheLauncherGivesEveryRankItsVariables) {
   RunningCommand job(run_helper({"-n", "3"}, {"variables", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE",
                                               "MASTER_ADDR", "MASTER_PORT", "UNISONO_JOB_ID", "UNISONO_ATTEMPT", "OMP_NUM_THREADS"}));
   ASSERT_EQ(job.wait(), 0);
@@ -35,7 +35,7 @@ TEST(LauncherStart, GivesEveryRankItsVariables) {
   EXPECT_EQ(job.err(), "");
 }
 
-TEST(LauncherStart, SetsOpenMpThreadsOnlyWhereUnsetAndSaysSoOnceWhereAsked) {
+TEST(LauncherStart, TheLauncherSetsOpenMpThreadsOnlyWhereUnsetAndSaysSoOnceWhereAsked) {
   RunningCommand quiet(run_helper({"-n", "2"}, {"variables", "OMP_NUM_THREADS"}), {.environment = {{"OMP_NUM_THREADS", ""}}});
   ASSERT_EQ(quiet.wait(), 0);
   EXPECT_EQ(quiet.err(), "");
@@ -66,13 +66,13 @@ TEST(LauncherStart, ADashDashIsOptionalAndArgumentsArriveUntouched) {
   EXPECT_EQ(job.out(), "[0] <-n>\n[0] <--grace>\n[0] <[1,2]>\n[0] <>\n[0] <{}>\n[0] <-->\n[0] <a b>\n");
 }
 
-TEST(LauncherStart, LooksProgramsUpAlongPath) {
+TEST(LauncherStart, TheLauncherLooksProgramsUpAlongPath) {
   RunningCommand job(unisono_command({"run", "-n", "2", "echo", "found"}));
   ASSERT_EQ(job.wait(), 0);
   EXPECT_EQ(count(job.out(), "found"), 2);
 }
 
-TEST(LauncherStart, RunsAScriptWithoutInterpreterLine) {
+TEST(LauncherStart, TheLauncherRunsAScriptWithoutInterpreterLine) {
   TemporaryFolder folder;
   const std::string script = folder.path() + "/script";
   ASSERT_EQ(std::system(("printf 'echo script of $RANK, $1\\n' > " + script + " && chmod +x " + script).c_str()), 0);
@@ -112,7 +112,7 @@ TEST(LauncherStart, AMissingInterpreterIs127AndNobodyIsLeft) {
 
 class BadFlags : public ::testing::TestWithParam<std::vector<std::string>> {};
 
-TEST_P(BadFlags, AreAUsageLineAndCode2) {
+TEST_P(BadFlags, BadFlagsAreAUsageLineAndCode2) {
   RunningCommand command(unisono_command(GetParam()));
   EXPECT_EQ(command.wait(), 2);
   EXPECT_EQ(count(command.err(), "usage: unisono"), 1) << command.err();
@@ -162,7 +162,7 @@ TEST(LauncherStart, StandardInputGoesToRankZeroOnly) {
   EXPECT_EQ(count(job.out(), "end of input"), 3);
 }
 
-TEST(LauncherStart, BindsRanksToCoresInTurn) {
+TEST(LauncherStart, TheLauncherBindsRanksToCoresInTurn) {
   RunningCommand probe({"/bin/grep", "Cpus_allowed_list", "/proc/self/status"});
   ASSERT_EQ(probe.wait(), 0);
   const std::string all = word_after(probe.out(), "Cpus_allowed_list:\t");
@@ -209,7 +209,7 @@ TEST(LauncherStart, MasterPortIsFreeForWhoeverListensWithReuse) {
   EXPECT_EQ(count(job.out(), "[0] listens\n"), 1);
 }
 
-TEST(LauncherStart, StartsWithStandardStreamsClosed) {
+TEST(LauncherStart, TheLauncherStartsWithStandardStreamsClosed) {
   RunningCommand job({"/bin/sh", "-c", std::string("exec ") + UNISONO_COMMAND + " run -n 2 -- " + RANK_HELPER + " exit 1 6 <&- >&- 2>&-"});
   EXPECT_EQ(job.wait(), 6);
 }

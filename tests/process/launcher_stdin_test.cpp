@@ -18,7 +18,7 @@ TEST(LauncherStdin, RankZeroGetsItByDefault) {
   EXPECT_EQ(count(job.out(), "end of input"), 3) << job.out();
 }
 
-TEST(LauncherStdin, OrAnotherRank) {
+TEST(LauncherStdin, AnotherRankGetsItWhereAsked) {
   RunningCommand job(run_helper({"-n", "3", "--stdin", "2"}, {"cat"}));
   job.type("word\n");
   job.close_input();
@@ -27,7 +27,7 @@ TEST(LauncherStdin, OrAnotherRank) {
   EXPECT_EQ(count(job.out(), "read word"), 1) << job.out();
 }
 
-TEST(LauncherStdin, OrAll) {
+TEST(LauncherStdin, AllGetItWhereAsked) {
   RunningCommand job(run_helper({"-n", "3", "--stdin", "all"}, {"cat"}));
   job.type("word\n");
   ASSERT_TRUE(job.until_out_has("read word", 3)) << job.out();
@@ -40,7 +40,7 @@ TEST(LauncherStdin, OrAll) {
 }
 
 // Its end comes although the launcher's own input stays open.
-TEST(LauncherStdin, OrNobody) {
+TEST(LauncherStdin, NobodyGetsItWhereAsked) {
   RunningCommand job(run_helper({"-n", "2", "--stdin", "none"}, {"cat"}));
   job.type("word\n");
   ASSERT_EQ(job.wait(), 0) << job.err();

@@ -58,7 +58,7 @@ TEST(Membership, TheOthersHearThatOneHasLeft) {
   EXPECT_EQ(by_an_exception, "rank 0 gave up: an exception left the scope of its group");
 }
 
-TEST(Membership, WhoLeavesWaitsForWhatIsUnderWay) {
+TEST(Membership, AMemberThatLeavesWaitsForWhatIsUnderWay) {
   for (const bool by_its_end : {false, true}) {
     const TemporaryFolder folder;
     const auto last = spawn(ranks(2), [path = folder.path() + "/store", by_its_end] {
@@ -113,7 +113,7 @@ TEST(Membership, AForkedChildHasNoPartInIt) {
 }
 
 // The process that serves the job's store may be done first; groups are formed through it as long as others are there.
-TEST(ServedStore, StaysUntilTheOthersAreDone) {
+TEST(ServedStore, AServedStoreStaysUntilTheOthersAreDone) {
   SpawnOptions options = ranks(3);
   options.init_method = "tcp://127.0.0.1:" + std::to_string(free_port());
   const auto sums = spawn(options, [] {

@@ -87,7 +87,7 @@ class ReadByAStranger final : public Store {
   std::vector<std::string> answers_;
 };
 
-TEST(MembershipOfOneHost, HasNoSecretInItsStoreThatTheConnectionsAccept) {
+TEST(MembershipOfOneHost, TheStoreOfOneHostHasNoSecretThatTheConnectionsAccept) {
   const TemporaryFolder folder;
   const auto results = spawn(ranks(2), [path = folder.path() + "/store"] {
     const auto store = std::make_shared<ReadByAStranger>(std::make_shared<FileStore>(path));

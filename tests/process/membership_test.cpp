@@ -31,7 +31,7 @@ Membership member(const std::shared_ptr<Store>& store, const std::string& name, 
   return Membership({.store = std::make_shared<PrefixStore>(name, store), .rank = rank, .size = size, .name = name});
 }
 
-TEST(Membership, SeveralGroupsBesideTheContext) {
+TEST(Membership, SeveralGroupsExistBesideTheContext) {
   COVERS("TS-22");
   const TemporaryFolder folder;
   const auto results = spawn(ranks(3), [path = folder.path() + "/store"] {
@@ -107,7 +107,7 @@ TEST(Membership, FormingItIsNoCallOfTheProgram) {
 
 // The hosts of the ranks are asked for once, and one rank compares the wishes of all: a job of thousands does not ask its store millions of
 // questions.
-TEST(Membership, AsksTheStoreForAFixedNumberOfKeysPerRank) {
+TEST(Membership, AMembershipAsksTheStoreForAFixedNumberOfKeysPerRank) {
   const auto asked_by = [](int size) {
     const TemporaryFolder folder;
     const auto results = spawn(ranks(size), [path = folder.path() + "/store", size] {
@@ -144,7 +144,7 @@ TEST(Membership, GroupsOfTheSameProcessesShareTheirHandles) {
   }
 }
 
-TEST(Membership, OneWhoGivesUpIsSeenByTheOthers) {
+TEST(Membership, AMemberThatGivesUpIsSeenByTheOthers) {
   const TemporaryFolder folder;
   const auto results = spawn(ranks(2), [path = folder.path() + "/store"] {
     std::string text = "left";
@@ -207,7 +207,7 @@ TEST(Membership, TheStoreMayEndWhenTheGroupIsFormed) {
   for (const auto& seen : results) EXPECT_EQ(seen, (std::vector<int>{3, 0, 3, 0, 3, 0}));
 }
 
-TEST(Membership, WhoServesTheStoreWaitsForTheReaders) {
+TEST(Membership, TheServerOfTheStoreWaitsForTheReaders) {
   const TemporaryFolder folder;
   const auto results = spawn(ranks(2), [path = folder.path() + "/store", read = folder.path() + "/read"] {
     std::shared_ptr<Store> store = std::make_shared<FileStore>(path);
@@ -242,7 +242,7 @@ TEST(Membership, OneThatEndsSaysHow) {
   EXPECT_EQ(results[1], "rank 0 ended with ValueError: bad data");
 }
 
-TEST(Membership, AloneAndWithoutAStore) {
+TEST(Membership, AMemberMayBeAloneAndWithoutAStore) {
   try {
     const Membership homeless{MembershipOptions{}};
     ADD_FAILURE() << "formed without a store";

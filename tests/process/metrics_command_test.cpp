@@ -35,7 +35,7 @@ OpenMetrics page_of(std::uint16_t port) { return OpenMetrics(body_of(get(port)))
 Labels state(int rank, const std::string& name) { return {{"rank", std::to_string(rank)}, {"unisono_rank_state", name}}; }
 Labels of_world(int rank) { return {{"rank", std::to_string(rank)}, {"group", "world"}, {"operation", "all_reduce"}}; }
 
-TEST(MetricsPort, ServesWhatTheRanksHaveCounted) {
+TEST(MetricsPort, ThePortServesWhatTheRanksHaveCounted) {
   RunningCommand job(run_helper({"-n", "4", "--metrics-port", "0"}, {"late", "2", "rests"}));
   ASSERT_TRUE(job.until_out_has("ready", 4)) << job.out() << job.err();
   const std::uint16_t port = port_of(job);
@@ -69,7 +69,7 @@ TEST(MetricsPort, ServesWhatTheRanksHaveCounted) {
   ::kill(pid_of(job, 2), SIGCONT);
 }
 
-TEST(MetricsPort, IsOfThisHostAlone) {
+TEST(MetricsPort, ThePortIsOfThisHostAlone) {
   RunningCommand job(run_plain({"-n", "1", "--metrics-port", "0"}, {"live"}));
   const std::uint16_t port = port_of(job);
   ASSERT_NE(port, 0) << job.err();
@@ -79,7 +79,7 @@ TEST(MetricsPort, IsOfThisHostAlone) {
   EXPECT_TRUE(listening_sockets(silent.pid()).empty()) << "nothing is served unless it is asked for";
 }
 
-TEST(MetricsPort, TakesTheOneThatIsNamed) {
+TEST(MetricsPort, ThePortTakesTheOneThatIsNamed) {
   const std::uint16_t port = free_port();
   RunningCommand job(run_plain({"-n", "1", "--metrics-port", std::to_string(port)}, {"live"}));
   EXPECT_EQ(port_of(job), port) << job.err();
@@ -88,7 +88,7 @@ TEST(MetricsPort, TakesTheOneThatIsNamed) {
   EXPECT_NE(second.err().find(fmt::format("127.0.0.1:{}", port)), std::string::npos) << second.err();
 }
 
-TEST(MetricsPort, CountsRestarts) {
+TEST(MetricsPort, ThePortCountsRestarts) {
   RunningCommand job(unisono_command({"run", "-n", "2", "--max-restarts", "1", "--metrics-port", "0", "--", "/bin/sh", "-c",
                                       "if test $UNISONO_ATTEMPT = 0; then exit 7; fi; exec " RANK_HELPER " late 1 rests"}));
   const std::uint16_t port = port_of(job);
@@ -100,7 +100,7 @@ TEST(MetricsPort, CountsRestarts) {
 }
 
 // The record of a rank that was killed is still there.
-TEST(MetricsPort, KeepsWhatARankHadCounted) {
+TEST(MetricsPort, ThePortKeepsWhatARankHadCounted) {
   RunningCommand job(run_helper({"-n", "4", "--grace", "60", "--metrics-port", "0"}, {"late", "2", "ends"}));
   ASSERT_TRUE(job.until_out_has("noticed", 3)) << job.out() << job.err();
   const OpenMetrics page = page_of(port_of(job));
@@ -111,7 +111,7 @@ TEST(MetricsPort, KeepsWhatARankHadCounted) {
   EXPECT_EQ(page.value("unisono_rank_failures_total", {{"rank", "0"}}), 1);
 }
 
-TEST(MetricsPort, ShowsRanksThatCallNothing) {
+TEST(MetricsPort, ThePortShowsRanksThatCallNothing) {
   RunningCommand job(run_plain({"-n", "2", "--metrics-port", "0"}, {"live"}));
   ASSERT_TRUE(job.until_out_has("step 1", 2)) << job.out();
   const OpenMetrics page = page_of(port_of(job));
@@ -127,7 +127,7 @@ void gather_queries(const nlohmann::json& json, std::vector<std::string>& querie
   }
 }
 
-TEST(MetricsPort, HasWhatTheDashboardShows) {
+TEST(MetricsPort, ThePortHasWhatTheDashboardShows) {
   std::vector<std::string> queries;
   gather_queries(nlohmann::json::parse(contents(DASHBOARD)), queries);
   ASSERT_GE(queries.size(), 8U);

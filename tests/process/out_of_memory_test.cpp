@@ -44,7 +44,7 @@ class LittleMemory {
   std::string folder_;
 };
 
-TEST(OutOfMemory, IsNamedWhenTheKernelKills) {
+TEST(OutOfMemory, LackOfMemoryIsNamedWhenTheKernelKills) {
   const LittleMemory little;
   if (little.folder().empty()) GTEST_SKIP() << "no cgroup with a limit of memory can be made here";
   // tail keeps the last line of its input, and that of /dev/zero has no end.

@@ -47,13 +47,13 @@ void expect_parts(const std::string& text, std::initializer_list<std::string> pa
   for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
 }
 
-TEST(ParallelRefuses, AnUnknownBackend) {
+TEST(ParallelRefuses, AnUnknownBackendIsRefused) {
   COVERS("A-60");
   expect_parts(refusal_of({.backend = "abc"}), {"unknown backend \"abc\"", "native", "serial"});
 }
 
 // There is nothing that they could be for.
-TEST(ParallelRefuses, ProcessesWithoutABackend) {
+TEST(ParallelRefuses, ProcessesWithoutABackendAreRefused) {
   COVERS("A-61");
   const std::vector<std::pair<std::string, ParallelOptions>> cases{{"nproc_per_node is 2", {.nproc_per_node = 2}},
                                                                    {"nnodes is 2", {.nnodes = 2}},
@@ -63,7 +63,7 @@ TEST(ParallelRefuses, ProcessesWithoutABackend) {
   for (const auto& [part, options] : cases) expect_parts(refusal_of(options), {"Parallel", part, "without a backend"});
 }
 
-TEST(ParallelRefuses, NumbersThatMakeNoSense) {
+TEST(ParallelRefuses, NumbersThatMakeNoSenseAreRefused) {
   COVERS("A-62", "A-63", "A-64", "A-65", "A-66");
   expect_parts(refusal_of({.backend = "native", .nproc_per_node = -1}), {"nproc_per_node must be positive, not -1"});
   expect_parts(refusal_of({.backend = "native", .nproc_per_node = 0}), {"nproc_per_node must be positive, not 0"});
@@ -76,7 +76,7 @@ TEST(ParallelRefuses, NumbersThatMakeNoSense) {
 }
 
 // Without a backend it is the program itself.
-TEST(ParallelAlone, RunsInTheWorldThereIs) {
+TEST(ParallelAlone, ParallelRunsInTheWorldThereIs) {
   COVERS("A-71", "A-73", "A-75");
   const Log log;
   Parallel parallel;
@@ -93,7 +93,7 @@ TEST(ParallelAlone, RunsInTheWorldThereIs) {
 }
 
 // With one, its context is the object's.
-TEST(ParallelAlone, InitializesAndFinalizes) {
+TEST(ParallelAlone, ParallelInitializesAndFinalizes) {
   COVERS("A-69", "A-74");
   const Log log;
   {
@@ -136,7 +136,7 @@ TEST(ParallelAlone, OptionsWithoutEffectAreWarnedOf) {
 
 class ParallelSpawns : public ::testing::TestWithParam<int> {};
 
-TEST_P(ParallelSpawns, ProcessesOfItsOwn) {
+TEST_P(ParallelSpawns, ParallelSpawnsProcessesOfItsOwn) {
   COVERS("A-70", "A-72", "A-73", "A-75");
   const int n = GetParam();
   const Log log;
@@ -180,7 +180,7 @@ TEST(ParallelSpawnsToo, AFailureNamesTheRank) {
 }
 
 // Two nodes of two, of which node 1 says nothing.
-TEST(ParallelNodes, MeetInAFileOrAtAnAddress) {
+TEST(ParallelNodes, NodesMeetInAFileOrAtAnAddress) {
   COVERS("A-75", "A-68", "K-44", "A-76");
   const TemporaryFolder folder;
   EXPECT_EQ(two_nodes("parallel-node", {"file://" + folder.path() + "/meeting"}), four_ranks);
@@ -196,7 +196,7 @@ std::vector<std::string> launched(int ranks, const std::vector<std::string>& wor
   return unisono_command(all);
 }
 
-TEST(ParallelLaunched, JoinsTheJobAndRankZeroSpeaks) {
+TEST(ParallelLaunched, ParallelJoinsTheJobAndRankZeroSpeaks) {
   COVERS("A-69", "A-71", "A-73", "A-74", "A-75", "A-76");
   RunningCommand job(launched(4, {"parallel", "native"}));
   EXPECT_EQ(job.wait(), 0) << job.err();
@@ -209,7 +209,7 @@ TEST(ParallelLaunched, JoinsTheJobAndRankZeroSpeaks) {
 }
 
 // No job ever runs as N mains: without a backend there is no world to run in before initialize …
-TEST(ParallelLaunched, WithoutABackendItNeedsAContext) {
+TEST(ParallelLaunched, ParallelNeedsAContextWithoutABackend) {
   COVERS("K-45");
   RunningCommand none(launched(2, {"parallel"}));
   EXPECT_EQ(none.wait(), 0) << none.err();
@@ -239,7 +239,7 @@ TEST(ParallelLaunched, AnExceptionReachesThePeersInsteadOfHoldingThem) {
 // ---- places on a host ------------------------------------------------------------------------------------------
 
 // Local ranks that are given in another order than the ranks' are the ones that count as local ranks.
-TEST(LocalRank, ThatWasGivenSaysWhoIsFirst) {
+TEST(LocalRank, ALocalRankThatWasGivenSaysWhoIsFirst) {
   const TemporaryFolder folder;
   const auto first = spawn(ranks(3), [path = folder.path() + "/store"] {
     const int given = 2 - rank();

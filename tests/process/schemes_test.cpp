@@ -30,7 +30,7 @@ void make_board_known() {
   static_cast<void>(once);
 }
 
-TEST(RendezvousSchemes, OfTheProgramsOwnAreAsked) {
+TEST(RendezvousSchemes, SchemesOfTheProgramsOwnAreAsked) {
   COVERS("TS-42");
   make_board_known();
   const TemporaryFolder folder;
@@ -46,7 +46,7 @@ TEST(RendezvousSchemes, OfTheProgramsOwnAreAsked) {
   EXPECT_FALSE(is_initialized());
 }
 
-TEST(RendezvousSchemes, ThatAreTakenOrUnknownAreRefused) {
+TEST(RendezvousSchemes, SchemesThatAreTakenOrUnknownAreRefused) {
   COVERS("TS-42");
   make_board_known();
   const RendezvousHandler nothing = [](const InitOptions&) { return Rendezvous{}; };
@@ -102,7 +102,7 @@ TEST(RendezvousSchemes, HandlersCannotBeginOrEndTheContext) {
 }
 
 // The handler's rank and world size hold where the program gives none, for one process as for several.
-TEST(RendezvousSchemes, SayWhichRankThisIsOfHowMany) {
+TEST(RendezvousSchemes, SchemesSayWhichRankThisIsOfHowMany) {
   const TemporaryFolder folder;
   static std::string path;
   path = folder.path() + "/store";

@@ -46,7 +46,7 @@ void expect_refused(const Words& words, const std::string& text) {
   EXPECT_NE(answer.err.find("usage: unisono simulate"), std::string::npos) << answer.err;
 }
 
-TEST(SimulateCommand, SaysWhatACallTakes) {
+TEST(SimulateCommand, TheCommandSaysWhatACallTakes) {
   const Answer answer = simulate({"--ranks", "64", "--ranks-per-host", "4", "--bytes", "1MiB", "--topology", "fat_tree", "--oversubscription", "2"});
   EXPECT_EQ(answer.code, 0) << answer.err;
   for (const char* word :
@@ -55,7 +55,7 @@ TEST(SimulateCommand, SaysWhatACallTakes) {
     EXPECT_NE(answer.out.find(word), std::string::npos) << word << "\n" << answer.out;
 }
 
-TEST(SimulateCommand, AnswersInJson) {
+TEST(SimulateCommand, TheCommandAnswersInJson) {
   const nlohmann::json json = json_of(
       {"--operation", "all_gather", "--bytes", "64KiB", "--ranks", "32", "--topology", "dragonfly_plus", "--ports", "8", "--algorithm", "ring"});
   EXPECT_EQ(json.at("algorithm"), "ring");
@@ -67,7 +67,7 @@ TEST(SimulateCommand, AnswersInJson) {
   EXPECT_EQ(json.at("start").at("as it is").at("connections_per_rank"), 31);
 }
 
-TEST(SimulateCommand, TakesParametersOfTheNetwork) {
+TEST(SimulateCommand, TheCommandTakesParametersOfTheNetwork) {
   const auto us = [](Words words) {
     words.insert(words.end(), {"--bytes", "4MiB", "--algorithm", "ring", "--without-start"});
     return json_of(std::move(words)).at("us").get<double>();
@@ -81,7 +81,7 @@ TEST(SimulateCommand, TakesParametersOfTheNetwork) {
   EXPECT_EQ(json_of({"--dead-link", "host:3"}).at("unfinished_ranks"), 16);
 }
 
-TEST(SimulateCommand, ComparesTheAlgorithms) {
+TEST(SimulateCommand, TheCommandComparesTheAlgorithms) {
   TemporaryFolder folder;
   const std::string path = folder.path() + "/times.svg";
   const nlohmann::json json = json_of({"--ranks", "16", "--without-start", "--svg", path});
@@ -95,7 +95,7 @@ TEST(SimulateCommand, ComparesTheAlgorithms) {
   EXPECT_NE(text.out.find("is faster than"), std::string::npos) << text.out;
 }
 
-TEST(SimulateCommand, DrawsAPictureThatIsXml) {
+TEST(SimulateCommand, TheCommandDrawsAPictureThatIsXml) {
   if (std::system("command -v python3 >/dev/null") != 0) GTEST_SKIP() << "python3, which reads the picture, is missing on this machine";
   TemporaryFolder folder;
   const std::string path = folder.path() + "/times.svg";
@@ -104,7 +104,7 @@ TEST(SimulateCommand, DrawsAPictureThatIsXml) {
   EXPECT_EQ(std::system((reads + path).c_str()), 0);
 }
 
-TEST(SimulateCommand, FollowsAHundredThousandRanks) {
+TEST(SimulateCommand, TheCommandFollowsAHundredThousandRanks) {
   const nlohmann::json ring = json_of({"--ranks", "100000", "--algorithm", "ring", "--bytes", "1GiB"});
   EXPECT_EQ(ring.at("computed_ranks"), 1);
   EXPECT_EQ(ring.at("rounds"), 2 * 99999 + 9);
@@ -118,7 +118,7 @@ TEST(SimulateCommand, FollowsAHundredThousandRanks) {
   EXPECT_LT(use.ru_maxrss, 2L << 20);  // kibibytes, of the largest one
 }
 
-TEST(SimulateCommand, RefusesWhatItDoesNotKnow) {
+TEST(SimulateCommand, TheCommandRefusesWhatItDoesNotKnow) {
   expect_refused({"--operation", "all_reduec"}, "--operation must be barrier, all_reduce");
   expect_refused({"--topology", "torus"}, "--topology must be flat, fat_tree, dragonfly_plus or rail_optimised");
   expect_refused({"--algorithm", "bubble"}, "all_reduce has no schedule 'bubble'; it has two_levels, everything");
@@ -131,14 +131,14 @@ TEST(SimulateCommand, RefusesWhatItDoesNotKnow) {
   expect_refused({"--operation", "broadcast", "--root", "16"}, "--root must be a rank from 0 to 15");
 }
 
-TEST(SimulateCommand, RefusesMoreRanksThanATopologyHas) {
+TEST(SimulateCommand, TheCommandRefusesMoreRanksThanATopologyHas) {
   expect_refused({"--ranks", "100000", "--topology", "fat_tree"}, "a fat_tree of switches with 64 ports connects at most 65536 hosts");
   expect_refused({"--ranks", "17", "--topology", "fat_tree", "--ports", "4"}, "connects at most 16 hosts, and the ranks are on 17");
   expect_refused({"--ranks", "100000", "--ranks-per-host", "8", "--topology", "rail_optimised"}, "connects at most 8192 hosts");
   EXPECT_EQ(simulate({"--ranks", "16", "--topology", "fat_tree", "--ports", "4"}).code, 0);
 }
 
-TEST(SimulateCommand, RefusesWhatDoesNotFitTogether) {
+TEST(SimulateCommand, TheCommandRefusesWhatDoesNotFitTogether) {
   expect_refused({"--late", "16:5"}, "--late must be of a rank from 0 to 15, not '16'");
   expect_refused({"--late", "3"}, "--late must be two values with a colon between them");
   expect_refused({"--slow", "x:2"}, "--slow must be of a rank");

@@ -64,14 +64,14 @@ class SlurmAllocation : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(SlurmAllocation, is_used_whole) {
+TEST_F(SlurmAllocation, AnAllocationIsUsedWhole) {
   const Ended ended = run({{"SLURM_JOB_NODELIST", "n[08-09].invalid,m.invalid"}, {"SLURM_TASKS_PER_NODE", "2(x2),1"}, {"SLURM_NTASKS", "5"}});
   expect_lines(ended, {"[0] rank 0 of 5, host 0 n08.invalid", "[1] rank 1 of 5, host 0 n08.invalid", "[2] rank 2 of 5, host 1 n09.invalid",
                        "[3] rank 3 of 5, host 1 n09.invalid", "[4] rank 4 of 5, host 2 m.invalid"});
   EXPECT_EQ(ended.called, (std::vector<std::string>{"srun m.invalid", "srun n08.invalid", "srun n09.invalid"}));
 }
 
-TEST_F(SlurmAllocation, may_count_its_tasks_in_other_ways) {
+TEST_F(SlurmAllocation, AnAllocationMayCountItsTasksInOtherWays) {
   const std::string nodes = "n[1-2].invalid";
   const std::vector<std::string> three{"[0] rank 0 of 3, host 0 n1.invalid", "[1] rank 1 of 3, host 0 n1.invalid",
                                        "[2] rank 2 of 3, host 1 n2.invalid"};
@@ -81,7 +81,7 @@ TEST_F(SlurmAllocation, may_count_its_tasks_in_other_ways) {
   expect_lines(run({{"SLURM_JOB_NODELIST", nodes}}), two);
 }
 
-TEST_F(SlurmAllocation, is_seen_in_a_batch_script_and_in_an_interactive_step) {
+TEST_F(SlurmAllocation, AnAllocationIsSeenInABatchScriptAndInAnInteractiveStep) {
   Variables job{{"SLURM_JOB_NODELIST", "n[1-2].invalid"},
                 {"SLURM_TASKS_PER_NODE", "1(x2)"},
                 {"SLURM_PROCID", "0"},
@@ -92,7 +92,7 @@ TEST_F(SlurmAllocation, is_seen_in_a_batch_script_and_in_an_interactive_step) {
   EXPECT_EQ(run(job).called.size(), 2u) << "the shell of salloc";
 }
 
-TEST_F(SlurmAllocation, is_left_to_others_where_they_have_divided_it) {
+TEST_F(SlurmAllocation, AnAllocationIsLeftToOthersWhereTheyHaveDividedIt) {
   Variables job{{"SLURM_JOB_NODELIST", "n[1-2].invalid"}, {"SLURM_TASKS_PER_NODE", "1(x2)"}};
   const std::vector<std::string> here{"[0] rank 0 of 2, host 0", "[1] rank 1 of 2, host 0"};
   const Ended with_option = run(job, {"-n", "2"});
@@ -110,13 +110,13 @@ TEST_F(SlurmAllocation, is_left_to_others_where_they_have_divided_it) {
   EXPECT_TRUE(in_a_step.called.empty());
 }
 
-TEST_F(SlurmAllocation, of_this_host_alone_needs_no_srun) {
+TEST_F(SlurmAllocation, AnAllocationOfThisHostAloneNeedsNoSrun) {
   const Ended ended = run({{"SLURM_JOB_NODELIST", base::host_name()}, {"SLURM_TASKS_PER_NODE", "3"}});
   expect_lines(ended, {"[0] rank 0 of 3, host 0", "[1] rank 1 of 3, host 0", "[2] rank 2 of 3, host 0"});
   EXPECT_TRUE(ended.called.empty());
 }
 
-TEST_F(SlurmAllocation, is_reached_by_ssh_without_srun_or_where_that_is_said) {
+TEST_F(SlurmAllocation, AnAllocationIsReachedBySshWithoutSrunOrWhereThatIsSaid) {
   const Variables job{{"SLURM_JOB_NODELIST", "n[1-2].invalid"}, {"SLURM_TASKS_PER_NODE", "1(x2)"}};
   const std::vector<std::string> two{"[0] rank 0 of 2, host 0 n1.invalid", "[1] rank 1 of 2, host 1 n2.invalid"};
   const std::vector<std::string> by_ssh{"ssh n1.invalid", "ssh n2.invalid"};
@@ -129,7 +129,7 @@ TEST_F(SlurmAllocation, is_reached_by_ssh_without_srun_or_where_that_is_said) {
   EXPECT_EQ(without.called, by_ssh);
 }
 
-TEST_F(SlurmAllocation, is_examined_whole) {
+TEST_F(SlurmAllocation, AnAllocationIsExaminedWhole) {
   RunningCommand doctor(unisono_command({"doctor", "--json"}), {.environment = {{"SLURM_JOB_ID", "4711"},
                                                                                 {"SLURM_JOB_NODELIST", "n[1-2].invalid"},
                                                                                 {"SLURM_TASKS_PER_NODE", "1(x2)"},
@@ -140,7 +140,7 @@ TEST_F(SlurmAllocation, is_examined_whole) {
   EXPECT_EQ(count(contents(folder_.path() + "/called"), "srun n"), 2);
 }
 
-TEST_F(SlurmAllocation, whose_variables_contradict_is_refused) {
+TEST_F(SlurmAllocation, AnAllocationWhoseVariablesContradictIsRefused) {
   const auto refused = [&](const std::string& tasks, const std::string& part) {
     const Ended ended = run({{"SLURM_JOB_NODELIST", "n[1-2].invalid"}, {"SLURM_TASKS_PER_NODE", tasks}});
     EXPECT_EQ(ended.code, 2) << ended.err;
@@ -156,8 +156,8 @@ TEST_F(SlurmAllocation, whose_variables_contradict_is_refused) {
   EXPECT_NE(list.err.find("a bracket is not closed"), std::string::npos) << list.err;
 }
 
-/// The batch script in docs/clusters.md, without the lines that Slurm reads.
-TEST_F(SlurmAllocation, runs_the_script_of_the_document) {
+/// The batch script in docs/start/clusters.md, without the lines that Slurm reads.
+TEST_F(SlurmAllocation, AnAllocationRunsTheScriptOfTheDocument) {
   const std::string document = contents(CLUSTERS_DOCUMENT);
   const auto begin = document.find("#!/bin/bash\n#SBATCH");
   ASSERT_NE(begin, std::string::npos);

@@ -263,7 +263,7 @@ TEST(SpawnFailure, SurvivorsMayShrinkAgain) {
 class ParentEndedBy : public ::testing::TestWithParam<int> {};
 
 // Nothing of a job stays, however its parent goes.
-TEST_P(ParentEndedBy, TakesItsRanksWithIt) {
+TEST_P(ParentEndedBy, AParentThatEndsTakesItsRanksWithIt) {
   COVERS("I-20");
   RunningCommand program({SPAWN_HELPER, "rest"});
   ASSERT_TRUE(program.until_out_has("resting ", 3)) << program.err();

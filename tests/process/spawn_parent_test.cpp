@@ -26,7 +26,7 @@ std::vector<std::string> environment_now() {
 }
 
 // The library tells a rank of itself through nobody's environment, and the program's own changes to its environment stay.
-TEST(Environment, IsReadAndNeverWritten) {
+TEST(Environment, TheEnvironmentIsReadAndNeverWritten) {
   COVERS("C-28", "E-07", "K-49");
   const auto before = environment_now();
   const auto inside = spawn(ranks(2), [] {
@@ -41,7 +41,7 @@ TEST(Environment, IsReadAndNeverWritten) {
 }
 
 // An initialize that fails leaves nothing behind, in the environment or elsewhere.
-TEST(Environment, IsTheSameAfterAFailure) {
+TEST(Environment, TheEnvironmentIsTheSameAfterAFailure) {
   COVERS("K-34", "K-79", "I-39", "I-42");
   const auto before = environment_now();
   EXPECT_THROW(initialize("abc"), InvalidArgument);
@@ -56,7 +56,7 @@ TEST(Environment, IsTheSameAfterAFailure) {
 }
 
 // Changes that the program has made meanwhile are not undone.
-TEST(Environment, KeepsWhatTheProgramChangesInAContext) {
+TEST(Environment, TheEnvironmentKeepsWhatTheProgramChangesInAContext) {
   COVERS("K-35", "I-39", "I-42");
   ::setenv("UNISONO_TEST_WORD", "before", 1);
   initialize();
@@ -72,7 +72,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-TEST(Spawn, AgainAndAgainLeavesNothingBehind) {
+TEST(Spawn, RepeatedSpawnsLeaveNothingBehind) {
   spawn(ranks(2), [] {});
   const std::size_t descriptors = open_descriptors();
   for (int i = 0; i < 10; ++i)
@@ -93,7 +93,7 @@ TEST(Spawn, TheParentMayHaveWorkedAloneBefore) {
   EXPECT_EQ(spawn(ranks(2), account_of).back().sum, 3);
 }
 
-TEST(Spawn, IsIndifferentToWhoTakesTheChildrenOfTheProcess) {
+TEST(Spawn, SpawnIsIndifferentToWhoTakesTheChildrenOfTheProcess) {
   struct sigaction original {};
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -128,7 +128,7 @@ TEST(Spawn, IsIndifferentToWhoTakesTheChildrenOfTheProcess) {
 
 // K11: a rank is ended with the thread that has forked it (PR_SET_PDEATHSIG goes by threads). That thread waits for it, and the end of others of its
 // process, also of the first one, is no end of the ranks.
-TEST(SpawnThreads, K11RanksLiveAsLongAsWhoWaitsForThem) {
+TEST(SpawnThreads, K11RanksLiveAsLongAsTheThreadThatWaitsForThem) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::thread([] {
@@ -162,7 +162,7 @@ int in_child(F&& body) {
 }
 
 // Output of ranks must not become their results.
-TEST(Spawn, WorksWithoutStandardDescriptors) {
+TEST(Spawn, SpawnWorksWithoutStandardDescriptors) {
   EXPECT_EQ(in_child([] {
               for (int fd = 0; fd <= 2; ++fd) ::close(fd);
               const auto sums = spawn(ranks(3), [](int local_rank) {

@@ -33,7 +33,7 @@ std::string spawn_refusal_of(SpawnOptions options) {
   return refusal<InvalidArgument>([&] { spawn(options, [] {}); });
 }
 
-TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
+TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSenseAreRefused) {
   COVERS("I-15", "I-16", "I-17", "I-18", "B-12");
   const auto has = [](const std::string& text, std::initializer_list<const char*> parts) {
     for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
@@ -54,7 +54,7 @@ TEST(SpawnRefuses, NumbersAndPlacesThatMakeNoSense) {
   has(spawn_refusal_of({.nnodes = 2, .master_addr = "127.0.0.1"}), {"2 nodes", "master_port"});
 }
 
-TEST(SpawnRefuses, BackendsThatCannotServeIt) {
+TEST(SpawnRefuses, BackendsThatCannotServeSpawnAreRefused) {
   COVERS("I-14", "K-77", "Q-27", "T-04", "K-04");
   EXPECT_NE(spawn_refusal_of({.backend = "abc"}).find("unknown backend \"abc\""), std::string::npos);
   EXPECT_NE(spawn_refusal_of({.backend = "serial", .nproc_per_node = 2}).find("serial is for one process"), std::string::npos);
@@ -68,7 +68,7 @@ TEST(SpawnRefuses, BackendsThatCannotServeIt) {
 }
 
 // A backend names one engine, or one for each kind of device.
-TEST(SpawnRefuses, BackendsOfDevicesThatContradictEachOther) {
+TEST(SpawnRefuses, BackendsOfDevicesThatContradictEachOtherAreRefused) {
   const auto named = spawn({.backend = "cpu:native", .nproc_per_node = 2}, [] { return backend().value_or("none"); });
   EXPECT_EQ(named, (std::vector<std::string>{"native", "native"}));
   EXPECT_NE(spawn_refusal_of({.backend = "cpu:native,cpu:serial"}).find("two engines for one kind of device"), std::string::npos);
@@ -79,7 +79,7 @@ TEST(SpawnRefuses, BackendsOfDevicesThatContradictEachOther) {
   }
 }
 
-TEST(SpawnRefuses, JobsWithinJobs) {
+TEST(SpawnRefuses, JobsWithinJobsAreRefused) {
   {
     const Context context;
     EXPECT_NE(refusal<AlreadyInitialized>([] { spawn(ranks(2), [] {}); }).find("nested use"), std::string::npos);
@@ -98,7 +98,7 @@ TEST(SpawnRefuses, JobsWithinJobs) {
   EXPECT_EQ(count(initialized.out(), "AlreadyInitialized spawn: nested use"), 2) << initialized.out();
 }
 
-TEST(Launch, RefusesNumbersThatMakeNoSense) {
+TEST(Launch, LaunchRefusesNumbersThatMakeNoSense) {
   COVERS("V-02", "V-03");
   const auto refused = [](int machines, int gpus, int rank, const std::string& url = "tcp://127.0.0.1:23456") {
     return refusal<InvalidArgument>([&] { launch([] {}, machines, gpus, rank, url); });

@@ -88,7 +88,7 @@ TEST(Spawn, WhatRunsOnOneRankOnlyMayBeMadeBefore) {
 }
 
 // More than any pipe holds, from all ranks at once.
-TEST(Spawn, ResultsOfAnySize) {
+TEST(Spawn, ResultsMayHaveAnySize) {
   COVERS("C-26");
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{65'536}, std::size_t{65'537}, std::size_t{9'000'011}}) {
     const auto texts = spawn(ranks(3), [size](int local_rank) {
@@ -106,7 +106,7 @@ TEST(Spawn, ResultsOfAnySize) {
 }
 
 // A single node may meet elsewhere than through its launcher, if it is told to.
-TEST(Spawn, MeetsWhereInitMethodSays) {
+TEST(Spawn, SpawnMeetsWhereInitMethodSays) {
   COVERS("I-18");
   const TemporaryFolder folder;
   SpawnOptions options = ranks(3);
@@ -122,7 +122,7 @@ TEST(Spawn, MeetsWhereInitMethodSays) {
 }
 
 // A job of one node needs no port at all.
-TEST(Spawn, NobodyListens) {
+TEST(Spawn, SpawnedRanksListenNowhere) {
   COVERS("Q-12");
   const auto inside = spawn(ranks(2), [] {
     barrier();
@@ -134,7 +134,7 @@ TEST(Spawn, NobodyListens) {
 }
 
 // A backend that the program has registered goes with the fork.
-TEST(Spawn, OnABackendOfTheProgramsOwn) {
+TEST(Spawn, ABackendOfTheProgramsOwnCarriesSpawnedRanks) {
   COVERS("I-48");
   register_engine("borrowed", [](const EngineOptions& options) { return std::make_unique<Borrowed>(options); });
   const auto answers =
@@ -160,29 +160,29 @@ TEST(Spawn, ABackendOfTheProgramsOwnIsToldOfItsGroup) {
 
 // ---- several nodes ---------------------------------------------------------------------------------------------
 
-TEST(SpawnNodes, MeetInAFile) {
+TEST(SpawnNodes, NodesMeetInAFile) {
   COVERS("I-15", "I-16", "I-18", "K-44");
   const TemporaryFolder folder;
   EXPECT_EQ(two_nodes("node", {"file://" + folder.path() + "/meeting"}), four_ranks);
 }
-TEST(SpawnNodes, MeetAtATcpAddress) {
+TEST(SpawnNodes, NodesMeetAtATcpAddress) {
   COVERS("I-15", "I-16", "I-18", "K-44");
   EXPECT_EQ(two_nodes("node", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks);
 }
-TEST(SpawnNodes, MeetAtTheMasterAddress) {
+TEST(SpawnNodes, NodesMeetAtTheMasterAddress) {
   COVERS("I-17", "B-12");
   EXPECT_EQ(two_nodes("node", {"env", "127.0.0.1", std::to_string(free_port())}), four_ranks);
 }
-TEST(SpawnNodes, MeetWhereTheEnvironmentSays) {
+TEST(SpawnNodes, NodesMeetWhereTheEnvironmentSays) {
   COVERS("I-17", "C-13", "Q-12", "E-05", "E-06");
   EXPECT_EQ(two_nodes("node", {"env"}, {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", std::to_string(free_port())}}), four_ranks);
 }
-TEST(SpawnNodes, AreMachinesToLaunch) {
+TEST(SpawnNodes, NodesAreMachinesToLaunch) {
   COVERS("V-01", "V-02", "V-03");
   EXPECT_EQ(two_nodes("machine", {fmt::format("tcp://127.0.0.1:{}", free_port())}), four_ranks);
 }
 
-TEST(Spawn, WorksWhereALauncherHasStartedOneProcess) {
+TEST(Spawn, SpawnWorksWhereALauncherHasStartedOneProcess) {
   RunningCommand job(unisono_command({"run", "-n", "1", SPAWN_HELPER, "after-job"}));
   EXPECT_EQ(job.wait(), 0) << job.err();
   EXPECT_EQ(count(job.out(), "alone 1"), 1);
@@ -191,7 +191,7 @@ TEST(Spawn, WorksWhereALauncherHasStartedOneProcess) {
 
 // ---- launch ----------------------------------------------------------------------------------------------------
 
-TEST(Launch, RunsOneProcessHereAndSeveralElsewhere) {
+TEST(Launch, LaunchRunsOneProcessHereAndSeveralElsewhere) {
   COVERS("V-01", "V-04", "V-05", "K-51", "K-52");
   const auto alone = launch([](int base) { return std::tuple(::getpid(), is_initialized(), world_size(), base + local_rank()); }, 1, 1, 0, "", 40);
   EXPECT_EQ(alone, (std::vector{std::tuple(::getpid(), true, 1, 40)}));
@@ -204,7 +204,7 @@ TEST(Launch, RunsOneProcessHereAndSeveralElsewhere) {
   launch([] { barrier(); }, 1, 2);
 }
 
-TEST(Launch, PassesItsArgumentsAlone) {
+TEST(Launch, LaunchPassesItsArgumentsAlone) {
   const auto job = [](int epochs, int batch = 32) { return 1000 * epochs + batch; };
   EXPECT_EQ(launch(job, 1, 1, 0, "", 10), std::vector<int>{10032});
   EXPECT_EQ(launch(job, 1, 2, 0, "", 10), (std::vector<int>{10032, 10032}));
@@ -222,7 +222,7 @@ TEST(Launch, WhatASingleProcessThrowsIsThrown) {
 
 class SpawnOutput : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(SpawnOutput, IsWrittenOnceAndLeavingIsTheParentsAffair) {
+TEST_P(SpawnOutput, OutputIsWrittenOnceAndLeavingIsTheParentsAffair) {
   RunningCommand program({SPAWN_HELPER, GetParam()});
   EXPECT_EQ(program.wait(), 0) << program.err();
   for (const char* line : {"before\n", "also before\n", "after\n", "at exit\n"}) {

@@ -50,13 +50,13 @@ std::string status_line_text(const JobSeen& job, std::chrono::nanoseconds elapse
   return launcher::status_line_text(launcher::status_texts(job), elapsed, job.restarts, columns);
 }
 
-TEST(StatusLineText, HasEachRankWhereThereIsRoom) {
+TEST(StatusLineText, TheTextHasEachRankWhereThereIsRoom) {
   EXPECT_EQ(status_line_text(job_with(3), std::chrono::milliseconds(12'900), 200),
             "[unisono] 12 s: 0 waiting, 1 waiting, 2 program | rank 2 is late for all_reduce #7 of world by 10.0 s");
   EXPECT_EQ(status_line_text(job_with(1, 2), std::chrono::seconds(75), 200), "[unisono] 1 min 15 s, restart 2: 0 program");
 }
 
-TEST(StatusLineText, CountsTheRanksWhereTheyAreMany) {
+TEST(StatusLineText, TheTextCountsTheRanksWhereTheyAreMany) {
   EXPECT_EQ(status_line_text(job_with(1000), std::chrono::seconds(12), 120),
             "[unisono] 12 s: 1 program, 999 waiting | rank 999 is late for all_reduce #7 of world by 10.0 s");
   for (std::size_t columns = 1; columns < 120; ++columns) {
@@ -79,7 +79,7 @@ std::vector<std::string> rows_of(const RunningCommand& job, std::size_t columns 
 bool is_status(const std::string& row) { return row.starts_with("[unisono] ") && row.find(" s: ") != std::string::npos; }
 auto statuses_in(const std::vector<std::string>& rows) { return std::ranges::count_if(rows, is_status); }
 
-TEST(StatusLine, StaysInTheLastRow) {
+TEST(StatusLine, TheStatusLineStaysInTheLastRow) {
   RunningCommand job(run_helper({"-n", "4", "--status"}, {"late", "2", "rests"}), plain_terminal());
   ASSERT_TRUE(job.until([&] { return !rows_of(job).empty() && rows_of(job).back().find("| rank 2 is late") != std::string::npos; })) << job.out();
   const std::vector<std::string> rows = rows_of(job);
@@ -117,7 +117,7 @@ TEST(StatusLine, AFailureIsToldBelowTheOutput) {
   EXPECT_EQ(std::ranges::count_if(rows, [](const std::string& row) { return row.find("first cause: rank 1") != std::string::npos; }), 1) << job.out();
 }
 
-TEST(StatusLine, FitsAnyWidth) {
+TEST(StatusLine, TheStatusLineFitsAnyWidth) {
   for (const int columns : {20, 33, 79, 132}) {
     RunningCommand::Options options = plain_terminal();
     options.columns = columns;
@@ -135,7 +135,7 @@ TEST(StatusLine, FitsAnyWidth) {
   }
 }
 
-TEST(StatusLine, FollowsTheSizeOfTheTerminal) {
+TEST(StatusLine, TheStatusLineFollowsTheSizeOfTheTerminal) {
   RunningCommand job(run_helper({"-n", "4", "--status"}, {"late", "2", "rests"}), plain_terminal());
   ASSERT_TRUE(job.until([&] { return !rows_of(job).empty() && rows_of(job).back().find("| rank 2 is late") != std::string::npos; })) << job.out();
   for (const int columns : {40, 100}) {
@@ -154,7 +154,7 @@ TEST(StatusLine, FollowsTheSizeOfTheTerminal) {
   }
 }
 
-TEST(StatusLine, LeavesAPromptAlone) {
+TEST(StatusLine, TheStatusLineLeavesAPromptAlone) {
   RunningCommand job(run_plain({"-n", "2", "--status", "--stdin", "1"}, {"prompt", "1"}), plain_terminal());
   const auto row_above = [&] {
     const auto rows = rows_of(job);
@@ -175,7 +175,7 @@ TEST(StatusLine, LeavesAPromptAlone) {
 }
 
 // The conductor puts together what the launchers of the hosts tell.
-TEST(StatusLine, ShowsTheRanksOfNamedHosts) {
+TEST(StatusLine, TheStatusLineShowsTheRanksOfNamedHosts) {
   RunningCommand job(run_helper({"--hosts", "localhost:2,127.0.0.1:2", "--status"}, {"late", "3", "rests"}), plain_terminal());
   ASSERT_TRUE(job.until([&] { return !rows_of(job).empty() && rows_of(job).back().find("| rank 3 is late") != std::string::npos; })) << job.out();
   EXPECT_NE(rows_of(job).back().find(" s: 0 waiting, 1 waiting, 2 waiting, 3 program | rank 3 is late"), std::string::npos) << rows_of(job).back();
@@ -185,7 +185,7 @@ TEST(StatusLine, ShowsTheRanksOfNamedHosts) {
   EXPECT_EQ(statuses_in(rows_of(job)), 0) << job.out();
 }
 
-TEST(StatusLine, IsNotShownWhereErrorsGoElsewhere) {
+TEST(StatusLine, TheStatusLineIsNotShownWhereErrorsGoElsewhere) {
   RunningCommand pipes(run_helper({"-n", "2", "--status"}, {"late", "1", "works"}));
   EXPECT_EQ(pipes.wait(), 0);
   EXPECT_EQ(pipes.err(), "");
@@ -199,7 +199,7 @@ TEST(StatusLine, IsNotShownWhereErrorsGoElsewhere) {
   EXPECT_EQ(contents(folder.path() + "/err"), "");
 }
 
-TEST(StatusLine, IsNotShownUnlessAsked) {
+TEST(StatusLine, TheStatusLineIsNotShownUnlessAsked) {
   RunningCommand job(run_helper({"-n", "2"}, {"late", "1", "works"}), plain_terminal());
   EXPECT_EQ(job.wait(), 0);
   EXPECT_EQ(count(job.out(), "[unisono] "), 0) << job.out();

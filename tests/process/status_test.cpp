@@ -47,7 +47,7 @@ struct LateJob {
   Json status;
 };
 
-TEST(Status, NamesTheRankThatIsInTheProgram) {
+TEST(Status, TheStatusNamesTheRankThatIsInTheProgram) {
   const LateJob late(2, "rests");
   EXPECT_EQ(late.status.at("size"), 4);
   EXPECT_EQ(late.status.at("late").size(), 1U) << late.status.dump(1);
@@ -62,7 +62,7 @@ TEST(Status, NamesTheRankThatIsInTheProgram) {
   EXPECT_EQ(late.rank(2).at("bytes"), 3 * 4000);
 }
 
-TEST(Status, TellsWhatTheProcessesUse) {
+TEST(Status, TheStatusTellsWhatTheProcessesUse) {
   const LateJob late(2, "spins");
   EXPECT_GE(late.rank(2).at("cpu_seconds").get<double>(), 0.25);
   EXPECT_GT(late.rank(2).at("cpu_share").get<double>(), 0);
@@ -71,7 +71,7 @@ TEST(Status, TellsWhatTheProcessesUse) {
   EXPECT_LT(resident, 1 << 30);
 }
 
-TEST(Status, NamesTheRankThatWaitsElsewhere) {
+TEST(Status, TheStatusNamesTheRankThatWaitsElsewhere) {
   LateJob late(3, "waits");
   EXPECT_TRUE(eventually([&] { return (late.status = status_of(late.name)).at("late").at(0).contains("circle"); })) << late.status.dump(1);
   EXPECT_EQ(late.status.at("late").size(), 1U) << "ranks 0 and 3 wait for each other, which is one thing";
@@ -82,7 +82,7 @@ TEST(Status, NamesTheRankThatWaitsElsewhere) {
   EXPECT_EQ(late.rank(3).at("call").at("group"), "{0, 3}");
 }
 
-TEST(Status, ShowsARankThatIsStopped) {
+TEST(Status, TheStatusShowsARankThatIsStopped) {
   LateJob late(1, "rests");
   ::kill(pid_of(late.job, 1), SIGSTOP);
   EXPECT_TRUE(eventually([&] { return (late.status = status_of(late.name)).at("ranks").at(1).at("state") == "stopped"; }));
@@ -90,7 +90,7 @@ TEST(Status, ShowsARankThatIsStopped) {
   ::kill(pid_of(late.job, 1), SIGCONT);
 }
 
-TEST(Status, PrintsTablesAndCalls) {
+TEST(Status, TheStatusPrintsTablesAndCalls) {
   const LateJob late(2, "rests");
   RunningCommand table(unisono_command({"status", late.name, "--dump"}));
   EXPECT_EQ(table.wait(), 0) << table.err();
@@ -103,7 +103,7 @@ TEST(Status, PrintsTablesAndCalls) {
   EXPECT_GE(with_calls.at("ranks").at(0).at("recent").size(), 4U);
 }
 
-TEST(Status, KnowsTheProcessesOfAContainer) {  // they have other numbers here than their records tell
+TEST(Status, TheStatusKnowsTheProcessesOfAContainer) {  // they have other numbers here than their records tell
   std::vector<std::string> words{"/usr/bin/env", "unshare", "--pid", "--fork", "--kill-child", "--mount-proc"};
   std::vector<std::string> nothing = words;
   nothing.emplace_back("true");
@@ -123,7 +123,7 @@ TEST(Status, KnowsTheProcessesOfAContainer) {  // they have other numbers here t
 }
 
 // The launcher keeps the record of a rank that was killed.
-TEST(Status, ShowsARankThatHasEnded) {
+TEST(Status, TheStatusShowsARankThatHasEnded) {
   RunningCommand job(run_helper({"-n", "4", "--grace", "60"}, {"late", "2", "ends"}));
   ASSERT_TRUE(job.until_out_has("noticed", 3)) << job.out() << job.err();
   const Json status = status_of(job_of(job), {"--dump"});
@@ -137,7 +137,7 @@ TEST(Status, ShowsARankThatHasEnded) {
   EXPECT_NE(status.at("ranks").at(0).at("failure").get<std::string>().find("rank 2"), std::string::npos) << status.dump(1);
 }
 
-TEST(Status, ReadsTheRecordsOfAJobThatHasFailed) {
+TEST(Status, TheStatusReadsTheRecordsOfAJobThatHasFailed) {
   const TemporaryFolder folder;
   RunningCommand job(run_helper({"-n", "4"}, {"late", "2", "dies"}), {.environment = {{"UNISONO_RECORD_DIR", folder.path() + "/new"}}});
   EXPECT_NE(job.wait(), 0);
@@ -160,7 +160,7 @@ TEST(Status, ReadsTheRecordsOfAJobThatHasFailed) {
   EXPECT_NE(unwrapped(table.out()).find("4 of 4 ranks have left their records"), std::string::npos) << table.out();
 }
 
-TEST(Status, WritesNoRecordsUnlessAsked) {
+TEST(Status, TheStatusWritesNoRecordsUnlessAsked) {
   const TemporaryFolder folder;
   std::string line = "cd " + folder.path() + " && exec";
   for (const std::string& word : run_helper({"-n", "2"}, {"late", "1", "dies"})) line += " '" + word + "'";
@@ -208,7 +208,7 @@ TEST(Status, ASignalOfTheProgramStaysItsOwn) {
   EXPECT_EQ(records_in(folder.path()), 0U);
 }
 
-TEST(Status, RefusesFilesThatAreNoRecords) {
+TEST(Status, TheStatusRefusesFilesThatAreNoRecords) {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/a.0.1.record";
   std::ofstream(file) << std::string(1 << 20, 'x');
@@ -232,7 +232,7 @@ std::string cpu_column(const std::string& screens, std::size_t screen) {
   return "none";
 }
 
-TEST(Status, RefreshesOnATerminal) {
+TEST(Status, TheStatusRefreshesOnATerminal) {
   const LateJob late(2, "spins");
   RunningCommand watching(unisono_command({"status", late.name}), on_terminal());
   EXPECT_TRUE(watching.until_out_has("rank 2 has not come", 3)) << watching.out();
@@ -257,7 +257,7 @@ Json stacks_with(const LateJob& late, const std::string& path) {
 }
 
 // Stand-ins of the tools print what the real ones do.
-TEST(Status, ShowsTheStackOfALateRank) {
+TEST(Status, TheStatusShowsTheStackOfALateRank) {
   const TemporaryFolder folder, nothing;
   const std::string program = folder.path() + "/python3";
   std::filesystem::copy_file(RANK_HELPER, program);
@@ -281,7 +281,7 @@ echo "Thread $3 (idle): \"MainThread\""; echo '    step (train.py:12)'; echo '  
   EXPECT_NE(none.at(0).at("problem").get<std::string>().find("neither eu-stack nor gdb is installed"), std::string::npos) << none.dump(1);
 }
 
-TEST(Status, ShowsWhyAToolHasNoStack) {
+TEST(Status, TheStatusShowsWhyAToolHasNoStack) {
   const TemporaryFolder folder;
   const LateJob late(2, "rests");
   write_tool(folder.path() + "/eu-stack", "echo 'dwfl_linux_proc_attach pid: Operation not permitted' >&2\nexit 1\n");
@@ -289,7 +289,7 @@ TEST(Status, ShowsWhyAToolHasNoStack) {
   EXPECT_EQ(stacks.at(0).at("problem"), "eu-stack: dwfl_linux_proc_attach pid: Operation not permitted");
 }
 
-TEST(Status, ShowsTheStackThatGdbSees) {
+TEST(Status, TheStatusShowsTheStackThatGdbSees) {
   if (!std::filesystem::exists("/usr/bin/gdb")) GTEST_SKIP() << "gdb is missing (Debian: gdb)";
   const TemporaryFolder folder;
   std::filesystem::create_symlink("/usr/bin/gdb", folder.path() + "/gdb");
@@ -302,7 +302,7 @@ TEST(Status, ShowsTheStackThatGdbSees) {
   EXPECT_EQ(status_of(late.name).at("ranks").at(2).at("state"), "program") << "it goes on";
 }
 
-TEST(Status, SaysWhereThereIsNoJob) {
+TEST(Status, TheStatusSaysWhereThereIsNoJob) {
   RunningCommand none(unisono_command({"status", "no-such-job"}));
   EXPECT_EQ(none.wait(), 1);
   EXPECT_NE(none.err().find("no job no-such-job"), std::string::npos) << none.err();

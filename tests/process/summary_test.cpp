@@ -13,7 +13,7 @@
 namespace unisono::testing {
 namespace {
 
-TEST(Summary, SaysHowTheJobEnded) {
+TEST(Summary, TheSummarySaysHowTheJobEnded) {
   RunningCommand failed(run_helper({"-n", "3", "--summary"}, {"late", "1", "dies"}));
   EXPECT_EQ(failed.wait(), 128 + SIGKILL);
   EXPECT_NE(unwrapped(failed.err()).find("the job took "), std::string::npos) << failed.err();
@@ -27,7 +27,7 @@ TEST(Summary, SaysHowTheJobEnded) {
   EXPECT_EQ(count(plain.err(), "[unisono]"), 1) << plain.err();
 }
 
-TEST(Summary, ComparesTheWaitsOfTheRanks) {
+TEST(Summary, TheSummaryComparesTheWaitsOfTheRanks) {
   using launcher::RankEnd;
   using launcher::summary_of_waits;
   const auto rank = [](int number, int waited) { return RankEnd{.rank = number, .waited = waited}; };
@@ -41,7 +41,7 @@ TEST(Summary, ComparesTheWaitsOfTheRanks) {
   EXPECT_EQ(summary_of_waits(std::vector{rank(0, 700), rank(1, -1)}), "") << "there is nothing to compare";
 }
 
-TEST(Summary, KnowsTheWaitsOfRanksByTheirRecords) {
+TEST(Summary, TheSummaryKnowsTheWaitsOfRanksByTheirRecords) {
   const auto seen = [](int pid, std::uint64_t waited, std::uint64_t calls = 7) {
     recorder::RankSeen record;
     record.pid = pid;

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Supervisor, RunsAFunctionInEveryRank) {
+TEST(Supervisor, TheSupervisorRunsAFunctionInEveryRank) {
   const auto result = launcher::run_job({.ranks = 3,
                                          .function = [](const base::Environment& environment) { return 10 + *environment.get_int("RANK"); },
                                          .grace = milliseconds(30'000)});
@@ -24,7 +24,7 @@ TEST(Supervisor, RunsAFunctionInEveryRank) {
   EXPECT_EQ(result.exit_code, result.ends[*result.first_cause].code);
 }
 
-TEST(Supervisor, TellsHowEachRankEnded) {
+TEST(Supervisor, TheSupervisorTellsHowEachRankEnded) {
   const auto result = launcher::run_job({.ranks = 3,
                                          .function =
                                              [](const base::Environment& environment) {
@@ -45,7 +45,7 @@ TEST(Supervisor, TellsHowEachRankEnded) {
   EXPECT_EQ(result.attempts, 1);
 }
 
-TEST(Supervisor, RefusesOptionsThatMakeNoSense) {
+TEST(Supervisor, TheSupervisorRefusesOptionsThatMakeNoSense) {
   const auto nothing = [](const base::Environment&) { return 0; };
   EXPECT_THROW(launcher::run_job({.ranks = 0, .function = nothing}), InvalidArgument);
   EXPECT_THROW(launcher::run_job({.ranks = 1}), InvalidArgument);
@@ -55,7 +55,7 @@ TEST(Supervisor, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(launcher::run_job({.ranks = 1, .command = {"/no/such/program"}}), launcher::StartFailed);
 }
 
-TEST(Supervisor, LeavesNoDescriptorOpenAndNoSignalChanged) {
+TEST(Supervisor, TheSupervisorLeavesNoDescriptorOpenAndNoSignalChanged) {
   sigset_t before, after;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
   const int first_free = ::dup(0);

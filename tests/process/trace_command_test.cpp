@@ -46,7 +46,7 @@ Json longest_of(const Json& events, int rank) {
   return longest;
 }
 
-TEST(Trace, NamesTheRankThatWasWaitedFor) {
+TEST(Trace, TheTraceNamesTheRankThatWasWaitedFor) {
   const TemporaryFolder folder;
   RunningCommand job(run_helper({"-n", "3", "--trace", folder.path() + "/new"}, {"late", "1", "works"}));
   ASSERT_EQ(job.wait(), 0) << job.err();
@@ -74,7 +74,7 @@ TEST(Trace, NamesTheRankThatWasWaitedFor) {
 }
 
 // What was under way when a rank was killed, and that the others never got an answer.
-TEST(Trace, OutlivesARankThatIsKilled) {
+TEST(Trace, TheTraceOutlivesARankThatIsKilled) {
   const TemporaryFolder folder;
   RunningCommand job(run_helper({"-n", "3", "--trace", folder.path()}, {"late", "1", "dies"}));
   EXPECT_NE(job.wait(), 0);
@@ -84,7 +84,7 @@ TEST(Trace, OutlivesARankThatIsKilled) {
   EXPECT_FALSE(longest_of(events, 1).is_null());
 }
 
-TEST(Trace, ShowsAJobThatStandsStill) {
+TEST(Trace, TheTraceShowsAJobThatStandsStill) {
   const TemporaryFolder folder;
   RunningCommand job(run_helper({"-n", "3", "--trace", folder.path()}, {"late", "1", "rests"}));
   ASSERT_TRUE(job.until_out_has("ready", 3)) << job.out() << job.err();
@@ -106,7 +106,7 @@ TEST(Trace, TheVariableAsksForItAsWell) {
 }
 
 // The launchers of several hosts have one name for the job.
-TEST(Trace, OfSeveralLaunchers) {
+TEST(Trace, SeveralLaunchersMakeOneTrace) {
   const TemporaryFolder folder;
   const std::string port = std::to_string(free_port());
   const auto launcher = [&](const std::string& node) {
@@ -121,7 +121,7 @@ TEST(Trace, OfSeveralLaunchers) {
   for (const int rank : {0, 1, 2}) EXPECT_EQ(longest_of(events, rank).at("args").at("waited_for"), 3) << rank;
 }
 
-TEST(Trace, SaysWhatIsWrong) {
+TEST(Trace, TheTraceSaysWhatIsWrong) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() + "/file") << "";
   RunningCommand job(run_helper({"-n", "2", "--trace", folder.path() + "/file"}, {"join"}));

@@ -1,15 +1,15 @@
 # The modules by the names of other systems, over torch.distributed. What compares them with the originals, side by side, is skipped where those are
-# not installed (scripts/get-frameworks).
+# not installed (scripts/get/frameworks).
 if(NOT TARGET unisono_python)
   message(STATUS "tests/python: unisono.ignite, mmengine, virtex and horovod are left out, the backend of torch.distributed is not built")
   return()
 endif()
 unisono_core_test(horovod_test RANKS 3 LONG_RANKS 1 2 4)
 unisono_core_test(horovod_training_test RANKS 2 LONG_RANKS 1 3 4)
-unisono_core_test(horovod_jobs_test TIMEOUT 900 SHORT Names Jobs.test_again_after_shutdown Jobs.test_a_rank_that_is_killed)
+unisono_core_test(horovod_jobs_test TIMEOUT 900 SHORT Names Jobs.test_init_works_again_after_shutdown Jobs.test_a_rank_that_is_killed)
 unisono_core_test(ignite_test TIMEOUT 900 SHORT Names Alone Places Sides.test_two_processes)
 unisono_core_test(ignite_adaptors_test TIMEOUT 600)
-unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values IgniteJobs.test_again IgniteJobs.test_an_exception_leaves_parallel
+unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values IgniteJobs.test_a_job_begins_again IgniteJobs.test_an_exception_leaves_parallel
   IgniteJobs.test_spawn IgniteJobs.test_the_original_beside_a_group_of_unisono)
 unisono_core_test(mmengine_test TIMEOUT 900 SHORT Names Lists SideBySide.test_two_ranks
   Better.test_what_the_originals_documents_show Better.test_groups_count_their_own_ranks_and_turn_others_away

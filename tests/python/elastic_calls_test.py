@@ -53,7 +53,7 @@ class Names(StateTest):
         state.step += 2
         self.assertEqual(state.step, 2)
 
-    def test_what_is_not(self):
+    def test_unknown_names_are_refused(self):
         state = unisono.ElasticState(x=np.ones(3), counter=Counter(1))
         state.buffer("function", lambda: state.x).bytes("bytes of mine", bytes, lambda data: None)
         for what in (lambda: state.y, lambda: setattr(state, "y", 1)):

@@ -23,7 +23,7 @@ class Errors(jobs.JobTest):
         """)
         self.assertEqual(output.count("fine"), 2, output)
 
-    def test_twice_and_never(self):
+    def test_initialize_twice_and_calls_without_it_are_errors(self):
         self.alone("""
         unisono.finalize()
         unisono.initialize()

@@ -1,4 +1,4 @@
-"""Times all_reduce of tensors in a GPU's memory, for scripts/test-gpu.sh: a line for each length, with bytes and microseconds.
+"""Times all_reduce of tensors in a GPU's memory, for scripts/test/gpu: a line for each length, with bytes and microseconds.
 
 gpu_speed.py unisono | parts | gloo | torch-unisono | torch-nccl [BYTES...]
 

@@ -86,7 +86,7 @@ class Names(unittest.TestCase):
         with self.assertRaisesRegex(AttributeError, "elastic"):
             hvd.elastic  # noqa: B018
 
-    def test_before_init(self):
+    def test_calls_before_init_are_refused(self):
         for call in (hvd.rank, hvd.local_size, hvd.is_homogeneous, hvd.barrier, hvd.join):
             for kind in (ValueError, hvd.HorovodInternalError):
                 with self.assertRaisesRegex(kind, "has not been initialized"):
@@ -129,7 +129,7 @@ assert (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_size()) == (0, 1, 0,
 assert hvd.allreduce(torch.ones(2)).tolist() == [1, 1] and hvd.join() == 0
 """, n=0)
 
-    def test_again_after_shutdown(self):
+    def test_init_works_again_after_shutdown(self):
         # Rank 1 begins again before rank 0, which serves the store, has ended.
         self.job("""
 for i in range(3):

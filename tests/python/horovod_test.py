@@ -39,7 +39,7 @@ class Reductions(RankTest):
                         self.same(result.double(), expected(wide).double(), rtol=1e-2 if dtype.itemsize == 2 else 1e-6, atol=1e-6)
                     self.same(own, distinct(self.rank, shape, dtype))
 
-    def test_in_place_async_grouped_and_scaled(self):
+    def test_in_place_async_grouped_and_scaled_calls_are_right(self):
         own, total = distinct(self.rank, (4, 3)), self.every((4, 3)).sum(0)
         x = own.clone()
         self.assertIs(hvd.allreduce_(x, op=hvd.Sum), x)

@@ -182,7 +182,7 @@ class IgniteJobs(JobTest):
             self.assertEqual(output.count("sum 3"), 2, output)
 
     @covers("A-69", "A-71", "A-73", "A-74", "A-75")
-    def test_again(self):
+    def test_a_job_begins_again(self):
         # Rank 1 begins again before rank 0, which serves the store, has ended; a plain group of the program comes behind.
         output = self.ranks(
             """

@@ -1,9 +1,9 @@
-# unisono.jax. Without JAX its tests are left out; scripts/get-jax fetches it.
+# unisono.jax. Without JAX its tests are left out; scripts/get/jax fetches it.
 set_property(GLOBAL APPEND PROPERTY UNISONO_TEST_SOURCES ${CMAKE_CURRENT_LIST_DIR}/xla_ffi_layout.cpp)
 execute_process(COMMAND ${UNISONO_PYTHON} -c "import jax.ffi; print(jax.__version__, jax.ffi.include_dir(), sep=';')"
   OUTPUT_VARIABLE unisono_jax OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT unisono_jax)
-  message(STATUS "tests/python: unisono.jax is left out, ${UNISONO_PYTHON} has no JAX (scripts/get-jax fetches it)")
+  message(STATUS "tests/python: unisono.jax is left out, ${UNISONO_PYTHON} has no JAX (scripts/get/jax fetches it)")
   return()
 endif()
 list(GET unisono_jax 0 unisono_jax_version)

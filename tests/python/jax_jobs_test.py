@@ -189,7 +189,7 @@ except ValueError as error: print(error)
         )
         self.assertIn("not supported for more than 1 device: [calls of unisono.jax", output)
 
-    def test_without_jax(self):
+    def test_a_missing_jax_is_named(self):
         for found, text in (
             ("sys.modules['jax'] = None", "ModuleNotFoundError: unisono.jax needs JAX 0.5 or newer: pip install jax"),
             ("import jax; jax.__version_info__, jax.__version__ = (0, 4, 30), '0.4.30'", "ImportError: unisono.jax needs JAX 0.5 or newer; this is JAX 0.4.30"),

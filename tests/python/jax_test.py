@@ -202,7 +202,7 @@ class Derivatives(JaxTest):
         twice = jax.jvp(jax.grad(of_all), (every,), (jnp.ones_like(every),))[1][self.rank]
         np.testing.assert_allclose(along, twice, rtol=1e-12)
 
-    def test_through_loops(self):
+    def test_derivatives_pass_through_loops(self):
         def f(x):
             body = lambda c, _: (jnp.sin(ujax.all_reduce(c, "avg")), ujax.send_recv(c, (self.rank + 1) % self.size, (self.rank - 1) % self.size).sum())
             last, rows = lax.scan(body, x, None, length=3)
@@ -226,7 +226,7 @@ class Derivatives(JaxTest):
         mean.defvjp(lambda x: (mean(x), None), lambda _, w: (ujax.all_reduce(w) * 2,))
         self.same(jax.jit(jax.grad(lambda x: mean(x).sum()))(jnp.ones(2)), np.full(2, 2.0 * self.size))
 
-    def test_what_has_none(self):
+    def test_operations_without_derivative_are_refused(self):
         x = jnp.ones(2 * self.size)
         self.refused(unisono.Unsupported, "all_reduce: there is no derivative of max", jax.grad(lambda x: ujax.all_reduce(x, "max").sum()), x)
         self.refused(unisono.Unsupported, "reduce_scatter: there is no derivative of product", jax.jvp, lambda x: ujax.reduce_scatter(x, "product"), (x,), (x,))
@@ -249,7 +249,7 @@ class Batches(JaxTest):
             twice = jax.vmap(jax.vmap(f), in_axes=1, out_axes=1)(jnp.asarray(every[self.rank])[:, None])
             np.testing.assert_allclose(twice[:, 0], expected, err_msg=name)
 
-    def test_of_what_is_the_same_for_the_batch(self):
+    def test_a_call_of_what_is_the_same_for_the_batch_is_made_once(self):
         y = jax.vmap(lambda x: x * ujax.all_reduce(jnp.float64(self.rank)))(jnp.arange(3.0))
         self.same(y, np.arange(3.0) * self.size * (self.size - 1) / 2)
 
@@ -260,7 +260,7 @@ class Batches(JaxTest):
 
 
 class Refusals(JaxTest):
-    def test_when_traced(self):
+    def test_wrong_calls_are_refused_when_traced(self):
         traced = lambda f, *x: jax.jit(f).trace(*x)
         x = jnp.ones(3)
         for dtype in ("int4", "float8_e4m3fn", "uint2"):

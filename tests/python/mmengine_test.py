@@ -181,7 +181,7 @@ torch.distributed.destroy_process_group()  # one process in ten aborts when it e
 """
 
     @needs_original
-    @unittest.skipUnless(importlib.util.find_spec("cv2"), "what mmengine's Runner needs is not installed (scripts/get-frameworks --all)")
+    @unittest.skipUnless(importlib.util.find_spec("cv2"), "what mmengine's Runner needs is not installed (scripts/get/frameworks --all)")
     def test_a_runner_trains_alike(self):
         path = self.folder / "program.py"
         path.write_text(self.PROGRAM)

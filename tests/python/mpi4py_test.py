@@ -1,4 +1,4 @@
-"""unisono and mpi4py in one process, with each MPI that PyPI has (scripts/get-mpi4py): they use one MPI, whichever of them is imported first."""
+"""unisono and mpi4py in one process, with each MPI that PyPI has (scripts/get/mpi4py): they use one MPI, whichever of them is imported first."""
 
 import os
 import pathlib
@@ -85,7 +85,7 @@ class BesideMpi4py:
 
     def setUp(self):
         if not (MPIS / self.mpi / "complete").exists():
-            self.skipTest(f"mpi4py with {self.mpi} is not installed (scripts/get-mpi4py)")
+            self.skipTest(f"mpi4py with {self.mpi} is not installed (scripts/get/mpi4py)")
         super().setUp()
 
     def start(self, ranks, program, *arguments):

@@ -30,16 +30,16 @@ class Platform(jobs.JobTest):
     def imported(self, expect):
         return self.run_command([sys.executable, "-c", "import unisono; unisono.rank"], expect, PYTHONPATH=str(self.folder))
 
-    def test_without_an_extension(self):
+    def test_a_missing_extension_is_named(self):
         self.assertIn("this build has no extension", self.imported(1))
 
-    def test_of_another_python(self):
+    def test_an_extension_of_another_python_is_named(self):
         shutil.copy(self.extension, self.package / "_core.cpython-39-x86_64-linux-gnu.so")
         output = self.imported(1)
         self.assertRegex(output, r"ImportError: unisono: _core\.cpython-39-x86_64-linux-gnu\.so cannot be loaded by CPython 3\.")
         self.assertIn("pip install --force-reinstall unisono", output)
 
-    def test_of_another_machine(self):
+    def test_an_extension_of_another_machine_is_named(self):
         contents = bytearray(self.extension.read_bytes())
         contents[MACHINE] = (8).to_bytes(2, "little")  # MIPS
         (self.package / f"_core{SUFFIX}").write_bytes(contents)

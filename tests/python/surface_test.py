@@ -109,8 +109,8 @@ def in_python(name):
 
 
 def only_in_cpp():
-    """What docs/python.md lists as being of C++ alone: names, and headers."""
-    text = (SOURCE / "docs" / "python.md").read_text().split("## What only C++ has\n", 1)[1].split("\n## ", 1)[0]
+    """What docs/guide/python.md lists as being of C++ alone: names, and headers."""
+    text = (SOURCE / "docs" / "guide" / "python.md").read_text().split("## What only C++ has\n", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
 

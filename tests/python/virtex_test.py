@@ -114,7 +114,7 @@ class Jobs(JobTest):
         )
         self.assertTrue(output.rstrip().endswith("fine"), output)
 
-    def test_in_a_job(self):
+    def test_calls_work_in_a_job(self):
         output = self.ranks(
             """
             import torch, torch.distributed as dist, unisono.virtex as virtex

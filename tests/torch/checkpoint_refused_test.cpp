@@ -72,7 +72,7 @@ TEST(TorchCheckpointRefused, AFileThatIsCutOrDamaged) {
   });
 }
 
-TEST(TorchCheckpointRefused, AFolderOfAnotherWorldOrWithoutAPart) {
+TEST(TorchCheckpointRefused, AFolderOfAnotherWorldOrWithoutAPartIsRefused) {
   const Folder folder;
   const fs::path path = folder / "state";
   const auto save = [&](double seed) {

@@ -21,7 +21,7 @@ class Resumed : public testing::TestWithParam<std::tuple<int, bool, bool>> {
 };
 INSTANTIATE_TEST_SUITE_P(TorchCheckpoint, Resumed, testing::Combine(testing::Values(1, 2, 3, 4), testing::Bool(), testing::Bool()));
 
-TEST_P(Resumed, IsAsIfNeverInterrupted) {
+TEST_P(Resumed, ResumedTrainingIsAsIfNeverInterrupted) {
   const auto [ranks, sharded, zero] = GetParam();
   const Folder folder;
   run_threads(ranks, [&, sharded = sharded, zero = zero] {
@@ -85,7 +85,7 @@ TEST(TorchCheckpoint, AFolderHoldsTheOptimizerThatIsWhole) {
   });
 }
 
-TEST(TorchCheckpoint, AnyKindOfModel) {
+TEST(TorchCheckpoint, AnyKindOfModelIsSaved) {
   const Folder folder;
   run_threads(2, [&] {
     Training training(1);
@@ -174,7 +174,7 @@ TEST(TorchCheckpoint, AFolderKeepsOneGeneration) {
 }
 
 /// In a process of its own: writes more than the system lets it, and dies of that in the middle of a file.
-TEST(TorchCheckpoint, DISABLED_IsKilledWhileItWrites) {
+TEST(TorchCheckpoint, DISABLED_TheProgramIsKilledWhileItWrites) {
   const char* const path = std::getenv("UNISONO_TEST_CHECKPOINT");
   ASSERT_NE(path, nullptr);
   const rlimit limit{1500, 1500};

@@ -18,7 +18,7 @@ std::vector<TensorView> views(std::vector<torch::Tensor>& tensors) {
 }
 }  // namespace
 
-WORLD_TEST(TorchAsync, ManyAtOnceInEveryLayout) {
+WORLD_TEST(TorchAsync, ManyCallsRunAtOnceInEveryLayout) {
   const int n = world_size(), r = rank();
   for (const auto dtype : {torch::kFloat, torch::kBFloat16, torch::kComplexDouble, torch::kByte}) {
     for (auto& [name, x] : layouts(async_shape, dtype)) {
@@ -60,7 +60,7 @@ WORLD_TEST(TorchAsync, ManyAtOnceInEveryLayout) {
   }
 }
 
-MANY_TEST(TorchMessages, EveryDTypeInEveryLayout) {
+MANY_TEST(TorchMessages, EveryDTypeIsSentInEveryLayout) {
   const int n = world_size(), r = rank();
   for (const auto dtype : conformance::every_dtype) {
     for (auto& [name, x] : layouts(async_shape, dtype)) {
@@ -78,7 +78,7 @@ MANY_TEST(TorchMessages, EveryDTypeInEveryLayout) {
   }
 }
 
-MANY_TEST(TorchMessages, FromAnybodyByTagAndInBatches) {
+MANY_TEST(TorchMessages, MessagesComeFromAnybodyByTagAndInBatches) {
   const int n = world_size(), r = rank();
   if (r == 0) {
     std::set<int> senders;
@@ -112,7 +112,7 @@ MANY_TEST(TorchMessages, FromAnybodyByTagAndInBatches) {
   EXPECT_THROW(recv(fixed, (r + 1) % n), InvalidArgument);
 }
 
-WORLD_TEST(TorchMultigpu, SeveralTensorsOnEachRank) {
+WORLD_TEST(TorchMultigpu, SeveralTensorsOnEachRankAreReduced) {
   const int n = world_size(), r = rank();
   for (const auto dtype : numbers) {
     SCOPED_TRACE(torch::toString(dtype));

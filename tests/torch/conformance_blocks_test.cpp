@@ -29,7 +29,7 @@ torch::Tensor spread(const torch::Tensor& x) {
 
 }  // namespace
 
-WORLD_TEST(TorchBlocks, GathersAndScatter) {
+WORLD_TEST(TorchBlocks, GathersAndScatterMoveBlocks) {
   const int n = world_size(), r = rank();
   const auto counts = triangle();
   for (const auto dtype : conformance::every_dtype) {
@@ -55,7 +55,7 @@ WORLD_TEST(TorchBlocks, GathersAndScatter) {
   }
 }
 
-WORLD_TEST(TorchBlocks, ReduceScatter) {
+WORLD_TEST(TorchBlocks, ReduceScatterSharesBlocksOut) {
   const int n = world_size(), r = rank();
   for (const auto dtype : conformance::numbers) {
     SCOPED_TRACE(torch::toString(dtype));
@@ -69,7 +69,7 @@ WORLD_TEST(TorchBlocks, ReduceScatter) {
   }
 }
 
-WORLD_TEST(TorchBlocks, AllToAll) {
+WORLD_TEST(TorchBlocks, AllToAllExchangesBlocks) {
   const int n = world_size(), r = rank();
   for (const auto dtype : conformance::every_dtype) {
     SCOPED_TRACE(torch::toString(dtype));
@@ -89,7 +89,7 @@ WORLD_TEST(TorchBlocks, AllToAll) {
 }
 
 // An output that the call sizes is a vector; the input is a tensor as ever.
-WORLD_TEST(TorchBlocks, OutputsSizedByTheCall) {
+WORLD_TEST(TorchBlocks, OutputsAreSizedByTheCall) {
   const int n = world_size(), r = rank();
   std::vector<float> out;
   EXPECT_EQ(all_gather_v(spread(value({r}, r)), out), triangle());

@@ -32,7 +32,7 @@ std::vector<std::int64_t> many() { return {world_size(), 2, 3}; }
 
 }  // namespace
 
-WORLD_TEST(TorchCollectives, AllReduce) {
+WORLD_TEST(TorchCollectives, AllReduceSumsTensors) {
   const int n = world_size();
   for_each_layout(numbers, [&](const torch::Tensor& x, torch::Dtype dtype) {
     all_reduce(x);
@@ -69,7 +69,7 @@ WORLD_TEST(TorchCollectives, AllReduce) {
   });
 }
 
-WORLD_TEST(TorchCollectives, ReduceAndScans) {
+WORLD_TEST(TorchCollectives, ReduceAndScansSumTensors) {
   const int n = world_size(), r = rank();
   for_each_layout(numbers, [&](const torch::Tensor& x, torch::Dtype dtype) {
     for (int root = 0; root < n; ++root) {
@@ -86,7 +86,7 @@ WORLD_TEST(TorchCollectives, ReduceAndScans) {
   });
 }
 
-WORLD_TEST(TorchCollectives, Broadcast) {
+WORLD_TEST(TorchCollectives, BroadcastFillsTensors) {
   for_each_layout(every_dtype, [&](const torch::Tensor& x, torch::Dtype dtype) {
     for (int root = 0; root < world_size(); ++root) {
       x.copy_(value(shape, rank(), dtype));
@@ -96,7 +96,7 @@ WORLD_TEST(TorchCollectives, Broadcast) {
   });
 }
 
-WORLD_TEST(TorchCollectives, GathersAndScatter) {
+WORLD_TEST(TorchCollectives, GathersAndScatterMoveTensors) {
   const int n = world_size(), r = rank();
   for_each_layout(every_dtype, [&](const torch::Tensor& x, torch::Dtype dtype) {
     const torch::Tensor expected = rows(dtype);
@@ -124,7 +124,7 @@ WORLD_TEST(TorchCollectives, GathersAndScatter) {
   });
 }
 
-WORLD_TEST(TorchCollectives, ReduceScatterAndAllToAll) {
+WORLD_TEST(TorchCollectives, ReduceScatterAndAllToAllShareTensorsOut) {
   const int n = world_size(), r = rank();
   for_each_layout(numbers, [&](const torch::Tensor& x, torch::Dtype dtype) {
     // Block b of rank r: the values of r + b, of which no sum wraps in one byte.
@@ -152,7 +152,7 @@ WORLD_TEST(TorchCollectives, ReduceScatterAndAllToAll) {
   }
 }
 
-WORLD_TEST(TorchCollectives, ScalarsAndEmpties) {
+WORLD_TEST(TorchCollectives, ScalarsAndEmptyTensorsAreTaken) {
   const int n = world_size(), r = rank();
   for (const auto dtype : every_dtype) {
     torch::Tensor scalar = value({1}, r, dtype).reshape({});
@@ -189,7 +189,7 @@ WORLD_TEST(TorchCollectives, ExpandedTensorsAreReadAndNeverWritten) {
   EXPECT_SAME(expanded.select(0, 1), torch::arange(3) + 10 * rank());
 }
 
-WORLD_TEST(TorchCollectives, LargeOnesInPieces) {
+WORLD_TEST(TorchCollectives, LargeTensorsTravelInPieces) {
   const int n = world_size();
   for (const auto dtype : {torch::kFloat, torch::kLong}) {
     torch::Tensor x = (torch::arange(300 * 1001) % 1009).reshape({300, 1001}).to(dtype).add_(rank()).t();

@@ -20,7 +20,7 @@ std::vector<torch::Tensor> of_own_shapes(torch::Dtype dtype) {
 
 }  // namespace
 
-WORLD_TEST(TorchLists, OfOneShape) {
+WORLD_TEST(TorchLists, TensorsOfOneShapeMakeAList) {
   COVERS("T-32", "T-34", "T-35");
   const int n = world_size(), r = rank();
   for (const auto dtype : conformance::every_dtype) {
@@ -39,7 +39,7 @@ WORLD_TEST(TorchLists, OfOneShape) {
   }
 }
 
-WORLD_TEST(TorchLists, OfAnyShapes) {
+WORLD_TEST(TorchLists, TensorsOfAnyShapesMakeAList) {
   const int n = world_size(), r = rank();
   for (const auto dtype : conformance::every_dtype) {
     SCOPED_TRACE(torch::toString(dtype));
@@ -59,7 +59,7 @@ WORLD_TEST(TorchLists, OfAnyShapes) {
   }
 }
 
-WORLD_TEST(TorchLists, RefusesOnAllRanks) {
+WORLD_TEST(TorchLists, ListsThatDoNotFitAreRefusedOnAllRanks) {
   auto list = of_own_shapes(torch::kFloat);
   list.push_back(torch::ones({1}));
   EXPECT_THROW(static_cast<void>(scatter_list(list, 0)), InvalidArgument);

@@ -33,7 +33,7 @@ struct Report {
 
 }  // namespace
 
-WORLD_TEST(TorchObjects, ThroughEveryCollective) {
+WORLD_TEST(TorchObjects, TensorsPassThroughEveryCollective) {
   const int n = world_size(), r = rank();
   const auto all = all_gather_object(map_of(r));
   ASSERT_EQ(static_cast<int>(all.size()), n);
@@ -72,7 +72,7 @@ WORLD_TEST(TorchObjects, ThroughEveryCollective) {
   }
 }
 
-MANY_TEST(TorchObjects, FromOneToAnother) {
+MANY_TEST(TorchObjects, TensorsAreSentFromOneToAnother) {
   const int n = world_size(), r = rank();
   for (int s = 0; s < n; ++s) {
     if (r == s) {
@@ -90,7 +90,7 @@ MANY_TEST(TorchObjects, FromOneToAnother) {
   }
 }
 
-WORLD_TEST(TorchObjects, AsResults) {
+WORLD_TEST(TorchObjects, TensorsAreCollectedAsResults) {
   const int n = world_size(), r = rank();
   std::vector<torch::Tensor> part;
   for (int i = 0; i < 3; ++i) part.push_back(value({i + 1}, n * i + r));
@@ -103,14 +103,14 @@ WORLD_TEST(TorchObjects, AsResults) {
   }
 }
 
-WORLD_TEST(TorchObjects, OneThatCannotBeSentIsAnErrorOnAll) {
+WORLD_TEST(TorchObjects, ATensorThatCannotBeSentIsAnErrorOnAll) {
   Map map{{"x", rank() == world_size() - 1 ? torch::empty({2}, torch::kMeta) : torch::ones({2})}};
   EXPECT_THROW(static_cast<void>(all_gather_object(map)), InvalidArgument);
   EXPECT_THROW(broadcast_object(map, world_size() - 1), InvalidArgument);
 }
 
 // The receivers know nothing of dtype and shape.
-WORLD_TEST(TorchObjects, AsAValueOfAnyKind) {
+WORLD_TEST(TorchObjects, TensorsAreAValueOfAnyKind) {
   COVERS("I-34");
   const int n = world_size();
   for (const auto dtype : conformance::every_dtype) {

@@ -10,7 +10,7 @@ using namespace unisono;
 using conformance::sum;
 using conformance::value;
 
-WORLD_TEST(TorchAverages, OfATensor) {
+WORLD_TEST(TorchAverages, ATensorIsAveraged) {
   COVERS("V-09");
   const int n = world_size();
   for (const auto dtype : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) {
@@ -24,7 +24,7 @@ WORLD_TEST(TorchAverages, OfATensor) {
   EXPECT_SAME(whole, torch::div(sum({3}, 0, n, torch::kLong) - 6 * n, n, "trunc"));
 }
 
-WORLD_TEST(TorchAverages, OfADictionaryInAnyOrder) {
+WORLD_TEST(TorchAverages, ADictionaryInAnyOrderIsAveraged) {
   COVERS("V-10");
   const int n = world_size();
   std::unordered_map<std::string, torch::Tensor> map;
@@ -41,7 +41,7 @@ WORLD_TEST(TorchAverages, OfADictionaryInAnyOrder) {
   }
 }
 
-WORLD_TEST(TorchDictionaries, AreSummedInPlaceAndKeepTheirDTypes) {
+WORLD_TEST(TorchDictionaries, DictionariesAreSummedInPlaceAndKeepTheirDTypes) {
   COVERS("M-07");
   const int n = world_size();
   std::map<std::string, torch::Tensor> map;
@@ -72,7 +72,7 @@ MANY_TEST(TorchDictionaries, AKeyThatARankDoesNotHaveIsNamed) {
   EXPECT_SAME(map.at("a"), torch::ones({2}));
 }
 
-WORLD_TEST(TorchParameters, OfAModelTogetherOrOneByOne) {
+WORLD_TEST(TorchParameters, ParametersAreReducedTogetherOrOneByOne) {
   const int n = world_size();
   for (const bool coalesce : {true, false}) {
     torch::nn::Sequential model(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4), torch::nn::Linear(4, 2));
@@ -126,7 +126,7 @@ void train(torch::nn::Sequential& model, int first, int last, const std::functio
 }  // namespace
 
 // Two iterations on a part of the batch each give the parameters of one process on the whole, and the model can be saved and loaded.
-WORLD_TEST(TorchTraining, EqualsOneProcessOnTheWholeBatch) {
+WORLD_TEST(TorchTraining, TrainingEqualsOneProcessOnTheWholeBatch) {
   const int n = world_size(), r = rank();
   torch::nn::Sequential model = network(), baseline = network();
   const torch::Tensor z = before_relu(model, batch(0, 4 * n));
@@ -150,7 +150,7 @@ WORLD_TEST(TorchTraining, EqualsOneProcessOnTheWholeBatch) {
 }
 
 // All calls are large enough to be made in place once the ranks have found out that they reach each other's memory.
-WORLD_TEST(TorchShared, CollectivesAreRight) {
+WORLD_TEST(TorchShared, CollectivesOnSharedTensorsAreRight) {
   const int n = world_size(), r = rank();
   const torch::Tensor base = torch::arange(40000, torch::kFloat) / 8;  // exact in every sum
   for (int call = 0; call < 4; ++call) {

@@ -74,15 +74,17 @@ void compare(const std::vector<std::int64_t>& shape, torch::Dtype dtype, double 
   }
 }
 
-WORLD_TEST(SyncBatchNorm, OneDimension) {
+WORLD_TEST(SyncBatchNorm, OneDimensionIsNormalizedOverAllRanks) {
   compare<torch::nn::BatchNorm1d>({uneven_rows(), 3}, torch::kDouble, 1e-9);
   compare<torch::nn::BatchNorm1d>({uneven_rows(), 3, 4}, torch::kDouble, 1e-9);
 }
-WORLD_TEST(SyncBatchNorm, TwoDimensions) { compare<torch::nn::BatchNorm2d>({uneven_rows(), 2, 3, 4}, torch::kDouble, 1e-9); }
-WORLD_TEST(SyncBatchNorm, ThreeDimensions) { compare<torch::nn::BatchNorm3d>({uneven_rows(), 2, 3, 2, 2}, torch::kDouble, 1e-9); }
-WORLD_TEST(SyncBatchNorm, Float32) { compare<torch::nn::BatchNorm2d>({uneven_rows(), 2, 3, 4}, torch::kFloat, 2e-4); }
+WORLD_TEST(SyncBatchNorm, TwoDimensionsAreNormalizedOverAllRanks) { compare<torch::nn::BatchNorm2d>({uneven_rows(), 2, 3, 4}, torch::kDouble, 1e-9); }
+WORLD_TEST(SyncBatchNorm, ThreeDimensionsAreNormalizedOverAllRanks) {
+  compare<torch::nn::BatchNorm3d>({uneven_rows(), 2, 3, 2, 2}, torch::kDouble, 1e-9);
+}
+WORLD_TEST(SyncBatchNorm, Float32IsNormalizedOverAllRanks) { compare<torch::nn::BatchNorm2d>({uneven_rows(), 2, 3, 4}, torch::kFloat, 2e-4); }
 
-MANY_TEST(SyncBatchNorm, HalfPrecision) {
+MANY_TEST(SyncBatchNorm, HalfPrecisionIsNormalizedOverAllRanks) {
   for (const auto dtype : {torch::kHalf, torch::kBFloat16}) {
     SyncBatchNorm norm(2);
     const torch::Tensor all = values({2L * world_size(), 2, 3}, 1, dtype);
@@ -118,7 +120,7 @@ struct NormedImpl : torch::nn::Module {
 TORCH_MODULE(Normed);
 
 // The whole of it: a convolutional network with batch normalisation, trained by N ranks as by one.
-WORLD_TEST(SyncBatchNorm, AModelOfAnyMembers) {
+WORLD_TEST(SyncBatchNorm, AModelOfAnyMembersIsConverted) {
   COVERS("A-36", "Q-22");
   Normed alone;
   auto model = auto_model(Normed(), {.sync_bn = true});
@@ -144,7 +146,7 @@ WORLD_TEST(SyncBatchNorm, AModelOfAnyMembers) {
 }
 
 // Without the option the ranks normalise by themselves, also beside a model that does not.
-MANY_TEST(SyncBatchNorm, OnlyWhereAskedFor) {
+MANY_TEST(SyncBatchNorm, BatchNormIsSynchronizedOnlyWhereAskedFor) {
   auto synced = auto_model(torch::nn::BatchNorm1d(2), {.sync_bn = true});
   auto plain = auto_model(torch::nn::BatchNorm1d(2));
   const torch::Tensor x = values({4, 2}, 1 + rank(), torch::kFloat);
@@ -154,7 +156,7 @@ MANY_TEST(SyncBatchNorm, OnlyWhereAskedFor) {
   EXPECT_EQ(parallel::difference(torch::nn::BatchNorm1d(2)(x), own, 1e-6), "");
 }
 
-MANY_TEST(SyncBatchNorm, LoadsWhatBatchNormHasSaved) {
+MANY_TEST(SyncBatchNorm, SyncBatchNormLoadsWhatBatchNormHasSaved) {
   torch::nn::BatchNorm2d norm(3);
   norm->running_mean.fill_(5);
   std::stringstream stream;

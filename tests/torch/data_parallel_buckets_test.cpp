@@ -34,7 +34,7 @@ std::vector<std::string> names(const BackwardTimes& times) {
 
 constexpr double small = 0.01;  // MiB: a layer of 48 x 48 and its bias, or less
 
-MANY_TEST(Buckets, AreRebuiltInTheOrderOfArrival) {
+MANY_TEST(Buckets, BucketsAreRebuiltInTheOrderOfArrival) {
   for (const bool backwards : {false, true}) {
     auto model = auto_model(Tower(4, 48, backwards), {.bucket_cap_mb = small});
     std::vector<std::string> order[3];
@@ -109,7 +109,7 @@ MANY_TEST(Buckets, GradientsAreViewsOfSharedMemory) {
 }
 
 // Every bucket but those of the first layer is under way before the last gradient has arrived, and they begin in their order.
-MANY_TEST(Buckets, AreReducedWhileBackwardGoesOn) {
+MANY_TEST(Buckets, BucketsAreReducedWhileBackwardGoesOn) {
   COVERS("A-31");
   auto model = auto_model(Tower(6, 48, false), {.bucket_cap_mb = small});
   for (int pass = 0; pass < 3; ++pass) {

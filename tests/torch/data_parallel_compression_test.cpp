@@ -24,7 +24,7 @@ std::pair<torch::Tensor, torch::Tensor> gradient(const Compression& compression,
   return {model->first->weight.grad().clone(), alone->first->weight.grad().clone()};
 }
 
-MANY_TEST(Compression, HalfOfTheBytes) {
+MANY_TEST(Compression, HalfOfTheBytesTravel) {
   for (const auto dtype : {torch::kFloat, torch::kDouble}) {
     const auto [half, exact] = gradient(Compression::float16(everywhere), dtype);
     const auto scale = exact.abs().max().item<double>();
@@ -39,7 +39,7 @@ MANY_TEST(Compression, HalfOfTheBytes) {
 }
 
 // Between hosts gradients are made narrower, and on one host they travel as they are, unless that is asked for.
-MANY_TEST(Compression, OnOneHostGradientsTravelAsTheyAre) {
+MANY_TEST(Compression, GradientsTravelAsTheyAreOnOneHost) {
   const auto [averaged, exact] = gradient(Compression::float16(), torch::kDouble);
   EXPECT_EQ(torch::equal(averaged, averaged.to(torch::kHalf).to(torch::kDouble)), nnodes() > 1);
   if (nnodes() == 1) {
@@ -127,7 +127,7 @@ MANY_TEST(Compression, PowerSgdBeginsLater) {
 }
 
 // A callable on the tensor, one on the bucket, one that says when it is done.
-MANY_TEST(Compression, HooksOfTheUsers) {
+MANY_TEST(Compression, UsersMayHaveHooks) {
   const auto on_tensor = [](torch::Tensor buffer, const ProcessGroup& group) {
     all_reduce(buffer, ReduceOp::sum, group);
     buffer.mul_(10);

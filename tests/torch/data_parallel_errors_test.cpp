@@ -62,7 +62,7 @@ MANY_TEST(ModelErrors, DifferencesBetweenRanksAreNamed) {
 }
 
 // A model that is in two places is refused, on all ranks, and so is one without memory.
-WORLD_TEST(ModelErrors, AModelOnTwoDevices) {
+WORLD_TEST(ModelErrors, AModelOnTwoDevicesIsRefused) {
   Net net;
   if (is_last()) net->second->weight = net->second->register_parameter("weight2", torch::empty({2}, torch::kMeta));
   const std::string said = message_of<InvalidArgument>([&] { static_cast<void>(auto_model(net)); });
@@ -78,7 +78,7 @@ WORLD_TEST(ModelErrors, AModelOnTwoDevices) {
 }
 
 // All ranks break off a pass whose first buckets are on their way already: the next one is none the worse for it.
-WORLD_TEST(ModelErrors, APassThatWasBrokenOff) {
+WORLD_TEST(ModelErrors, APassThatWasBrokenOffIsNamed) {
   Net net = parallel::net_of_rank();
   auto model = auto_model(net, {.bucket_cap_mb = 0.0001});
   const Net alone;
@@ -104,7 +104,7 @@ WORLD_TEST(ModelErrors, APassThatWasBrokenOff) {
   for (std::size_t i = 0; i < whole->parameters().size(); ++i) EXPECT_SAME(net->parameters()[i].grad(), whole->parameters()[i].grad());
 }
 
-WORLD_TEST(ModelErrors, ModelsAndOptionsThatMakeNoSense) {
+WORLD_TEST(ModelErrors, ModelsAndOptionsThatMakeNoSenseAreRefused) {
   EXPECT_SAYS(message_of<InvalidArgument>([] { static_cast<void>(auto_model(std::shared_ptr<parallel::NetImpl>())); }), "empty");
   EXPECT_SAYS(message_of<InvalidArgument>([] { static_cast<void>(auto_model(torch::nn::Linear(nullptr))); }), "empty");
   for (const double cap : {0.0, -1.0, std::nan("")}) {
@@ -123,7 +123,7 @@ struct HalfUsedImpl : torch::nn::Module {
 TORCH_MODULE(HalfUsed);
 
 // On all ranks, or on one only: all are told which parameters of which rank, and the model can be trained on.
-MANY_TEST(ModelErrors, AParameterWithoutGradient) {
+MANY_TEST(ModelErrors, AParameterWithoutGradientIsNamed) {
   auto model = auto_model(HalfUsed());
   const torch::Tensor x = torch::ones({1, 2});
   for (const bool everywhere : {true, false}) {
@@ -138,7 +138,7 @@ MANY_TEST(ModelErrors, AParameterWithoutGradient) {
   EXPECT_SAME(model->forgotten->bias.grad(), torch::ones({2}));
 }
 
-MANY_TEST(ModelErrors, AModuleThatWasChangedAfterwards) {
+MANY_TEST(ModelErrors, AModuleThatWasChangedAfterwardsIsRefused) {
   const torch::Tensor x = values({2, 6}, 1);
   const auto refused = [&](auto&& change) {
     Net net;
@@ -159,13 +159,13 @@ MANY_TEST(ModelErrors, AModuleThatWasChangedAfterwards) {
               "\"first.weight\"");
 }
 
-MANY_TEST(ModelErrors, SparseGradients) {
+MANY_TEST(ModelErrors, SparseGradientsAreRefused) {
   auto model = auto_model(torch::nn::Embedding(torch::nn::EmbeddingOptions(4, 2).sparse(true)));
   const std::string said = message_of<Unsupported>([&] { model(torch::tensor({0, 1})).sum().backward(); });
   EXPECT_SAYS(said, "\"weight\"", "sparse");
 }
 
-MANY_TEST(ModelErrors, BatchNormOfBadInput) {
+MANY_TEST(ModelErrors, BadInputOfBatchNormIsRefused) {
   SyncBatchNorm norm(torch::nn::BatchNormOptions(3));
   EXPECT_THROW(static_cast<void>(norm(torch::ones({3}))), InvalidArgument);
   EXPECT_THROW(static_cast<void>(norm(torch::ones({3, 2}))), InvalidArgument);
@@ -176,7 +176,7 @@ MANY_TEST(ModelErrors, BatchNormOfBadInput) {
 }
 
 // A rank that gives up in the middle of a backward pass: the others' backward() throws what became of it.
-TEST(ModelErrors, ARankThatFails) {
+TEST(ModelErrors, ARankThatFailsIsNamed) {
   for (const int ranks : {2, 3, 4}) {
     std::atomic<int> told{0};
     std::latch forward(ranks - 1);
@@ -198,7 +198,7 @@ TEST(ModelErrors, ARankThatFails) {
 }
 
 // A hook of a user's that throws: her error comes out of backward().
-MANY_TEST(ModelErrors, AHookThatThrows) {
+MANY_TEST(ModelErrors, AnExceptionOfAHookIsThrownByBackward) {
   auto model = auto_model(Net(), {.compression = [](torch::Tensor, const ProcessGroup&) { throw std::out_of_range("no such bucket"); }});
   EXPECT_THROW(model(values({2, 6}, 1)).sum().backward(), std::out_of_range);
 }

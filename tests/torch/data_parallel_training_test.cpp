@@ -42,17 +42,17 @@ void equals_one_process(const Options& options) {
   EXPECT_SAME(*model, *alone);
 }
 
-WORLD_TEST(DataParallel, SgdWithMomentum) {
+WORLD_TEST(DataParallel, SgdWithMomentumTrainsAsOneProcess) {
   COVERS("A-31");
   equals_one_process<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
 }
-WORLD_TEST(DataParallel, Adam) {
+WORLD_TEST(DataParallel, AdamTrainsAsOneProcess) {
   COVERS("A-31");
   equals_one_process<torch::optim::Adam>(torch::optim::AdamOptions(0.02));
 }
 
 // A model that was trained together is saved and loaded as a model of one process.
-WORLD_TEST(DataParallel, IsSavedAndLoaded) {
+WORLD_TEST(DataParallel, AParallelModelIsSavedAndLoaded) {
   COVERS("T-47");
   Net alone, loaded(6, 9, 3);
   torch::optim::SGD alone_optimizer(alone->parameters(), 0.1);
@@ -107,7 +107,7 @@ MANY_TEST(DataParallel, NoSyncKeepsGradientsApart) {
 }
 
 // Gradients that later passes add to those already averaged are averaged as well.
-WORLD_TEST(DataParallel, SeveralPassesBeforeAStep) {
+WORLD_TEST(DataParallel, SeveralPassesMayComeBeforeAStep) {
   Net alone;
   auto model = auto_model(parallel::net_of_rank());
   const auto loss = [](auto& net, const torch::Tensor& x, const torch::Tensor& y) { return F::mse_loss(net->forward(x), y); };
@@ -131,7 +131,7 @@ WORLD_TEST(DataParallel, SeveralPassesBeforeAStep) {
   }
 }
 
-WORLD_TEST(DataParallel, SeveralModelsInTurns) {
+WORLD_TEST(DataParallel, SeveralModelsAreTrainedInTurns) {
   Net alone_a, alone_b(3, 5, 6);
   auto a = auto_model(parallel::net_of_rank());
   auto b = auto_model(Net(3, 5, 6));
@@ -156,7 +156,7 @@ struct HeadsImpl : torch::nn::Module {
 TORCH_MODULE(Heads);
 
 // Rank r uses head r % 2; nobody uses head 2.
-WORLD_TEST(DataParallel, ParametersThatOnlySomeHaveUsed) {
+WORLD_TEST(DataParallel, ParametersThatOnlySomeHaveUsedAreReduced) {
   COVERS("A-35", "Q-22");
   const auto part_of = [](const torch::Tensor& batch, int r) { return batch.narrow(0, r * (rows / world_size()), rows / world_size()); };
   Heads alone;
@@ -189,7 +189,7 @@ WORLD_TEST(DataParallel, UnusedParametersKeepTheirGradients) {
 }
 
 // A rank that uses no parameter at all takes part all the same, if only its output is used.
-MANY_TEST(DataParallel, ARankThatUsesNothing) {
+MANY_TEST(DataParallel, ARankThatUsesNothingIsCounted) {
   auto model = auto_model(Heads(), {.find_unused_parameters = true});
   const torch::Tensor x = torch::ones({2, 6}, torch::kDouble).requires_grad_();
   model(x, rank() == 0 ? 1 : -1).sum().backward();
@@ -198,7 +198,7 @@ MANY_TEST(DataParallel, ARankThatUsesNothing) {
 }
 
 // Each backward pass through a part of the outputs reduces that part.
-WORLD_TEST(DataParallel, OutputsOneByOne) {
+WORLD_TEST(DataParallel, OutputsMayBeUsedOneByOne) {
   auto model = auto_model(Heads(), {.find_unused_parameters = true});
   const torch::Tensor x = share(inputs(0));
   const auto both = model.call([&](HeadsImpl& heads) { return std::pair(heads.forward(x, 0), heads.forward(x, 1)); });
@@ -236,7 +236,7 @@ struct TiedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Tied);
 
-WORLD_TEST(DataParallel, SharedAndFrozenParameters) {
+WORLD_TEST(DataParallel, SharedAndFrozenParametersAreTaken) {
   Tied alone;
   auto model = auto_model(Tied());
   for (int step = 0; step < 2; ++step) {
@@ -274,7 +274,7 @@ struct MixedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Mixed);
 
-WORLD_TEST(DataParallel, EveryDTypeAndLayout) {
+WORLD_TEST(DataParallel, EveryDTypeAndLayoutIsTrained) {
   auto model = auto_model(Mixed());
   for (int step = 1; step <= 3; ++step) {
     model->zero_grad(step == 2);
@@ -297,7 +297,7 @@ struct TwoInputsImpl : torch::nn::Module {
 };
 
 // Any holder, any signature. All of it is on device() then.
-WORLD_TEST(DataParallel, HoldersAndSignatures) {
+WORLD_TEST(DataParallel, HoldersAndOtherSignaturesAreTrained) {
   const torch::Tensor x = torch::full({2, 2}, 1.0F + static_cast<float>(rank()));
   const torch::Tensor average = torch::full({2, 2}, 1 + static_cast<float>(world_size() - 1) / 2);
   auto linear = auto_model(torch::nn::Linear(2, 2));

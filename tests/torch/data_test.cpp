@@ -16,7 +16,7 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(TorchData, Ranks, testing::Values(1, 2, 3, 4));
 
 // The batches of all ranks together are those of one process, and so is their order.
-TEST_P(Ranks, TogetherTheyReadWhatOneReads) {
+TEST_P(Ranks, RanksTogetherReadWhatOneReads) {
   COVERS("A-01", "A-02", "A-07", "A-20", "A-21", "A-23");
   constexpr std::size_t n = 48, batch = 12;
   std::vector<std::size_t> order;
@@ -87,7 +87,7 @@ TEST(TorchData, PaddingComesFromTheBeginning) {
 }
 
 // 481 samples among 2, 3 and 4 ranks: an evaluation counts each once.
-TEST_P(Ranks, ReadEachSampleOnceWhereTheLoaderIsExact) {
+TEST_P(Ranks, RanksReadEachSampleOnceWhereTheLoaderIsExact) {
   COVERS("A-22");
   run_threads(GetParam(), [] {
     const auto loader = auto_dataloader(Numbers(481), 32, {.shuffle = false, .exact = true});
@@ -153,7 +153,7 @@ TEST(TorchData, RankZeroTellsTheOptions) {
   EXPECT_NE(text.find("a batch of 10 among 3 ranks: 3 each, 9 in all"), std::string::npos) << text;
 }
 
-TEST(TorchData, OneSeedForAllOrOneForEach) {
+TEST(TorchData, RanksShareOneSeedOrHaveOneEach) {
   static std::mutex generator;  // of all threads
   run_threads(3, [] {
     const std::uint64_t drawn = manual_seed_all();

@@ -57,13 +57,13 @@ class TorchDeviceMemory : public ::testing::Test {
   static void TearDownTestSuite() { finalize(); }
 };
 
-TEST_F(TorchDeviceMemory, IsWhereTheGroupWantsIt) {
+TEST_F(TorchDeviceMemory, MemoryIsWhereTheGroupWantsIt) {
   COVERS("M-29", "M-30");
   EXPECT_EQ(get_comm_device(), at::Device(at::kCUDA, 1));
   EXPECT_EQ(get_data_device(on_device<float>({1})), get_comm_device());
 }
 
-TEST_F(TorchDeviceMemory, ReductionsThatNcclHasAndHasNot) {
+TEST_F(TorchDeviceMemory, ReductionsThatNcclHasAndHasNotAreRight) {
   const torch::Tensor floats = on_device<float>({1.5F, 2}), numbers = on_device<std::int64_t>({7, -7}), apart = on_device<int>({1, 2, 3}, 2);
   all_reduce(floats);
   all_reduce(numbers, ReduceOp::avg);
@@ -79,7 +79,7 @@ TEST_F(TorchDeviceMemory, ReductionsThatNcclHasAndHasNot) {
   EXPECT_GE(apart._version(), 3);
 }
 
-TEST_F(TorchDeviceMemory, ParametersAndDictionaries) {
+TEST_F(TorchDeviceMemory, ParametersAndDictionariesLieOnTheDevice) {
   COVERS("M-07", "M-14", "V-10");
   std::vector<torch::Tensor> parameters{on_device<float>({1, 2}), on_device<float>({3}, 4), on_device<std::int64_t>({4})};
   all_reduce_params(parameters);

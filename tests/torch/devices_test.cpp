@@ -38,7 +38,7 @@ using Batch = std::map<std::string, std::vector<torch::Tensor>>;
 torch::Tensor numbers(int first) { return torch::arange(first, first + 6).reshape({2, 3}); }
 torch::Tensor elsewhere() { return torch::empty({2, 3}, torch::TensorOptions(torch::kMeta).dtype(torch::kLong)); }
 
-TEST(TorchDevices, OfDataOfAnyShape) {
+TEST(TorchDevices, DataOfAnyShapeHasADevice) {
   COVERS("M-29");
   EXPECT_EQ(get_data_device(numbers(0)), torch::kCPU);
   EXPECT_EQ(get_data_device(elsewhere()), torch::kMeta);
@@ -69,7 +69,7 @@ TEST(TorchDevices, WhatIsEmptyOrUndefinedIsRefused) {
   EXPECT_REFUSED(cast_data_device(none, torch::kCPU, none), "the data is empty");
 }
 
-TEST(TorchDevices, OfAGroup) {
+TEST(TorchDevices, AGroupHasADevice) {
   EXPECT_EQ(get_comm_device(), torch::kCPU);
   run_threads(2, [] {
     EXPECT_EQ(get_comm_device(), torch::kCPU);
@@ -78,7 +78,7 @@ TEST(TorchDevices, OfAGroup) {
 }
 
 // A model goes to the device of its process. Where LibTorch does not know that device, its refusal says that it was asked for it.
-TEST(TorchDevices, OfTheProcess) {
+TEST(TorchDevices, TheProcessHasADevice) {
   COVERS("A-30", "M-30");
   register_engine("numbered", [](const EngineOptions&) { return std::make_unique<NumberedDevice>(); }, {.device = Device::Type::cuda});
   EXPECT_EQ(auto_model(torch::nn::Linear(2, 2))->weight.device(), torch::kCPU);
@@ -114,7 +114,7 @@ TEST(TorchDevices, AModelIsTrainedWithoutAny) {
   EXPECT_EQ(text.find(line), text.rfind(line)) << text;
 }
 
-TEST(TorchDevices, MovesEverythingAndKeepsTheContainers) {
+TEST(TorchDevices, AMoveTakesEverythingAndKeepsTheContainers) {
   COVERS("M-31");
   const std::tuple<torch::Tensor, Batch, std::list<torch::Tensor>> data{numbers(0), {{"a", {numbers(1), numbers(2)}}}, {numbers(3)}};
   const std::tuple<torch::Tensor, Batch, std::list<torch::Tensor>> moved = cast_data_device(data, torch::kMeta);
@@ -137,7 +137,7 @@ TEST(TorchDevices, WhatIsThereIsTheSameTensor) {
   }
 }
 
-TEST(TorchDevices, FillsOutInPlace) {
+TEST(TorchDevices, AnOutIsFilledInPlace) {
   COVERS("M-31");
   const Batch data{{"a", {numbers(1), numbers(2)}}, {"b", {numbers(30)}}};
   Batch out{{"a", {torch::zeros_like(numbers(0)), torch::zeros({3, 2}, torch::kLong).t()}}, {"b", {torch::zeros_like(numbers(0))}}};
@@ -185,7 +185,7 @@ TEST(TorchDevices, AnOutThatDoesNotFitIsRefusedAndLeftAsItIs) {
   for (const Batch& out : {longer, more, other, shape, dtype, device, undefined, expanded}) EXPECT_TRUE(torch::equal(out.at("a")[0], room()));
 }
 
-TEST(TorchDevices, AutogradFollows) {
+TEST(TorchDevices, AutogradFollowsAMove) {
   const torch::Tensor x = torch::ones({3}, torch::requires_grad());
   const auto moved = cast_data_device(std::vector{x * 2}, torch::kCPU);
   moved[0].sum().backward();

@@ -28,7 +28,7 @@ void train_alone(torch::nn::Sequential& model, Optimizer& optimizer, int steps, 
 }
 
 // Weights, momentum and options of the member with the most steps are those of all: the next steps have the same bits as its own would have had.
-WORLD_TEST(AddTraining, WeightsOptimizerAndOptionsOfTheMostSteps) {
+WORLD_TEST(AddTraining, WeightsOptimizerAndOptionsAreThoseOfTheMostSteps) {
   const int n = world_size(), last = n - 1;
   for (const auto& [name, make] : optimizers()) {
     for (const int source : {0, last}) {
@@ -66,7 +66,7 @@ WORLD_TEST(AddTraining, AnOptimizerThatHasNotBegun) {
 }
 
 // Buffers are listed too, in every dtype, with any strides, and a model without an optimizer.
-WORLD_TEST(AddTraining, BuffersAndModelsAlone) {
+WORLD_TEST(AddTraining, BuffersAndModelsMayBeAddedAlone) {
   torch::nn::Sequential model(torch::nn::Conv2d(2, 3, 3), torch::nn::BatchNorm2d(3));
   const torch::Tensor weight = model->named_parameters()["0.weight"];
   weight.set_data(torch::full({3, 2, 3, 3}, 1.0 + rank()).contiguous(torch::MemoryFormat::ChannelsLast));
@@ -153,7 +153,7 @@ bool is_alike(const torch::Tensor& tensor, const ProcessGroup& group) {
 }
 
 // A rank leaves in the middle of a step. The others train on as if it had never been there: each step averages over the whole batch once.
-TEST(TrainElastic, GoesOnWithoutALostRank) {
+TEST(TrainElastic, TrainingGoesOnWithoutALostRank) {
   for (const int ranks : {2, 3, 4}) {
     std::atomic<int> finished{0};
     run_threads(ranks, [&] {

@@ -11,7 +11,7 @@
 namespace unisono {
 namespace {
 
-TEST(TorchMemory, LiesInThePool) {
+TEST(TorchMemory, SharedTensorsLieInThePool) {
   const torch::Tensor x = empty_shared({100, 30}, torch::kDouble);
   EXPECT_TRUE(is_shared(x));
   EXPECT_TRUE(is_shared(x.data_ptr(), 100 * 30 * 8));
@@ -30,7 +30,7 @@ TEST(TorchMemory, LiesInThePool) {
                   .is_contiguous(torch::MemoryFormat::ChannelsLast));
 }
 
-TEST(TorchMemory, GrowsWhereItIs) {
+TEST(TorchMemory, ASharedTensorGrowsWhereItIs) {
   torch::Tensor x = empty_shared({10});
   x.copy_(torch::arange(10));
   x.resize_({100000});
@@ -79,7 +79,7 @@ TEST(TorchMemory, WhatCannotBeSharedIsRefused) {
   }
 }
 
-TEST(TorchMemory, IsFreedByTheLastTensorOnAnyThread) {
+TEST(TorchMemory, MemoryIsFreedByTheLastTensorOnAnyThread) {
   // More than the address space of the pool in all, so that blocks must come back.
   for (int i = 0; i < 600; ++i) {
     torch::Tensor x = empty_shared({std::int64_t{1} << 28});
@@ -88,7 +88,7 @@ TEST(TorchMemory, IsFreedByTheLastTensorOnAnyThread) {
   }
 }
 
-TEST(TorchMemory, LivesPastFinalize) {
+TEST(TorchMemory, SharedTensorsLivePastFinalize) {
   torch::Tensor kept;
   run_threads(2, [&] {
     torch::Tensor x = empty_shared({5000});

@@ -80,7 +80,7 @@ struct State {
   UNISONO_FIELDS(name, tensors, best, pair)
 };
 
-TEST(TorchObjects, LieInEveryContainer) {
+TEST(TorchObjects, TensorsLieInEveryContainer) {
   State state{"adam", {{"m", torch::ones({2, 2})}, {"v", torch::arange(3)}}, torch::tensor(2.5), {torch::tensor(1), torch::tensor({2, 3})}};
   const State back = from_bytes<State>(to_bytes(state));
   EXPECT_EQ(back.name, "adam");
@@ -103,7 +103,7 @@ TEST(TorchObjects, WhatCannotTravelIsRefused) {
   EXPECT_THROW(to_bytes(torch::_efficientzerotensor({3}, torch::kFloat)), InvalidArgument);
 }
 
-TEST(TorchObjects, AreLimitedAsOthersAre) {
+TEST(TorchObjects, TensorsAreLimitedAsOtherObjectsAre) {
   const ObjectLimits before = object_limits();
   set_object_limits({.bytes = 1000});
   EXPECT_THROW(to_bytes(torch::ones({1000})), InvalidArgument);

@@ -60,7 +60,7 @@ TEST_P(Ranks, EveryRankKeepsItsShareOfTheState) {
   });
 }
 
-TEST(TorchOptimizer, MoreRanksThanParameters) {
+TEST(TorchOptimizer, MoreRanksThanParametersShareTheState) {
   run_threads(4, [] {
     const auto make = [] { return torch::nn::Sequential(torch::nn::Linear(torch::nn::LinearOptions(6, 3).bias(false))); };
     auto model = make(), reference = make();

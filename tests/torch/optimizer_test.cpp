@@ -14,7 +14,7 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(TorchOptimizer, Ranks, testing::Values(1, 2, 3, 4));
 
-TEST_P(Ranks, WithoutAnOptionItIsTheSameObject) {
+TEST_P(Ranks, TheOptimizerIsTheSameObjectWithoutAnOption) {
   COVERS("A-50", "A-53");
   run_threads(GetParam(), [] {
     auto model = make_model();
@@ -50,7 +50,7 @@ TEST_P(Ranks, StateIsThatOfRankZero) {
 }
 
 // Two backward passes for each step: gradients are averaged by the optimizer, also where a rank has none of a parameter.
-TEST_P(Ranks, AveragesGradients) {
+TEST_P(Ranks, TheOptimizerAveragesGradients) {
   COVERS("A-51", "A-52");
   for (const bool shard : {false, true}) {
     run_threads(GetParam(), [shard] {
@@ -142,7 +142,7 @@ TEST(TorchOptimizer, ParametersMayBeAddedLater) {
   });
 }
 
-TEST(TorchOptimizer, SmallBucketsAndOtherDTypes) {
+TEST(TorchOptimizer, SmallBucketsAndOtherDTypesGiveTheSame) {
   run_threads(3, [] {
     std::vector<torch::Tensor> own, theirs;
     for (auto* list : {&own, &theirs}) {

@@ -37,7 +37,7 @@ TEST(TorchTensor, StridesAreFollowed) {
   });
 }
 
-TEST(TorchTensor, GatheredFromAnyLayoutIntoAny) {
+TEST(TorchTensor, TensorsAreGatheredFromAnyLayoutIntoAny) {
   run_threads(ranks, [] {
     const torch::Tensor mine = (torch::arange(6).reshape({2, 3}) + 10 * rank()).t();
     torch::Tensor all = torch::zeros({3 * ranks, 2}, torch::kLong);
@@ -52,7 +52,7 @@ TEST(TorchTensor, GatheredFromAnyLayoutIntoAny) {
   });
 }
 
-TEST(TorchTensor, ScalarsAndEmptyOnes) {
+TEST(TorchTensor, ScalarsAndEmptyTensorsAreTaken) {
   run_threads(ranks, [] {
     torch::Tensor scalar = torch::tensor(1.5);
     all_reduce(scalar);
@@ -106,7 +106,7 @@ TEST(TorchTensor, AutogradIsNotPartOfIt) {
   });
 }
 
-TEST(TorchTensor, MessagesCarryThem) {
+TEST(TorchTensor, MessagesCarryTensors) {
   run_threads(2, [] {
     torch::Tensor x = torch::full({2, 2}, rank() + 1.0);
     if (rank() == 0) return send(x.t(), 1);

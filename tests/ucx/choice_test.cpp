@@ -25,13 +25,13 @@ std::string run_job(const Hosts& hosts, Variables variables, bool works) {
   return said;
 }
 
-TEST(Auto, TakesUcxWhereEveryRankHasADevice) {
+TEST(Auto, AutoTakesUcxWhereEveryRankHasADevice) {
   MAKE_HOSTS(hosts, 2);
   const std::string said = run_job(hosts, {{"UNISONO_PLUGIN_PATH", CHOICE_PLUGINS}}, false);
   EXPECT_GE(count(said, "the test's engine was chosen"), 1) << said;
 }
 
-TEST(Auto, TakesTcpWhereOneRankHasNone) {
+TEST(Auto, AutoTakesTcpWhereOneRankHasNone) {
   for (const char* const rank : {"0", "1"}) {
     MAKE_HOSTS(hosts, 2);
     const std::string said = run_job(hosts, {{"UNISONO_PLUGIN_PATH", CHOICE_PLUGINS}, {"TEST_WITHOUT_DEVICE", rank}}, true);
@@ -40,7 +40,7 @@ TEST(Auto, TakesTcpWhereOneRankHasNone) {
   }
 }
 
-TEST(Auto, TakesTcpWhereEncryptionIsAskedFor) {
+TEST(Auto, AutoTakesTcpWhereEncryptionIsAskedFor) {
   for (const char* const mode : {"on", "required"}) {
     MAKE_HOSTS(hosts, 2);
     const std::string said = run_job(hosts, {{"UNISONO_PLUGIN_PATH", CHOICE_PLUGINS}, {"UNISONO_TLS", mode}}, true);
@@ -49,7 +49,7 @@ TEST(Auto, TakesTcpWhereEncryptionIsAskedFor) {
   }
 }
 
-TEST(Auto, TakesTcpWhereUcxHasNoRdma) {
+TEST(Auto, AutoTakesTcpWhereUcxHasNoRdma) {
   MAKE_HOSTS(hosts, 2);
   const std::string said = run_job(hosts, {{"UNISONO_PLUGIN_PATH", OUR_PLUGINS}, {"UCX_TLS", "tcp"}}, true);
   EXPECT_EQ(count(said, "backend tcp between hosts"), 1) << said;

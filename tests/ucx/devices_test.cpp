@@ -35,7 +35,7 @@ class Rdma : public ::testing::Test {
   RdmaProbe probe_;
 };
 
-TEST_F(Rdma, NeedsAVerbsDeviceOfTheKernel) {
+TEST_F(Rdma, RdmaNeedsAVerbsDeviceOfTheKernel) {
   EXPECT_NE(probe_.why_not().find("infiniband is missing"), std::string::npos) << probe_.why_not();
   fs::create_directories(folder_ / "infiniband");
   EXPECT_NE(probe_.why_not().find("infiniband is empty"), std::string::npos) << probe_.why_not();
@@ -45,19 +45,19 @@ TEST_F(Rdma, NeedsAVerbsDeviceOfTheKernel) {
   EXPECT_EQ(asked_, 1);
 }
 
-TEST_F(Rdma, NeedsATransportOfUcxOnIt) {
+TEST_F(Rdma, RdmaNeedsATransportOfUcxOnIt) {
   add_device();
   transports_.resize(1);  // a verbs device whose port is down
   EXPECT_EQ(probe_.why_not(), "UCX finds no transport on this host's verbs devices");
 }
 
-TEST_F(Rdma, NeedsUcx) {
+TEST_F(Rdma, RdmaNeedsUcx) {
   add_device();
   probe_.transports = []() -> std::vector<NetworkTransport> { throw BackendUnavailable("there is no UCX"); };
   EXPECT_EQ(probe_.why_not(), "there is no UCX");
 }
 
-TEST_F(Rdma, IsNotUsedWhereTheUserHasChosenOtherTransports) {
+TEST_F(Rdma, RdmaIsNotUsedWhereTheUserHasChosenOtherTransports) {
   add_device();
   for (const char* const list : {"tcp", "tcp,self", "shm,cma", "^ib", "^rc,ud"}) {
     probe_.list = list;
@@ -69,7 +69,7 @@ TEST_F(Rdma, IsNotUsedWhereTheUserHasChosenOtherTransports) {
   }
 }
 
-TEST(Admits, KnowsTheNamesOfUcx) {
+TEST(Admits, TheRuleKnowsTheNamesOfUcx) {
   EXPECT_TRUE(admits("rc_x", "rc_mlx5"));
   EXPECT_FALSE(admits("rc_x", "rc_verbs"));
   EXPECT_TRUE(admits("dc", "dc_mlx5"));
@@ -80,19 +80,19 @@ TEST(Admits, KnowsTheNamesOfUcx) {
   for (const char* const list : {"tcp", "^shm", "sysv", "^posix"}) EXPECT_FALSE(admits(list, "posix")) << list;
 }
 
-TEST(Probe, OfThisProcessSaysWhatThisHostHas) {
+TEST(Probe, AProbeOfThisProcessSaysWhatThisHostHas) {
   std::error_code error;
   const bool has_verbs = fs::directory_iterator("/sys/class/infiniband", error) != fs::directory_iterator();
   const std::string why_not = RdmaProbe::of_process().why_not();
   EXPECT_EQ(why_not.find("no verbs device") != std::string::npos, error || !has_verbs) << why_not;
 }
 
-TEST(Devices, AreThoseOfUcxOnThisHost) {
+TEST(Devices, DevicesAreThoseOfUcxOnThisHost) {
   const std::vector<NetworkTransport> found = network_transports(library());
   EXPECT_TRUE(std::ranges::any_of(found, [](const NetworkTransport& one) { return one.name == "tcp" && one.device == "lo"; }));
 }
 
-TEST(Devices, AreTheInterfaceOfTheAddressAndRdma) {
+TEST(Devices, DevicesAreTheInterfaceOfTheAddressAndRdma) {
   EXPECT_EQ(devices_for("127.0.0.1", {{"tcp", "lo"}, {"tcp", "docker0"}}), "lo");
   EXPECT_EQ(devices_for("127.0.0.1", {{"rc_mlx5", "mlx5_0:1"}, {"ud_mlx5", "mlx5_0:1"}, {"tcp", "lo"}, {"rc_mlx5", "mlx5_1:1"}}),
             "mlx5_0:1,mlx5_1:1,lo");

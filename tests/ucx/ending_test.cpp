@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t large = std::size_t{32} << 20;  // more than the connections hold
 
-TEST(Abort, EndsWhatIsUnderWay) {
+TEST(Abort, AnAbortEndsWhatIsUnderWay) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{100'000}, large}) {
     std::promise<void> aborted;
     const std::shared_future<void> after = aborted.get_future().share();
@@ -37,7 +37,7 @@ TEST(Abort, EndsWhatIsUnderWay) {
 }
 
 // What comes afterwards, or is half there, must not be written into memory that is the program's again.
-TEST(Abort, LeavesTheMemoryAlone) {
+TEST(Abort, AnAbortLeavesTheMemoryAlone) {
   for (int round = 0; round < 8; ++round) {
     std::promise<void> receiving, aborted;
     const std::shared_future<void> posted = receiving.get_future().share(), after = aborted.get_future().share();
@@ -69,7 +69,7 @@ TEST(Abort, LeavesTheMemoryAlone) {
 }
 
 // An asynchronous call that is given up: its memory is free when the task is gone.
-TEST(Tasks, ThatAreDroppedEndTheGroup) {
+TEST(Tasks, TasksThatAreDroppedEndTheGroup) {
   with_engines(2, [](Engine& engine, int rank) {
     std::vector<std::uint8_t> memory(100);
     if (rank == 0) {
@@ -79,7 +79,7 @@ TEST(Tasks, ThatAreDroppedEndTheGroup) {
   });
 }
 
-TEST(Tasks, MayLiveLongerThanTheEngine) {
+TEST(Tasks, TasksMayLiveLongerThanTheEngine) {
   std::unique_ptr<Task> task;
   std::vector<std::uint8_t> memory(100);
   with_engines(2, [&](Engine& engine, int rank) {
@@ -89,7 +89,7 @@ TEST(Tasks, MayLiveLongerThanTheEngine) {
   task.reset();
 }
 
-TEST(Leaving, IsOfNoUseTwice) {
+TEST(Leaving, LeavingTwiceIsOfNoUse) {
   with_engines(2, [](Engine& engine, int rank) {
     if (rank == 0) send_bytes(engine, pattern(5, 1), 1);
     else EXPECT_EQ(receive_bytes(engine, 5, 0), pattern(5, 1));

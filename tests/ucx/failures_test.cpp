@@ -145,7 +145,7 @@ TEST(Stopped, PeerIsEndedByAbort) {
 }
 
 // A rank that is done with its last call goes at once; what it has sent still arrives, even where the receiver comes long after it has gone.
-TEST(Leaving, EarlyTakesNothingAway) {
+TEST(Leaving, LeavingEarlyTakesNothingAway) {
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{5'000}}) {
     Processes processes(3, [bytes](int rank, const std::shared_ptr<Store>& store, const Processes::Tell&) -> std::string {
       const auto engine = make_engine(rank, 3, store);
@@ -170,7 +170,7 @@ TEST(Leaving, EarlyTakesNothingAway) {
   }
 }
 
-TEST(Leaving, AtOnceDisturbsNobody) {
+TEST(Leaving, LeavingAtOnceDisturbsNobody) {
   for (int round = 0; round < 5; ++round) {
     Processes processes(4, [](int rank, const std::shared_ptr<Store>& store, const Processes::Tell&) -> std::string {
       const auto engine = make_engine(rank, 4, store);
@@ -188,7 +188,7 @@ TEST(Leaving, AtOnceDisturbsNobody) {
 }
 
 // A child has neither UCX's threads nor a right to its parent's connections.
-TEST(Fork, LeavesTheParentsConnectionsAlone) {
+TEST(Fork, AForkLeavesTheParentsConnectionsAlone) {
   Processes processes(2, [](int rank, const std::shared_ptr<Store>& store, const Processes::Tell& tell) -> std::string {
     auto engine = make_engine(rank, 2, store);
     const auto exchange = [&](std::uint32_t seed) {

@@ -24,7 +24,7 @@ Variables on_two_hosts(Variables more) {
 }
 
 // The plug-in is part of every build that has UCX's headers, and may run where the library is missing.
-TEST(Library, ThatIsMissingIsToldWithWhatToInstall) {
+TEST(Library, AMissingLibraryIsToldWithWhatToInstall) {
   RunningCommand running(
       job({"--backend", "ucx"}),
       {.environment = on_two_hosts({{"UNISONO_PLUGIN_PATH", OUR_PLUGINS}, {"UNISONO_UCX_LIBRARY", "/usr/lib/no-such/libucp.so.0"}})});
@@ -34,7 +34,7 @@ TEST(Library, ThatIsMissingIsToldWithWhatToInstall) {
   EXPECT_GE(count(said, "libucx0"), 1) << said;
 }
 
-TEST(Library, IsNamedByAnAbsolutePath) {
+TEST(Library, TheLibraryIsNamedByAnAbsolutePath) {
   RunningCommand running(unisono_command({"info"}), {.environment = {{"UNISONO_PLUGIN_PATH", OUR_PLUGINS}, {"UNISONO_UCX_LIBRARY", "libucp.so.0"}}});
   EXPECT_EQ(running.wait(), 0);
   EXPECT_NE(unwrapped(running.out()).find("UNISONO_UCX_LIBRARY=libucp.so.0 is no absolute path"), std::string::npos) << running.out();

@@ -25,19 +25,19 @@ std::string refusal_of(const std::string& name) {
   return {};
 }
 
-TEST(Library, ThatIsMissingIsNamedWithWhatToInstall) {
+TEST(Library, AMissingLibraryIsNamedWithWhatToInstall) {
   const std::string text = refusal_of("libucp_that_nobody_has.so.0");
   EXPECT_NE(text.find("libucp_that_nobody_has.so.0: cannot open shared object file"), std::string::npos) << text;
   EXPECT_NE(text.find("libucx0"), std::string::npos) << text;
   EXPECT_NE(text.find("UNISONO_UCX_LIBRARY"), std::string::npos) << text;
 }
 
-TEST(Library, OfAnotherKindIsRefused) {
+TEST(Library, ALibraryOfAnotherKindIsRefused) {
   const std::string text = refusal_of("libm.so.6");
   EXPECT_NE(text.find("libm.so.6 is no UCX library"), std::string::npos) << text;
 }
 
-TEST(Library, OfThisMachineIsNewEnough) {
+TEST(Library, TheLibraryOfThisMachineIsNewEnough) {
   const Library found = open_library("");
   unsigned major = 0, minor = 0, release = 0;
   found.ucp_get_version(&major, &minor, &release);
@@ -69,13 +69,13 @@ int signal_that_loading_changes() {
 }
 
 // UCX would print a stack and end the process where the program's own handler has to come.
-TEST(Library, LeavesTheProgramsSignalsAlone) {
+TEST(Library, TheLibraryLeavesTheProgramsSignalsAlone) {
   ASSERT_EQ(std::getenv("UCX_HANDLE_ERRORS"), nullptr);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process of its own, where nothing has loaded UCX before
   EXPECT_EXIT(std::_Exit(signal_that_loading_changes()), ::testing::ExitedWithCode(0), "");
 }
 
-TEST(Settings, ThatAreWrongAreAnErrorWithTheReason) {
+TEST(Settings, WrongSettingsAreAnErrorWithTheReason) {
   ::setenv("UCX_TLS", "no_such_transport", 1);
   try {
     Context context("");
@@ -97,7 +97,7 @@ EngineOptions options_of(int rank, int ranks, std::shared_ptr<Store> store) {
   return options;
 }
 
-TEST(Addresses, OfARankThatDoesNotComeAreATimeoutThatNamesIt) {
+TEST(Addresses, AddressesOfARankThatDoesNotComeAreATimeoutThatNamesIt) {
   for (const int rank : {0, 1}) {
     try {
       make_engine(options_of(rank, 3, std::make_shared<MemoryStore>()));
@@ -108,7 +108,7 @@ TEST(Addresses, OfARankThatDoesNotComeAreATimeoutThatNamesIt) {
   }
 }
 
-TEST(Addresses, ThatAreNoneAreRefused) {
+TEST(Addresses, BytesThatAreNoAddressAreRefused) {
   const auto store = std::make_shared<MemoryStore>();
   store->set("addresses/0", std::string("\x03\0\0\0abc", 7));  // of one rank, and there are two
   EXPECT_THROW(make_engine(options_of(1, 2, store)), ProtocolError);
@@ -116,7 +116,7 @@ TEST(Addresses, ThatAreNoneAreRefused) {
   EXPECT_THROW(make_engine(options_of(1, 2, store)), ProtocolError);
 }
 
-TEST(Engine, OfOneRankNeedsNoUcx) {
+TEST(Engine, AnEngineOfOneRankNeedsNoUcx) {
   const auto engine = make_engine(options_of(0, 1, nullptr));
   EXPECT_EQ(engine->name(), "ucx");
   EXPECT_THROW(engine->start_send(nullptr, 0, 0, 0), InvalidArgument);

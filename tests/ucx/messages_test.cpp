@@ -16,7 +16,7 @@ namespace {
 // Around the lengths at which UCX goes over to another protocol.
 constexpr std::size_t lengths[] = {0, 1, 8, 99, 4096, 8191, 8192, 65'537, 262'144, 1'000'003, std::size_t{5} << 20};
 
-TEST(Messages, OfAnyLengthArrive) {
+TEST(Messages, MessagesOfAnyLengthArrive) {
   with_engines(3, [](Engine& engine, int rank) {
     const int to = (rank + 1) % 3, from = (rank + 2) % 3;
     for (const std::size_t bytes : lengths) {
@@ -32,7 +32,7 @@ TEST(Messages, OfAnyLengthArrive) {
   });
 }
 
-TEST(Messages, OfOneChannelKeepTheirOrder) {
+TEST(Messages, MessagesOfOneChannelKeepTheirOrder) {
   with_engines(2, [](Engine& engine, int rank) {
     std::deque<std::vector<std::uint8_t>> all;
     std::deque<std::unique_ptr<Task>> tasks;
@@ -47,7 +47,7 @@ TEST(Messages, OfOneChannelKeepTheirOrder) {
   });
 }
 
-TEST(Messages, OfOneChannelDoNotWaitForAnother) {
+TEST(Messages, MessagesOfOneChannelDoNotWaitForAnother) {
   with_engines(2, [](Engine& engine, int rank) {
     const std::uint32_t last = engine.largest_channel();
     EXPECT_GE(last, 32767U);
@@ -66,7 +66,7 @@ TEST(Messages, OfOneChannelDoNotWaitForAnother) {
   });
 }
 
-TEST(Messages, ThatNobodyWantsAreDropped) {
+TEST(Messages, MessagesThatNobodyWantsAreDropped) {
   with_engines(2, [](Engine& engine, int rank) {
     for (const std::size_t bytes : lengths) {
       if (rank == 0) {
@@ -81,7 +81,7 @@ TEST(Messages, ThatNobodyWantsAreDropped) {
 }
 
 // Both sides name the same length; a program that does not gets an error, and no memory beyond the receiver's is written.
-TEST(Messages, OfAnotherLengthAreAnError) {
+TEST(Messages, MessagesOfAnotherLengthAreAnError) {
   with_engines(2, [](Engine& engine, int rank) {
     const struct {
       std::size_t sent, expected;
@@ -101,7 +101,7 @@ TEST(Messages, OfAnotherLengthAreAnError) {
   });
 }
 
-TEST(Messages, HaveOtherRanksAsTheirEnds) {
+TEST(Messages, MessagesHaveOtherRanksAsTheirEnds) {
   with_engines(2, [](Engine& engine, int rank) {
     std::uint8_t byte = 0;
     for (const int peer : {rank, -1, 2}) {
@@ -112,7 +112,7 @@ TEST(Messages, HaveOtherRanksAsTheirEnds) {
 }
 
 // Messages under way are advanced by another thread while the program calls a collective.
-TEST(Messages, AreAdvancedByAnyThread) {
+TEST(Messages, MessagesAreAdvancedByAnyThread) {
   with_engines(2, [](Engine& engine, int rank) {
     const auto exchange = [&](std::uint32_t channel) {
       for (std::uint32_t i = 0; i < 200; ++i) {
@@ -132,7 +132,7 @@ TEST(Messages, AreAdvancedByAnyThread) {
 }
 
 // A rank that has sent goes on computing, or waits in another group: nobody calls its worker, and what it has sent leaves it nevertheless.
-TEST(Messages, LeaveWithoutTheSendersHelp) {
+TEST(Messages, MessagesLeaveWithoutTheSendersHelp) {
   for (int round = 0; round < 20; ++round) {
     std::promise<void> received;
     const std::shared_future<void> after = received.get_future().share();
@@ -149,7 +149,7 @@ TEST(Messages, LeaveWithoutTheSendersHelp) {
   }
 }
 
-TEST(Messages, OfSeveralGroupsDoNotMix) {
+TEST(Messages, MessagesOfSeveralGroupsDoNotMix) {
   constexpr int groups = 4;
   const auto store = std::make_shared<MemoryStore>();
   std::vector<std::thread> ranks;

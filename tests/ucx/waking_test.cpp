@@ -56,7 +56,7 @@ class Sleepers {
   int notified_ = 0, sleepers_ = 0;
 };
 
-TEST(Waking, EndsTheSleepOfARankThatWaits) {
+TEST(Waking, WakingEndsTheSleepOfARankThatWaits) {
   const auto store = std::make_shared<MemoryStore>();
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
@@ -83,7 +83,7 @@ TEST(Waking, EndsTheSleepOfARankThatWaits) {
   for (std::thread& rank : ranks) rank.join();
 }
 
-TEST(Waking, IsNotPromisedWhereThereIsNobodyToNotify) {
+TEST(Waking, WakingIsNotPromisedWhereThereIsNobodyToNotify) {
   with_engines(2, [](Engine& engine, int rank) {
     std::uint8_t byte = 7;
     const auto task = rank == 0 ? engine.start_send(&byte, 1, 1, 0) : engine.start_recv(&byte, 1, 0, 0);

@@ -7,7 +7,7 @@
 
 namespace unisono::simulate {
 
-/// What the steps of a start cost, measured on one server (docs/scaling.md).
+/// What the steps of a start cost, measured on one server (docs/design/scaling.md).
 struct StartupCosts {
   double request_us = 8.5;             ///< of the store's server, for a request and its answer
   double accept_us = 80;               ///< of the store's server, for a connection and its proof

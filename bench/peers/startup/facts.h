@@ -14,7 +14,7 @@ namespace startup {
 
 inline long entries(const char* folder) { return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()); }
 
-/// Writes one line for scripts/bench-startup, and waits until that opens the named pipe `go`. Of the memory that processes share, a rank counts its
+/// Writes one line for scripts/bench/startup, and waits until that opens the named pipe `go`. Of the memory that processes share, a rank counts its
 /// part (Pss), so that the ranks' figures add up; mapped files of programs and libraries are not shared memory here.
 inline void write_facts(const char* go) {
   std::ifstream maps("/proc/self/smaps");

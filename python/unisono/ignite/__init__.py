@@ -9,7 +9,7 @@ Modules that import the original themselves, pytorch-ignite's own among them, ge
 
     unisono.ignite.install()
 
-Needs PyTorch and unisono-torch, not pytorch-ignite. docs/coming-from-ignite.md lists what differs from the original.
+Needs PyTorch and unisono-torch, not pytorch-ignite. docs/coming-from/ignite.md lists what differs from the original.
 """
 
 from .auto import *

@@ -7,7 +7,7 @@
 
 Modules that import parts of the original find them in `unisono.mmengine.dist`, `unisono.mmengine.dist.utils` and `unisono.mmengine.utils`.
 
-It runs on torch.distributed, so that DistributedDataParallel and whatever else uses the default group goes on working. docs/coming-from-mmengine.md lists
+It runs on torch.distributed, so that DistributedDataParallel and whatever else uses the default group goes on working. docs/coming-from/mmengine.md lists
 what differs from the original.
 """
 

@@ -39,7 +39,7 @@ int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) 
 
 /// A slot that stays in the second-level cache of the core that fills it is slow to read for another core, which has to fetch each line from there.
 /// Where a call has more data it drives the slots out into a cache that both share, or to memory, and the two copies of the slots, which overlap, are
-/// faster than the system's one: on the machine of docs/performance.md from half that cache on, 512 KiB.
+/// faster than the system's one: on the machine of docs/design/performance.md from half that cache on, 512 KiB.
 std::size_t largest_of_collectives() { return std::max(std::size_t{512} << 10, base::second_level_cache() / 2); }
 
 /// A ring is small and stays in the cache. Where a message is much more, its way through memory sets the time.

@@ -17,8 +17,8 @@ bool only_the_root_receives(Operation operation) {
 
 }  // namespace
 
-// By rule: measured on the machines of docs/performance.md. With a third-level cache of 32 second-level ones, past the caches is slower for 8 of
-// these, and faster from 16 on; with one of 130, slower for 16 and faster for 64.
+// By rule: measured on the machines of docs/design/performance.md. With a third-level cache of 32 second-level ones, past the caches is slower for 8
+// of these, and faster from 16 on; with one of 130, slower for 16 and faster for 64.
 std::size_t streams_from(const base::Environment& environment) {
   constexpr const char* variable = "UNISONO_STREAM_FROM";
   constexpr std::size_t fewest = 16, most = 32, share = 4;

@@ -71,7 +71,7 @@ class Endings(jobs.JobTest):
         for end in ("os._exit(4)", "exit(4)", "quit(4)", "raise SystemExit(4)"):
             self.assertIn("exited with code 4 before destroy_process_group", self.what_is_read(end, 4))
 
-    def test_who_ends_well_has_left(self):
+    def test_a_rank_that_ends_well_has_left(self):
         self.assertIn("exited with code 0 before destroy_process_group", self.what_is_read("sys.exit()", 0))
         left = "rank 1 has left the group (destroy_process_group) and will not come"
         self.assertIn(left, self.what_is_read("dist.destroy_process_group()\nsys.exit(0)", 0))

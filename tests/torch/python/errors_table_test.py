@@ -1,4 +1,4 @@
-"""The table of errors in docs/libtorch.md: each of its rows is brought about, and what is said then is what the table quotes."""
+"""The table of errors in docs/guide/libtorch.md: each of its rows is brought about, and what is said then is what the table quotes."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import jobs
 from many_runs import WarmPython
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "libtorch.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "guide" / "libtorch.md"
 
 # The calls that bring a row about, by the beginning of its first column. `rank` 0 of 3 reads the error.
 TRIGGERS = {

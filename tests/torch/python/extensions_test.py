@@ -203,7 +203,7 @@ class Jobs(jobs.JobTest):
     def calls(self):
         return len((self.folder / "calls").read_text().splitlines())
 
-    def test_without_a_compiler(self):
+    def test_a_missing_compiler_is_named(self):
         os.environ["PATH"] = str(self.folder)
         os.environ.pop("CXX", None)
         program = WITHOUT + """

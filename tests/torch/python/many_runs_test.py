@@ -1,4 +1,4 @@
-"""The same small job several times in each way to start one. scripts/soak-torch-runs does it hundreds of times."""
+"""The same small job several times in each way to start one. scripts/test/soak-torch-runs does it hundreds of times."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""The newest PyTorch (scripts/get-torch --newest): its ranks compile the extension once, and pass the tests of the backend.
+"""The newest PyTorch (scripts/get/torch --newest): its ranks compile the extension once, and pass the tests of the backend.
 
     newest_test.py PYTHON     PYTHON: the one that has it
 """
@@ -29,7 +29,7 @@ os.write(1, f"fine with {torch.__version__}\\n".encode())  # at once: ranks shar
 """
 
 
-@unittest.skipUnless(os.access(PYTHON, os.X_OK), f"needs {PYTHON}, which scripts/get-torch --newest makes")
+@unittest.skipUnless(os.access(PYTHON, os.X_OK), f"needs {PYTHON}, which scripts/get/torch --newest makes")
 class Newest(jobs.JobTest):
     python = (PYTHON,)
     longest = 900

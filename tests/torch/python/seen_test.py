@@ -59,7 +59,7 @@ class Seen(jobs.JobTest):
         self.assertIn(f"(program.py:{self.line(path)})", late["text"])
         self.assertIn("it is in the program", late["text"])
 
-    def test_of_a_job_that_nobody_started(self):
+    def test_a_job_that_nobody_started_is_seen(self):
         path, port, traces = self.program(HANGS), self.held_port(), str(self.folder / "traces")
         processes = [self.start([sys.executable, path], RANK=str(rank), WORLD_SIZE="3", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                                 UNISONO_TRACE_DIR=traces) for rank in range(3)]
@@ -102,7 +102,7 @@ class Seen(jobs.JobTest):
         failures = re.findall(r'^unisono_call_failures_total{.*rank="(\d)".*operation="(\w+)".*} (\d+)', page, re.MULTILINE)
         self.assertEqual(failures, [("1", "all_reduce", "1")], page)
 
-    def test_of_a_job_of_unisono_run(self):
+    def test_a_job_of_unisono_run_is_seen(self):
         path = self.program(HANGS)
         job = self.start([UNISONO, "run", "-n", "2", "--", sys.executable, path])
         self.is_told(self.hanging([job], path), path, 2)

@@ -291,7 +291,7 @@ class Behaviour(StandInTest):
 
 
 class Variable(StandInTest):
-    def test_without_it_gloo_is_gloo(self):
+    def test_gloo_is_gloo_without_the_variable(self):
         for number, value in enumerate((None, "")):
             self.added = {} if value is None else {"UNISONO_STAND_IN": value}
             self.all_fine(f"""

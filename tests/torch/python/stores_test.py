@@ -46,7 +46,7 @@ class Launched(jobs.JobTest):
     def run_ranks(self, text, n=2, **environment):
         return self.run_command([UNISONO, "run", "-n", str(n), "--", sys.executable, self.program(text)], **environment)
 
-    def test_under_unisono_run_nobody_listens(self):
+    def test_nobody_listens_under_unisono_run(self):
         program = LISTENING + """
 for _ in range(2):  # also for a group that follows another one
     dist.init_process_group(BACKEND)
@@ -60,7 +60,7 @@ say_fine(int(os.environ["RANK"]), 2)
         self.fine(self.run_ranks('BACKEND = "unisono"\n' + program), 2)
         self.fine(self.run_ranks('BACKEND = "gloo"\n' + program, UNISONO_STAND_IN="gloo"), 2)
 
-    def test_under_a_pytorch_that_cannot_take_the_launchers_store_rank_0_listens_on_loopback_alone(self):
+    def test_rank_0_listens_on_loopback_alone_under_a_pytorch_that_cannot_take_the_launchers_store(self):
         self.fine(self.run_ranks("del dist.ProcessGroup.get_group_store" + LISTENING + """
 for _ in range(2):
     rank, size = begin()

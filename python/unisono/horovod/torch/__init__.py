@@ -7,7 +7,7 @@
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
 
 Start it with `unisono run -n 4 -- python train.py` in place of `horovodrun -np 4 python train.py`. A call is known by its name, as in Horovod, and ranks may
-make their calls in different orders. docs/coming-from-horovod.md lists what differs.
+make their calls in different orders. docs/coming-from/horovod.md lists what differs.
 """
 
 from ._job import (

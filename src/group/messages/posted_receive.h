@@ -14,7 +14,7 @@ class PostedReceive {
 
  protected:
   PostedReceive() = default;
-  ~PostedReceive() = default;
+  virtual ~PostedReceive() = default;
 
   /// Sets what the receive wants, before it is posted.
   void want(int peer, int tag) {

@@ -190,7 +190,8 @@ void Meeting::step() {
     throw Error(fmt::format("poll: {}", base::error_text(errno)));
   now = Clock::now();
   const std::span<const pollfd> served(entries);
-  if (acceptor_) acceptor_->serve(served.first(before_acceptor), [&](int rank, Established connection) { established_[rank] = std::move(connection); });
+  if (acceptor_)
+    acceptor_->serve(served.first(before_acceptor), [&](int rank, Established connection) { established_[rank] = std::move(connection); });
   std::size_t i = before_acceptor;
   for (Dialer& dialer : dialers_) {
     if (dialer.serve(caller_, served[i++].revents, now)) established_[dialer.rank()] = dialer.take();

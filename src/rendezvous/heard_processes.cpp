@@ -10,7 +10,7 @@ namespace {
 using base::Clock;
 
 // A process that was silent for so many pauses counts as gone. It is known again when it announces itself again.
-constexpr auto silence = 20 * longest_pause;
+constexpr auto longest_silence = 20 * longest_pause;
 // The number of other processes that are remembered beside as many as there are ranks: without a token, any process can claim to be one.
 constexpr std::size_t most_strangers = 1024;
 
@@ -57,7 +57,7 @@ bool HeardProcesses::take(Announcement&& said, const base::SocketAddress& source
 
 void HeardProcesses::forget_the_silent() {
   const auto now = Clock::now();
-  std::erase_if(others_, [&](const auto& each) { return now - each.second.heard_at > silence; });
+  std::erase_if(others_, [&](const auto& each) { return now - each.second.heard_at > longest_silence; });
 }
 
 const HeardProcesses::Other* HeardProcesses::find(const std::string& nonce) const {

@@ -54,8 +54,8 @@ std::string objection(int fd) {
 void ask_for_silence(Store& store, pid_t launcher, const base::Deadline& deadline) {
   const JoinTimeout bounded(store, std::max(deadline.left(), std::chrono::milliseconds(1)));
   try {
-    const auto silence = store.try_get(silence_key);
-    if (silence) base::suggest_silence_limit(std::chrono::milliseconds(std::stoll(*silence)));
+    const auto limit = store.try_get(silence_key);
+    if (limit) base::suggest_silence_limit(std::chrono::milliseconds(std::stoll(*limit)));
   } catch (const Timeout&) {
     const std::string stat = base::stat_after_name(launcher);
     const bool is_stopped = stat.starts_with('T') || stat.starts_with('t');

@@ -11,10 +11,10 @@
 
 namespace unisono::libtorch {
 
-std::vector<BucketReduction::Place> BucketReduction::lay_out(std::span<const at::Tensor> parameters, std::span<const std::size_t> order) {
+std::vector<BucketReduction::Position> BucketReduction::lay_out(std::span<const at::Tensor> parameters, std::span<const std::size_t> order) {
   const at::NoGradGuard no_grad;
   auto assigned = assign_buckets(parameters, order, caps_);
-  std::vector<Place> places(parameters.size());
+  std::vector<Position> places(parameters.size());
   buckets_.clear();
   for (std::size_t b = 0; b < assigned.size(); ++b) {
     for (std::size_t slot = 0; slot < assigned[b].size(); ++slot) places[assigned[b][slot]] = {b, slot};
@@ -50,7 +50,7 @@ void BucketReduction::begin() {
   }
 }
 
-void BucketReduction::filled(const Place& place) {
+void BucketReduction::filled(const Position& place) {
   if (--buckets_[place.bucket].pending != 0) return;
   while (next_ < buckets_.size() && buckets_[next_].pending == 0) start(buckets_[next_++]);
 }

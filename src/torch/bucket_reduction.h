@@ -23,22 +23,22 @@ namespace unisono::libtorch {
 class BucketReduction {
  public:
   /// The place of a parameter's gradient.
-  struct Place {
+  struct Position {
     std::size_t bucket = 0, slot = 0;
   };
 
   BucketReduction(ProcessGroup group, BucketCaps caps, Compression::Hook hook) : group_(std::move(group)), caps_(caps), hook_(std::move(hook)) {}
 
   /// Distributes the parameters to new buckets, in that order. Returns the places of their gradients.
-  std::vector<Place> lay_out(std::span<const at::Tensor> parameters, std::span<const std::size_t> order);
+  std::vector<Position> lay_out(std::span<const at::Tensor> parameters, std::span<const std::size_t> order);
   /// Returns the parameters in the order of the buckets.
   std::vector<std::size_t> order() const;
-  const at::Tensor& gradient(const Place& place) const { return buckets_[place.bucket].content.gradients[place.slot]; }
+  const at::Tensor& gradient(const Position& place) const { return buckets_[place.bucket].content.gradients[place.slot]; }
 
   /// Begins a pass, in which no gradient is there yet.
   void begin();
   /// One more gradient of the bucket is there: starts the buckets that are full now.
-  void filled(const Place& place);
+  void filled(const Position& place);
   /// Waits for all buckets, and for `status`. Throws the first error afterwards.
   void wait(Work& status);
   /// Returns when the buckets were on their way. `name_of`: of a parameter.

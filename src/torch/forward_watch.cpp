@@ -7,7 +7,9 @@
 
 namespace unisono::libtorch {
 
+namespace {
 namespace autograd = torch::autograd;
+}  // namespace
 
 void ForwardWatch::made_graph() {
   forwarded_ = true;

@@ -46,7 +46,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
     at::Tensor parameter;
     Accumulator accumulator;
     std::uintptr_t hook = 0;
-    BucketReduction::Place place = {};
+    BucketReduction::Position place = {};
     bool ready = false;      // in this pass
     bool used = false;       // since the last reduction, on this rank
     at::Tensor before = {};  // the gradient of an unused parameter, which lies in the bucket

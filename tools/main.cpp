@@ -14,11 +14,11 @@
 
 #include <fmt/format.h>
 
-#include "command_line.h"
-#include "commands.h"
-#include "completion.h"
-#include "described.h"
-#include "manual.h"
+#include "common/command_line.h"
+#include "common/commands.h"
+#include "help/completion.h"
+#include "help/described.h"
+#include "help/manual.h"
 #include "base/environment.h"
 #include "base/socket.h"
 #include "base/version.h"
@@ -26,7 +26,7 @@
 #include "hosts/agent.h"
 #include "hosts/host_child.h"
 #include "unisono/error.h"
-#include "usage.h"
+#include "help/usage.h"
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "engines/registry.h"
-#include "command_line.h"
-#include "commands.h"
-#include "described.h"
+#include "common/command_line.h"
+#include "common/commands.h"
+#include "help/described.h"
 #include "base/log.h"
 #include "base/odd_variables.h"
 #include "hosts/allocation.h"
@@ -28,7 +28,7 @@
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
-#include "usage.h"
+#include "help/usage.h"
 
 namespace unisono::tools {
 namespace {

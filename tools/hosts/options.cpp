@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "described.h"
+#include "help/described.h"
 #include "hosts/conductor.h"
 #include "launch/host.h"
 #include "store/token.h"

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/standstill.h"
-#include "text.h"
+#include "common/text.h"
 
 namespace unisono::tools {
 namespace {

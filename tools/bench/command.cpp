@@ -60,7 +60,7 @@ class ResultFile {
 class Conclusion {
  public:
   /// Opens the files.
-  Conclusion(const BenchOptions& options, const std::optional<BenchBaseline>& baseline)
+  Conclusion(const BenchReportOptions& options, const std::optional<BenchBaseline>& baseline)
       : options_(options), baseline_(baseline), json_(options.json), plot_(options.plot) {}
 
   void print_and_write(const std::vector<BenchRow>& rows) {
@@ -80,7 +80,7 @@ class Conclusion {
   }
 
  private:
-  const BenchOptions& options_;
+  const BenchReportOptions& options_;
   const std::optional<BenchBaseline>& baseline_;
   ResultFile json_, plot_;
 };
@@ -90,7 +90,7 @@ std::vector<BenchRow> read_saved(const BenchOptions& options) {
   const bool of_all = options.operations.empty() || std::ranges::find(options.operations, all_operations) != options.operations.end();
   std::vector<BenchRow> rows;
   std::set<std::tuple<std::string, BenchConditions, bench::Operation, std::string, std::size_t>> seen;
-  for (const std::string& path : options.from) {
+  for (const std::string& path : options.report.from) {
     for (BenchRow& row : read_rows(path)) {
       if (!of_all && std::ranges::find(options.operations, bench::to_string(row.operation)) == options.operations.end()) continue;
       if (!seen.emplace(row.set, row.conditions, row.operation, row.impl, row.bytes).second)
@@ -107,7 +107,7 @@ std::vector<BenchRow> read_saved(const BenchOptions& options) {
 int report_saved(const BenchOptions& options, const std::optional<BenchBaseline>& baseline) {
   const std::vector<BenchRow> rows = read_saved(options);
   if (baseline) baseline->check_has(rows.front().conditions, {rows.front().set});
-  Conclusion conclusion(options, baseline);
+  Conclusion conclusion(options.report, baseline);
   const std::size_t cache = private_cache_bytes();
   bool first = true;
   for (const auto& group : groups_of(rows)) {
@@ -123,7 +123,7 @@ int report_saved(const BenchOptions& options, const std::optional<BenchBaseline>
 
 int measure_and_report(const BenchOptions& options, const std::optional<BenchBaseline>& baseline) {
   const bench::Plan plan = plan_of(options);
-  if (options.fail_below && options.peers.empty())
+  if (options.report.fail_below && options.peers.empty())
     throw InvalidArgument("--fail-below compares with other libraries, and --peers names none", {.hint = "for example --peers openmpi"});
   constexpr std::array ending_signals = {SIGINT, SIGTERM, SIGHUP};
   launcher::SignalScope signals(ending_signals);
@@ -134,7 +134,7 @@ int measure_and_report(const BenchOptions& options, const std::optional<BenchBas
     std::vector<std::string> sets;
     for (const BenchSetup& setup : setups) sets.push_back(setup.name);
     if (baseline) baseline->check_has(conditions_of(options, plan), sets);
-    Conclusion conclusion(options, baseline);
+    Conclusion conclusion(options.report, baseline);
     const BenchMeasured measured = measure(options, plan, setups, signals, watchdog);
     conclusion.print_and_write(measured.rows);
     return measured.interrupted ? launcher::exit_signaled + *measured.interrupted : conclusion.judge(measured.rows);
@@ -148,8 +148,9 @@ int run(BenchOptions& options) {
   try {
     sort_words(options);
     // Read before any file is opened for writing: the new results may go where the old ones are.
-    const std::optional<BenchBaseline> baseline = options.baseline.empty() ? std::nullopt : std::optional<BenchBaseline>(options.baseline);
-    return options.from.empty() ? measure_and_report(options, baseline) : report_saved(options, baseline);
+    const std::optional<BenchBaseline> baseline =
+        options.report.baseline.empty() ? std::nullopt : std::optional<BenchBaseline>(options.report.baseline);
+    return options.report.from.empty() ? measure_and_report(options, baseline) : report_saved(options, baseline);
   } catch (const InvalidArgument&) {
     throw;  // wrong use, answered with the usage like every other
   } catch (const Unsupported& error) {
@@ -204,12 +205,17 @@ void add_subject(CLI::App& command, BenchOptions& options) {
 
 /// Adds how it is measured.
 void add_manner(CLI::App& command, BenchOptions& options) {
-  offer(command.add_option("--json", options.json, "Write the results to this file"), {.kind = Values::Kind::file});
-  offer(command.add_option("--plot", options.plot, "Draw time and bandwidth over size into this file (SVG)"), {.kind = Values::Kind::file});
-  offer(command.add_option("--baseline", options.baseline, "Tell what has changed since these results of --json"), {.kind = Values::Kind::file});
-  command.add_option("--fail-below", options.fail_below, "Exit code 1 if the fastest peer takes less than so many times unisono's time in any cell")
+  offer(command.add_option("--json", options.report.json, "Write the results to this file"), {.kind = Values::Kind::file});
+  offer(command.add_option("--plot", options.report.plot, "Draw time and bandwidth over size into this file (SVG)"), {.kind = Values::Kind::file});
+  offer(command.add_option("--baseline", options.report.baseline, "Tell what has changed since these results of --json"),
+        {.kind = Values::Kind::file});
+  command
+      .add_option("--fail-below", options.report.fail_below,
+                  "Exit code 1 if the fastest peer takes less than so many times unisono's time in any cell")
       ->check(number(0.01, 1e6));
-  offer(command.add_option("--from", options.from, "Measure nothing, but report on these results of --json")->delimiter(',')->allow_extra_args(false),
+  offer(command.add_option("--from", options.report.from, "Measure nothing, but report on these results of --json")
+            ->delimiter(',')
+            ->allow_extra_args(false),
         {.kind = Values::Kind::file});
   only(command.add_option("--compare", options.compare, "With the comparison of the ranks' calls, without, or both"), {"on", "off", "both"})
       ->capture_default_str();

@@ -40,7 +40,7 @@ std::span<const std::string_view> peer_names() { return known_peers; }
 void sort_words(BenchOptions& options) {
   std::erase(options.peers, "");  // "openmpi, gloo" has a comma at the end of a word
   std::erase(options.sizes, "");
-  std::erase(options.from, "");
+  std::erase(options.report.from, "");
   if (options.sizes.empty()) throw InvalidArgument("--sizes names no size");
   const bool lists_peers = !options.peers.empty();
   std::vector<std::string> operations, sizes;
@@ -48,13 +48,13 @@ void sort_words(BenchOptions& options) {
     if (word == all_operations || bench::parse_operation(word)) operations.push_back(word);
     else if (lists_peers && is_peer(word)) options.peers.push_back(word);
     else if (is_peer(word)) throw InvalidArgument(fmt::format("'{}' is no operation; did you mean '--peers {}'?", word, word));
-    else if (!options.from.empty() && word.ends_with(".json")) options.from.push_back(word);
+    else if (!options.report.from.empty() && word.ends_with(".json")) options.report.from.push_back(word);
     else if (!word.empty() && word[0] >= '0' && word[0] <= '9') sizes.push_back(word);
     else refuse_word(word);
   }
   if (!sizes.empty() && options.sizes == BenchOptions().sizes) options.sizes.clear();
   options.sizes.insert(options.sizes.end(), sizes.begin(), sizes.end());
-  if (operations.empty() && options.from.empty()) operations.emplace_back("all_reduce");
+  if (operations.empty() && options.report.from.empty()) operations.emplace_back("all_reduce");
   options.operations = std::move(operations);
 }
 

@@ -11,6 +11,15 @@
 
 namespace unisono::tools {
 
+/// What is made of the results, and where saved ones are.
+struct BenchReportOptions {
+  std::string json = {};
+  std::string plot = {};
+  std::string baseline = {};
+  std::vector<std::string> from = {};
+  std::optional<double> fail_below = {};
+};
+
 /// The command line of `unisono bench`, as it was typed.
 struct BenchOptions {
   std::vector<std::string> operations = {};  ///< all_reduce where none is named; or "all"
@@ -25,11 +34,7 @@ struct BenchOptions {
   std::string compare = "on";
   std::string record = "on";
   std::string bind = "core";
-  std::string json = {};
-  std::string plot = {};
-  std::string baseline = {};
-  std::vector<std::string> from = {};
-  std::optional<double> fail_below = {};
+  BenchReportOptions report = {};
   std::optional<int> rounds = {};
   std::optional<double> seconds = {};
   bool quick = false;

@@ -11,7 +11,7 @@
 
 #include "base/environment.h"
 #include "help/described.h"
-#include "hosts/conductor.h"
+#include "hosts/conducted_job.h"
 #include "launch/host.h"
 #include "store/token.h"
 #include "unisono/error.h"

@@ -1,8 +1,11 @@
-// The start of a job on several hosts: their agents, where the launchers meet, and the launchers.
+#include "hosts/host_start.h"
+
+#include <algorithm>
+
 #include <fmt/format.h>
 
-#include "hosts/conducting.h"
 #include "hosts/start_words.h"
+#include "launch/host.h"
 #include "launch/rank_log.h"
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
@@ -27,50 +30,51 @@ void send_with_secret(RemoteHost& host, FrameKind kind, Fields fields, std::stri
 
 }  // namespace
 
-void Conductor::start_hosts() {
-  const std::string connection = options_.environment.get("SSH_CONNECTION").value_or("");
+void HostStart::reach_hosts() {
+  const std::string connection = job_.options->environment.get("SSH_CONNECTION").value_or("");
   for (const HostEntry& entry : job_.hosts) {
     const bool local = is_this_host(entry.name);
-    Host host{.remote = std::make_unique<RemoteHost>(entry, local ? std::vector<std::string>() : start_words(job_.start_command, entry))};
+    ConductedHost host{.remote = std::make_unique<RemoteHost>(entry, local ? std::vector<std::string>() : start_words(job_.start_command, entry))};
     Fields config{{"folder", job_.folder},
-                  {"silence", std::to_string(options_.silence.count())},
+                  {"silence", std::to_string(job_.options->silence.count())},
                   {"outer connection", connection},
                   {"address is needed", hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty() ? "yes" : "no"}};
     for (const std::string& variable : job_.variables) config.emplace_back("variable", variable);
     send_with_secret(*host.remote, FrameKind::config, std::move(config), "etcd password",
-                     options_.environment.secret("UNISONO_ETCD_PASSWORD").value_or(base::Secret()));
+                     job_.options->environment.secret("UNISONO_ETCD_PASSWORD").value_or(base::Secret()));
     hosts_.push_back(std::move(host));
   }
 }
 
 /// Host 0 tells by which address it was reached. Where it is this host, the others tell which address they were reached from.
-std::string Conductor::meeting_address() const {
+std::string HostStart::meeting_address() const {
   if (!job_.master_addr.empty()) return job_.master_addr;
-  const bool is_chosen = options_.environment.has("UNISONO_INTERFACE");
+  const bool is_chosen = job_.options->environment.has("UNISONO_INTERFACE");
   if (hosts_.front().remote->is_local() && !is_chosen) {
-    for (const Host& host : hosts_)
+    for (const ConductedHost& host : hosts_)
       if (const std::string peer = field(*host.hello, "peer"); !peer.empty() && !host.remote->is_local()) return peer;
   }
-  const bool is_one = all([](const Host& host) { return host.remote->is_local(); });
-  return is_one ? "127.0.0.1" : field(*hosts_.front().hello, "address");
+  return all_are_local() ? "127.0.0.1" : field(*hosts_.front().hello, "address");
 }
 
-void Conductor::begin_start() {
-  if (hosts_.size() == 1) return start_launchers(0);
+bool HostStart::all_are_local() const {
+  return std::ranges::all_of(hosts_, [](const ConductedHost& host) { return host.remote->is_local(); });
+}
+
+void HostStart::choose_address() {
+  if (hosts_.size() == 1) return;
   address_ = meeting_address();
-  if (job_.master_addr.empty() && !all([](const Host& host) { return host.remote->is_local(); })) {
-    try {
-      rendezvous::check_for_other_hosts(address_, options_.environment);
-    } catch (const InvalidArgument& error) {
-      return refuse(hosts_.front(), error.message(), error.info().hint);
-    }
-  }
-  if (job_.master_port != 0) return start_launchers(job_.master_port);
-  phase_ = Phase::port;
-  hosts_.front().remote->send(FrameKind::port, encode(Fields{{"address", address_}}));
+  if (job_.master_addr.empty() && !all_are_local()) rendezvous::check_for_other_hosts(address_, job_.options->environment);
 }
 
-std::vector<std::string> Conductor::launcher_words(std::size_t number, int port) const {
+std::optional<int> HostStart::port() const {
+  if (hosts_.size() == 1) return 0;
+  return job_.master_port != 0 ? std::optional(job_.master_port) : std::nullopt;
+}
+
+void HostStart::ask_for_port() { hosts_.front().remote->send(FrameKind::port, encode(Fields{{"address", address_}})); }
+
+std::vector<std::string> HostStart::launcher_words(std::size_t number, int port) const {
   std::vector<std::string> words = job_.words(hosts_[number].remote->entry());
   std::vector<std::string> where{"-n", std::to_string(hosts_[number].remote->entry().slots)};
   if (hosts_.size() > 1) {
@@ -81,7 +85,7 @@ std::vector<std::string> Conductor::launcher_words(std::size_t number, int port)
   return words;
 }
 
-void Conductor::start_launchers(int port) {
+void HostStart::start_launchers(int port) {
   const base::Secret secret = job_.secret.empty() ? fresh_secret() : job_.secret;
   const std::string log_name = launcher::log_folder_name(launcher::random_id());
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
@@ -89,9 +93,6 @@ void Conductor::start_launchers(int port) {
     for (std::string& word : launcher_words(i, port)) fields.emplace_back("word", std::move(word));
     send_with_secret(*hosts_[i].remote, FrameKind::start, std::move(fields), "secret", hosts_.size() > 1 ? secret : base::Secret());
   }
-  phase_ = Phase::running;
-  for (Host& host : hosts_) host.remote->forgive_silence();  // it was asked nothing before
-  input_.begin();
 }
 
 }  // namespace unisono::tools

@@ -270,7 +270,7 @@ void add_info(CLI::App& app) {
   auto as_json = std::make_shared<bool>(false);
   auto schedules = std::make_shared<bool>(false);
   auto ranks = std::make_shared<int>(8), hosts = std::make_shared<int>(0);
-  CLI::App* command = app.add_subcommand("info", "Say what was found: backends, host, shared memory, limits, active timeouts");
+  CLI::App* command = add_command(app, "info");
   command->footer("unisono info [--schedules [--ranks N] [--hosts N]] [--json]");
   command->add_flag("--json", *as_json, "As one JSON object");
   CLI::Option* of_schedules = command->add_flag(

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/odd_variables.h"
 #include "hosts/allocation.h"
+#include "hosts/conducted.h"
 #include "hosts/options.h"
 #include "hosts/start_words.h"
 #include "launch/environment_block.h"
@@ -291,7 +292,7 @@ void add_times(CLI::App& to, RunFlags& flags) {
 void add_run(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   launcher::JobOptions& job = flags->job;
-  CLI::App* command = app.add_subcommand("run", "Start a program as several ranks, on one host or several, and watch over them");
+  CLI::App* command = add_command(app, "run");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
   command
       ->add_option(

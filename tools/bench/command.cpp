@@ -255,7 +255,7 @@ void explain_bench(const CLI::App* command) {
 
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand("bench", "Measure collectives beside the roofline and other libraries, in the same processes");
+  CLI::App* command = add_command(app, "bench");
   command->footer("unisono bench [OP…] [-n RANKS] [--sizes 8,1MiB] [--peers gloo] [options]");
   add_subject(*command, *options);
   add_manner(*command, *options);

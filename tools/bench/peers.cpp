@@ -9,14 +9,13 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bench/options.h"
-#include "base/code_file.h"
 #include "base/deadline.h"
 #include "base/likeness.h"
+#include "common/own_programs.h"
 #include "launch/child.h"
 #include "launch/program.h"
 #include "unisono/error.h"
@@ -35,13 +34,8 @@ struct MpiPeer {
 constexpr std::array mpi_peers = {MpiPeer{"openmpi", "Open MPI", {"mpirun.openmpi", "mpirun"}, "libopenmpi-dev and openmpi-bin"},
                                   MpiPeer{"mpich", "MPICH", {"mpiexec.mpich", "mpiexec.hydra"}, "libmpich-dev and mpich"}};
 
-std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
-
-/// Returns the driver that belongs to this command: bin and libexec have the same parent, in the build folder as well as installed.
-std::optional<std::string> driver_of(const std::string& set) {
-  const std::filesystem::path path = own_program().parent_path().parent_path() / "libexec" / "unisono" / ("unisono-bench-" + set);
-  return std::filesystem::exists(path) && base::why_not_to_run(path).empty() ? std::optional(path.string()) : std::nullopt;
-}
+/// Returns the driver that belongs to this command.
+std::string driver_of(const std::string& set) { return path_of_helper("unisono-bench-" + set); }
 
 std::optional<std::string> launcher_of(const MpiPeer& mpi, const base::Environment& environment) {
   for (const std::string_view name : mpi.launchers) {
@@ -116,17 +110,17 @@ std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int 
   for (const MpiPeer& mpi : mpi_peers) {
     if (!asked_for(mpi.name)) continue;
     const std::string name(mpi.name);
-    const std::optional<std::string> driver = driver_of(name);
-    if (!driver) throw missing(mpi.name, "unisono was built without " + std::string(mpi.title), mpi.packages);
+    const std::string driver = driver_of(name);
+    if (driver.empty()) throw missing(mpi.name, "unisono was built without " + std::string(mpi.title), mpi.packages);
     const std::optional<std::string> launcher = launcher_of(mpi, environment);
     if (!launcher) throw missing(mpi.name, std::string(mpi.launchers[0]) + " was not found along PATH", mpi.packages);
-    setups.push_back({.name = name, .driver = *driver, .launcher = launch_command(name, *launcher, ranks, oversubscribed), .peers = {name}});
+    setups.push_back({.name = name, .driver = driver, .launcher = launch_command(name, *launcher, ranks, oversubscribed), .peers = {name}});
   }
   if (setups.empty()) {
-    const std::optional<std::string> driver = driver_of("plain");
-    if (!driver)
+    const std::string driver = driver_of("plain");
+    if (driver.empty())
       throw LaunchFailed("the bench's program libexec/unisono/unisono-bench-plain is missing beside this command", {.hint = "build or install it"});
-    setups.push_back({.name = "plain", .driver = *driver, .launcher = launch_command("plain", own_program().string(), ranks, oversubscribed)});
+    setups.push_back({.name = "plain", .driver = driver, .launcher = launch_command("plain", path_of_command(), ranks, oversubscribed)});
   }
   if (asked_for("gloo")) setups.front().peers.emplace_back("gloo");
   if (asked_for("ucx")) setups.front().peers.insert(setups.front().peers.end(), {"ucx", "ucx-engine"});

@@ -1,7 +1,6 @@
 #include "bench/set.h"
 
 #include <fcntl.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,7 +12,6 @@
 #include <iterator>
 #include <utility>
 
-#include "engines/plugins.h"
 #include "base/deadline.h"
 #include "harness/arena.h"
 #include "launch/program.h"
@@ -69,8 +67,6 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
                             .stdin_fd = nothing.get(),
                             .stdout_fd = STDERR_FILENO,  // only the table goes to standard output
                             .signals = &signals_};
-  // The drivers lie in another folder than this program and must find the same plug-ins.
-  child.environment.set("UNISONO_PLUGIN_PATH", fmt::format("{}", fmt::join(engines::plugin_directories(), ":")));
   if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // the same in every set
   child_ = launcher::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {

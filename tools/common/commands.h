@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <span>
 #include <string>
-
-#include "base/secret.h"
+#include <string_view>
 
 namespace unisono::tools {
 
@@ -18,13 +18,25 @@ void add_simulate(CLI::App& app);
 void add_status(CLI::App& app);
 void add_trace(CLI::App& app);
 
-/// What a launcher is told by the process of its host that a conductor of several hosts has started:
-/// `unisono __launch REPORT SECRET PASSWORD NAME run …`.
-struct Conducted {
-  int report = -1;                  ///< the descriptor for its messages; -1: nobody conducts it
-  std::string log_name = {};        ///< of the folder in --logs
-  base::Secret etcd_password = {};  ///< for the ranks, of which this launcher's own environment says nothing
+/// A sub-command, as lists of them show it.
+struct SubCommand {
+  enum class Kind {
+    built_in,  ///< a part of `unisono`
+    program,   ///< unisono-NAME in libexec/unisono/, which `unisono` starts
+    brief      ///< a part of `unisono` that its line in the list explains
+  };
+  std::string_view name, purpose;
+  Kind kind = Kind::built_in;
 };
-Conducted& conducted();
+
+/// Returns all sub-commands, in the order of the help page.
+std::span<const SubCommand> sub_commands();
+/// Returns the one of that name whose kind is `program`; null: there is none.
+const SubCommand* find_program_command(std::string_view name);
+/// Returns the path of its program; empty: it is not there.
+std::string program_of(const SubCommand& command);
+
+/// Adds the sub-command of that name, as yet without options.
+CLI::App* add_command(CLI::App& app, std::string_view name);
 
 }  // namespace unisono::tools

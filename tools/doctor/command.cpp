@@ -66,7 +66,7 @@ void examine(const DoctorFlags& flags) {
 
 void add_doctor(CLI::App& app) {
   auto flags = std::make_shared<DoctorFlags>();
-  CLI::App* command = app.add_subcommand("doctor", "Look for what would keep a job from running, and say what to do");
+  CLI::App* command = add_command(app, "doctor");
   command->footer("unisono doctor [--hosts HOSTS | --hostfile FILE] [--json] [--svg FILE]");
   add_host_options(command, flags->hosts);
   command->add_flag("--json", flags->as_json, "As one JSON object");

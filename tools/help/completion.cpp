@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "common/command_line.h"
+#include "common/commands.h"
 #include "help/completion_scripts.h"
 #include "help/described.h"
 #include "help/usage.h"
@@ -88,7 +89,7 @@ void complete(const CLI::App& app, std::vector<std::string> words) {
 
 void add_completion(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("completion", "Print the script with which a shell completes the words of this command");
+  CLI::App* command = add_command(app, "completion");
   command->footer("unisono completion bash|zsh|fish");
   only(command->add_option("SHELL", *shell, "Whose script: bash, zsh or fish")->required(), {"bash", "zsh", "fish"});
   command->callback([shell] { std::cout << (*shell == "bash" ? bash_script : *shell == "zsh" ? zsh_script : fish_script) << std::flush; });

@@ -10,7 +10,7 @@
 
 #include "base/variables.h"
 #include "base/version.h"
-#include "common/command_line.h"
+#include "common/commands.h"
 #include "help/described.h"
 #include "help/roff.h"
 #include "unisono/error.h"
@@ -43,10 +43,12 @@ void save(const std::filesystem::path& folder, const std::string& name, int sect
   if (!file) throw Error("cannot write " + path.string());
 }
 
-std::string page_name(const CLI::App& command) { return "unisono-" + command.get_name(); }
+std::string page_name(std::string_view command) { return fmt::format("unisono-{}", command); }
 
-/// The others are said in one line: what is not in this build, and those without a word of explanation.
-bool has_page(const CLI::App& command) { return !details_of(&command).paragraphs.empty(); }
+/// Tells whether the sub-command has a page, of this program or of its own. The others are said in one line.
+bool has_page(const SubCommand& command) {
+  return command.kind == SubCommand::Kind::built_in || (command.kind == SubCommand::Kind::program && !program_of(command).empty());
+}
 
 void write_options(ManualPage& page, const CLI::App& command) {
   page.section("OPTIONS");
@@ -61,10 +63,10 @@ void write_details(ManualPage& page, const Details& details) {
 }
 
 /// The pages of all but `own`.
-void write_see_also(ManualPage& page, const CLI::App& app, const std::string& own) {
+void write_see_also(ManualPage& page, const std::string& own) {
   std::vector<std::string> pages = {"unisono"};
-  for (const CLI::App* command : app.get_subcommands({}))
-    if (has_page(*command)) pages.push_back(page_name(*command));
+  for (const SubCommand& command : sub_commands())
+    if (has_page(command)) pages.push_back(page_name(command.name));
   std::string list;
   for (const std::string& name : pages)
     if (name != own) list += fmt::format("`{}`(1), ", name);
@@ -79,29 +81,29 @@ ManualPage page_of_all(const CLI::App& app, const std::string& date) {
   page.section("DESCRIPTION");
   for (const std::string& paragraph : details_of(&app).paragraphs) page.paragraph(paragraph);
   page.section("COMMANDS");
-  for (const CLI::App* command : app.get_subcommands({})) {
-    const std::string more = has_page(*command) ? fmt::format(": `{}`(1)", page_name(*command)) : std::string();
-    page.item(command->get_name(), command->get_description() + more + ".");
+  for (const SubCommand& command : sub_commands()) {
+    const std::string more = has_page(command) ? fmt::format(": `{}`(1)", page_name(command.name)) : std::string();
+    page.item(command.name, app.get_subcommand(std::string(command.name))->get_description() + more + ".");
   }
   write_options(page, app);
   write_details(page, details_of(&app));
-  write_see_also(page, app, "unisono");
+  write_see_also(page, "unisono");
   return page;
 }
 
-ManualPage page_of(const CLI::App& app, const CLI::App& command, const std::string& date) {
-  ManualPage page(page_name(command), 1, date, version());
+ManualPage page_of(const CLI::App& command, const std::string& date) {
+  ManualPage page(page_name(command.get_name()), 1, date, version());
   page.purpose(with_small_letter(command.get_description()));
   page.synopsis(command.get_footer());
   page.section("DESCRIPTION");
   for (const std::string& paragraph : details_of(&command).paragraphs) page.paragraph(paragraph);
   write_options(page, command);
   write_details(page, details_of(&command));
-  write_see_also(page, app, page_name(command));
+  write_see_also(page, page_name(command.get_name()));
   return page;
 }
 
-ManualPage page_of_environment(const CLI::App& app, const std::string& date) {
+ManualPage page_of_environment(const std::string& date) {
   ManualPage page("unisono-environment", 7, date, version());
   page.purpose("the environment variables that unisono reads and sets");
   page.section("DESCRIPTION");
@@ -119,7 +121,7 @@ ManualPage page_of_environment(const CLI::App& app, const std::string& date) {
       if (!name.empty()) names.append(names.empty() ? "" : ", ").append(name);
     page.item(names, sentence(row.about));
   }
-  write_see_also(page, app, "unisono-environment");
+  write_see_also(page, "unisono-environment");
   return page;
 }
 
@@ -127,9 +129,13 @@ ManualPage page_of_environment(const CLI::App& app, const std::string& date) {
 
 void write_manual(const CLI::App& app, const std::filesystem::path& folder, const std::string& date) {
   save(folder, "unisono", 1, page_of_all(app, date));
+  write_pages_of_commands(app, folder, date);
+  save(folder, "unisono-environment", 7, page_of_environment(date));
+}
+
+void write_pages_of_commands(const CLI::App& app, const std::filesystem::path& folder, const std::string& date) {
   for (const CLI::App* command : app.get_subcommands({}))
-    if (has_page(*command)) save(folder, page_name(*command), 1, page_of(app, *command, date));
-  save(folder, "unisono-environment", 7, page_of_environment(app, date));
+    if (!details_of(command).paragraphs.empty()) save(folder, page_name(command->get_name()), 1, page_of(*command, date));
 }
 
 }  // namespace unisono::tools

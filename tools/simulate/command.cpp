@@ -227,7 +227,7 @@ void add_parameter_options(CLI::App* command, SimulateFlags& flags) {
 
 void add_simulate(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
-  CLI::App* command = app.add_subcommand("simulate", "Carry out a call on a model of a network, with up to 100,000 ranks");
+  CLI::App* command = add_command(app, "simulate");
   command->footer("unisono simulate [--operation NAME] [--bytes SIZE] [--ranks N] [--topology NAME] [--crossing] [--svg FILE] [--json] …");
   add_call_options(command, *flags);
   add_network_options(command, *flags);

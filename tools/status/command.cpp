@@ -80,7 +80,7 @@ int show_status(const StatusOptions& options) {
 
 void add_status(CLI::App& app) {
   const auto options = std::make_shared<StatusOptions>();
-  CLI::App* command = app.add_subcommand("status", "Show what the ranks of a job do, and who is waited for");
+  CLI::App* command = add_command(app, "status");
   command->footer("unisono status [JOB] [--once] [--stacks] [--dump] [--json] [--from PATH]");
   command->add_option("JOB", options->job, "The job's name; all of them where it is left out");
   command->add_flag("--once", options->once, "Print it once, on a terminal as well");

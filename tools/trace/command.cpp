@@ -46,7 +46,7 @@ void show_trace(const TraceOptions& options) {
 
 void add_trace(CLI::App& app) {
   const auto options = std::make_shared<TraceOptions>();
-  CLI::App* command = app.add_subcommand("trace", "Show what the ranks of a job have done, and for whom they have waited");
+  CLI::App* command = add_command(app, "trace");
   command->footer("unisono trace FOLDER [--job JOB] [--html FILE] [--json FILE] [--with RANK=FILE]…");
   offer(command->add_option("FOLDER", options->folder, "The folder of `unisono run --trace`")->required(), {.kind = Values::Kind::folder});
   command->add_option("--job", options->job, "The job's name, where the folder has traces of several");

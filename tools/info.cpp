@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "engines/plugins.h"
@@ -22,8 +21,9 @@
 #include "group/group.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
-#include "commands.h"
-#include "described.h"
+#include "common/commands.h"
+#include "common/json.h"
+#include "help/described.h"
 #include "base/control_groups.h"
 #include "base/environment.h"
 #include "base/file_descriptor.h"
@@ -35,10 +35,10 @@
 #include "kernels/vector.h"
 #include "base/odd_variables.h"
 #include "base/variables.h"
-#include "machine.h"
+#include "common/machine.h"
 #include "rendezvous/launchers.h"
-#include "text.h"
-#include "usage.h"
+#include "common/text.h"
+#include "help/usage.h"
 #include "unisono/collectives_v.h"
 #include "unisono/context.h"
 #include "unisono/error.h"
@@ -46,8 +46,6 @@
 namespace unisono::tools {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::array known_backends = {"serial", "native", "tcp", "gloo", "mpi", "ucx", "nccl"};
 
@@ -65,24 +63,24 @@ Json backend_facts() {
     const auto plugin = std::ranges::find(plugins, name, &engines::FoundPlugin::name);
     if (found.available && plugin != plugins.end() && plugin->plugin != nullptr)
       text += fmt::format(" ({}; {})", plugin->plugin->about != nullptr ? plugin->plugin->about : "a plug-in", plugin->path);
-    facts[name] = std::move(text);
+    put(facts, name, std::move(text));
   }
   return facts;
 }
 
 Json host_facts() {
   Json facts;
-  facts["name"] = base::host_name();
-  facts["machine"] = base::machine_id();
-  facts["system"] = kernel_version();
-  facts["processor"] = cpu_model();
-  facts["cpus usable"] = base::allowed_processors();
-  facts["cpus"] = affinity_list();
-  facts["cpu quota"] = base::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none";
-  facts["reduce kernels"] = kernels::target_name();
-  facts["huge pages"] = chosen_word("/sys/kernel/mm/transparent_hugepage/enabled");
-  if (const auto limit = base::ControlGroups().memory()) facts["memory limit"] = fmt::format("{} MiB (control group)", *limit >> 20);
-  else facts["memory limit"] = "none";
+  put(facts, "name", base::host_name());
+  put(facts, "machine", base::machine_id());
+  put(facts, "system", kernel_version());
+  put(facts, "processor", cpu_model());
+  put(facts, "cpus usable", base::allowed_processors());
+  put(facts, "cpus", affinity_list());
+  put(facts, "cpu quota", base::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none");
+  put(facts, "reduce kernels", kernels::target_name());
+  put(facts, "huge pages", chosen_word("/sys/kernel/mm/transparent_hugepage/enabled"));
+  if (const auto limit = base::ControlGroups().memory()) put(facts, "memory limit", fmt::format("{} MiB (control group)", *limit >> 20));
+  else put(facts, "memory limit", "none");
   return facts;
 }
 
@@ -107,13 +105,13 @@ std::string reading_facts() {
 Json shared_memory_facts() {
   Json facts;
   const base::FileDescriptor memory(::memfd_create("unisono-info", MFD_CLOEXEC));
-  facts["memfd"] = memory.valid() ? "works" : "refused by this system: the native backend needs it";
+  put(facts, "memfd", memory.valid() ? "works" : "refused by this system: the native backend needs it");
   struct statvfs about {};
   if (::statvfs("/dev/shm", &about) == 0)
-    facts["/dev/shm"] =
-        fmt::format("{} MiB free of {} MiB (not needed)", about.f_bavail * about.f_frsize >> 20, about.f_blocks * about.f_frsize >> 20);
-  else facts["/dev/shm"] = "absent (not needed)";
-  facts["other ranks' buffers"] = reading_facts();
+    put(facts, "/dev/shm",
+        fmt::format("{} MiB free of {} MiB (not needed)", about.f_bavail * about.f_frsize >> 20, about.f_blocks * about.f_frsize >> 20));
+  else put(facts, "/dev/shm", "absent (not needed)");
+  put(facts, "other ranks' buffers", reading_facts());
   return facts;
 }
 
@@ -126,9 +124,10 @@ Json limit_facts() {
   const auto add = [&](const char* name, auto resource, std::string_view unit) {
     rlimit limit{};
     if (::getrlimit(resource, &limit) != 0) return;
-    facts[name] = limit.rlim_cur == limit.rlim_max
-                      ? limit_text(limit.rlim_cur, unit)
-                      : fmt::format("{}, may be raised to {}", limit_text(limit.rlim_cur, unit), limit_text(limit.rlim_max, unit));
+    put(facts, name,
+        limit.rlim_cur == limit.rlim_max
+            ? limit_text(limit.rlim_cur, unit)
+            : fmt::format("{}, may be raised to {}", limit_text(limit.rlim_cur, unit), limit_text(limit.rlim_max, unit)));
   };
   add("open files", RLIMIT_NOFILE, "");
   add("locked memory", RLIMIT_MEMLOCK, " bytes");
@@ -141,16 +140,16 @@ Json timeout_facts(const base::Environment& environment) {
   Json facts;
   const auto of_environment = environment.get("UNISONO_TIMEOUT");
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(InitOptions{}.timeout).count();
-  facts["every call"] = of_environment ? *of_environment + " s (UNISONO_TIMEOUT)" : fmt::format("{} s", seconds);
-  facts["finalize"] = "10 s";
-  facts["warning of a long wait"] = "after 30 s";
+  put(facts, "every call", of_environment ? *of_environment + " s (UNISONO_TIMEOUT)" : fmt::format("{} s", seconds));
+  put(facts, "finalize", "10 s");
+  put(facts, "warning of a long wait", "after 30 s");
   return facts;
 }
 
 Json environment_facts(const base::Environment& environment) {
   Json facts = Json::object();
   const auto add = [&](std::string_view name) {
-    if (environment.has(name)) facts[std::string(name)] = environment.get(name).value_or("(set)");  // the value of a secret is not shown
+    if (environment.has(name)) put(facts, name, environment.get(name).value_or("(set)"));  // the value of a secret is not shown
   };
   for (const std::string_view name : rendezvous::variables_read()) add(name);
   add("OMP_NUM_THREADS");
@@ -179,19 +178,19 @@ std::string encryption_facts() {
 Json gather_facts() {
   const base::Environment& environment = base::Environment::process();
   Json facts;
-  facts["version"] = base::to_string(base::library_version());
-  facts["launcher"] = to_string(infer_launcher());
-  facts["backends"] = backend_facts();
-  facts["host"] = host_facts();
-  facts["shared memory"] = shared_memory_facts();
-  facts["limits"] = limit_facts();
+  put(facts, "version", base::to_string(base::library_version()));
+  put(facts, "launcher", to_string(infer_launcher()));
+  put(facts, "backends", backend_facts());
+  put(facts, "host", host_facts());
+  put(facts, "shared memory", shared_memory_facts());
+  put(facts, "limits", limit_facts());
   std::string directories;
   for (const auto& directory : engines::plugin_directories()) directories.append(directories.empty() ? "" : ":").append(directory);
-  facts["plug-ins from"] = directories;
-  facts["encryption"] = encryption_facts();
-  facts["timeouts"] = timeout_facts(environment);
-  facts["environment"] = environment_facts(environment);
-  facts["remarks"] = remarks_on(environment);
+  put(facts, "plug-ins from", directories);
+  put(facts, "encryption", encryption_facts());
+  put(facts, "timeouts", timeout_facts(environment));
+  put(facts, "environment", environment_facts(environment));
+  put(facts, "remarks", remarks_on(environment));
   return facts;
 }
 
@@ -200,20 +199,21 @@ std::string text_of(const Json& value) { return value.is_string() ? value.get<st
 std::string ranks_on_hosts(int ranks, int hosts) { return fmt::format("{} on {} host{}", ranks, hosts, hosts == 1 ? "" : "s"); }
 
 void add_choices(const std::vector<std::pair<std::string, std::string>>& table, Json& facts) {
-  facts["assumed in any case"] = schedule::describe_assumed({});
-  facts["sizes"] = "of the vector, or of a rank's block, in float32";
-  facts["small calls"] = "their elements travel with the comparison of the calls, by which the ranks agree, as the table says";
-  for (const auto& [operation, algorithms] : table) facts[operation] = algorithms;
+  put(facts, "assumed in any case", schedule::describe_assumed({}));
+  put(facts, "sizes", "of the vector, or of a rank's block, in float32");
+  put(facts, "small calls", "their elements travel with the comparison of the calls, by which the ranks agree, as the table says");
+  for (const auto& [operation, algorithms] : table) put(facts, operation, algorithms);
 }
 
 /// What would hold for such ranks: nothing is measured.
 Json schedule_facts(int ranks, int hosts) {
   Json facts;
-  facts["ranks"] = ranks_on_hosts(ranks, hosts);
+  put(facts, "ranks", ranks_on_hosts(ranks, hosts));
   const auto given = schedule::parse_network(schedule::network_override());
   const schedule::NetworkParameters network = given.value_or(schedule::NetworkParameters());
-  facts["network"] = (given ? "given by UNISONO_NETWORK: " : "assumed: ") + schedule::describe(network);
-  if (!given) facts["measured figures"] = "unisono run … -- unisono info --schedules shows those between the hosts of a job, and its choice by them";
+  put(facts, "network", (given ? "given by UNISONO_NETWORK: " : "assumed: ") + schedule::describe(network));
+  if (!given)
+    put(facts, "measured figures", "unisono run … -- unisono info --schedules shows those between the hosts of a job, and its choice by them");
   add_choices(schedule::describe_table(ranks, hosts, network), facts);
   return facts;
 }
@@ -230,13 +230,13 @@ Json schedule_facts_of_job() {
   Json facts;
   if (rank() != 0) return facts;
   schedule::Executor& executor = world().implementation()->core().executor();
-  facts["ranks"] = ranks_on_hosts(world_size(), executor.coordination().topology().host_count()) + ", those of this job";
-  facts["backend"] = world().backend();
+  put(facts, "ranks", ranks_on_hosts(world_size(), executor.coordination().topology().host_count()) + ", those of this job");
+  put(facts, "backend", world().backend());
   if (executor.comparing_engine() != nullptr) {
-    facts["network"] = "none: shared memory carries out all calls, without schedules, and nothing is measured";
+    put(facts, "network", "none: shared memory carries out all calls, without schedules, and nothing is measured");
     return facts;
   }
-  facts["network"] = executor.choice().describe_network();
+  put(facts, "network", executor.choice().describe_network());
   add_choices(executor.choice().describe_choices(), facts);
   return facts;
 }
@@ -270,7 +270,7 @@ void add_info(CLI::App& app) {
   auto as_json = std::make_shared<bool>(false);
   auto schedules = std::make_shared<bool>(false);
   auto ranks = std::make_shared<int>(8), hosts = std::make_shared<int>(0);
-  CLI::App* command = app.add_subcommand("info", "Say what was found: backends, host, shared memory, limits, active timeouts");
+  CLI::App* command = add_command(app, "info");
   command->footer("unisono info [--schedules [--ranks N] [--hosts N]] [--json]");
   command->add_flag("--json", *as_json, "As one JSON object");
   CLI::Option* of_schedules = command->add_flag(

@@ -1,9 +1,11 @@
 #include <CLI/CLI.hpp>
 
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <exception>
+#include <cerrno>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -12,33 +14,21 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
-#include "command_line.h"
-#include "commands.h"
-#include "completion.h"
-#include "described.h"
-#include "manual.h"
 #include "base/environment.h"
-#include "base/socket.h"
-#include "base/version.h"
-#include "doctor/worker.h"
+#include "common/command_line.h"
+#include "common/commands.h"
+#include "common/program.h"
+#include "help/completion.h"
+#include "help/described.h"
+#include "help/manual.h"
+#include "help/usage.h"
 #include "hosts/agent.h"
-#include "hosts/host_child.h"
-#include "unisono/error.h"
-#include "usage.h"
+#include "hosts/conducted.h"
+#include "launch/process/program.h"
 
 namespace {
 
-using unisono::tools::command_names;
-using unisono::tools::complain;
-using unisono::tools::did_you_mean;
-
-/// Returns the sub-command that was being parsed, or the whole command.
-const CLI::App& concerned(const CLI::App& app) {
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app : *chosen.front();  // NOLINT(bugprone-return-const-ref-from-parameter): main's
-}
+using namespace unisono::tools;
 
 std::string listed(const std::vector<std::string>& words) {
   std::string list;
@@ -67,46 +57,58 @@ std::string objection(const CLI::App& app, const std::vector<std::string>& words
   return fmt::format("unknown option '{}'; options stand behind a command: {}", word, listed(names));
 }
 
-std::string own_version() { return "unisono " + unisono::base::to_string(unisono::base::library_version()); }
-
 void add_version(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("version", "Say which version this is");
+  CLI::App* command = add_command(app, "version");
   command->footer("unisono version");
   command->callback([] { std::cout << own_version() << "\n"; });
 }
 
 void add_help(CLI::App& app) {
   const auto topic = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("help", "Explain a command and its options");
+  CLI::App* command = add_command(app, "help");
   command->footer("unisono help [COMMAND]");
-  unisono::tools::offer(command->add_option("COMMAND", *topic, "The command to explain; all of them where it is left out"),
-                        {.words = [&app] { return command_names(app); }});
+  offer(command->add_option("COMMAND", *topic, "The command to explain; all of them where it is left out"),
+        {.words = [&app] { return command_names(app); }});
   command->callback([&app, topic] {
-    const CLI::App* explained = topic->empty() ? &app : unisono::tools::find_command(app, *topic);
+    const CLI::App* explained = topic->empty() ? &app : find_command(app, *topic);
     if (explained == nullptr) throw CLI::RuntimeError(complain(app, unknown_command(app, *topic)));
     // explained->help() would show the sub-command that was parsed, which is `help`.
     std::cout << explained->get_formatter()->make_help(explained, {}, CLI::AppFormatMode::Normal);
   });
 }
 
+/// Adds a sub-command whose program carries it out, for lists, and for where the program is missing.
+void add_program(CLI::App& app, std::string_view name) {
+  CLI::App* command = add_command(app, name);
+  command->footer(fmt::format("unisono {} …", name));
+  if (program_of(*find_program_command(name)).empty()) command->description(command->get_description() + " (not in this build)");
+  command->allow_extras();
+  command->callback([name] {
+    std::cerr << fmt::format(
+        "unisono {0}: its program libexec/unisono/unisono-{0} is missing; `cmake --preset release && cmake --build --preset "
+        "release --target unisono-{0}` builds it, and every package of unisono has it\n",
+        name);
+    throw CLI::RuntimeError(2);
+  });
+}
+
 /// Adds the sub-command that is named, and no other, since `run` is to start a job soon; all where none is named, and where others are to be listed
 /// or explained.
 void add_commands(CLI::App& app, std::string_view named) {
-  const std::pair<std::string_view, void (*)(CLI::App&)> commands[] = {
-      {"run", unisono::tools::add_run},       {"bench", unisono::tools::add_bench},       {"info", unisono::tools::add_info},
-      {"doctor", unisono::tools::add_doctor}, {"simulate", unisono::tools::add_simulate}, {"status", unisono::tools::add_status},
-      {"trace", unisono::tools::add_trace},
+  const std::pair<std::string_view, void (*)(CLI::App&)> own[] = {
+      {"run", add_run}, {"info", add_info}, {"status", add_status}, {"completion", add_completion}, {"version", add_version}, {"help", add_help},
   };
-  const auto* const found = std::ranges::find(commands, named, [](const auto& command) { return command.first; });
-  if (found != std::end(commands)) return found->second(app);
-  for (const auto& command : commands) command.second(app);
-  unisono::tools::add_completion(app);
-  add_version(app);
-  add_help(app);
+  const bool is_alone = named == "run" || named == "info" || named == "status";
+  for (const SubCommand& each : sub_commands()) {
+    if (is_alone && each.name != named) continue;
+    const auto* const found = std::ranges::find(own, each.name, [](const auto& command) { return command.first; });
+    if (found != std::end(own)) found->second(app);
+    else add_program(app, each.name);
+  }
 }
 
 void explain_all(const CLI::App& app) {
-  unisono::tools::explain(
+  explain(
       &app,
       {.paragraphs = {"unisono is a C++20 library with which the processes of a job act as one: collectives, messages and objects between "
                       "processes, in C++ and Python. This is its command, which starts such jobs, measures them, and says what was found on a host.",
@@ -123,75 +125,47 @@ void explain_all(const CLI::App& app) {
 /// done. Returns the exit code; nothing: these words ask for none of them.
 std::optional<int> was_asked_by_a_program(const CLI::App& app, const std::vector<std::string>& words) {
   if (words.empty()) return std::nullopt;
-  if (words[0] == "__host") return unisono::tools::serve_as_host();
-  if (words[0] == "__complete") unisono::tools::complete(app, {words.begin() + 1, words.end()});
-  else if (words[0] == "__manual" && words.size() == 3) unisono::tools::write_manual(app, words[1], words[2]);
+  if (words[0] == "__host") return serve_as_host();
+  if (words[0] == "__complete") complete(app, {words.begin() + 1, words.end()});
+  else if (words[0] == "__manual" && words.size() == 3) write_manual(app, words[1], words[2]);
   else return std::nullopt;
   return 0;
-}
-
-/// Takes off what `unisono __host` puts in front of the words. The ranks get none of the descriptors.
-void take_conductor_off(std::vector<std::string>& words) {
-  constexpr std::ptrdiff_t in_front = 5;  // __launch REPORT SECRET PASSWORD NAME
-  if (std::ssize(words) <= in_front || words[0] != "__launch") return;
-  auto& [report, log_name, etcd_password] = unisono::tools::conducted();
-  report = std::stoi(words[1]);
-  log_name = words[4];
-  if (const int fd = std::stoi(words[3]); fd >= 0) etcd_password = unisono::tools::take_secret(fd);
-  for (const int fd : {report, std::stoi(words[2])})
-    if (fd >= 0) unisono::base::set_close_on_exec(fd);
-  words.erase(words.begin(), words.begin() + in_front);
 }
 
 int run_command(CLI::App& app, std::vector<std::string> words) {
   if (const auto code = was_asked_by_a_program(app, words)) return *code;
   take_conductor_off(words);
-  if (!words.empty() && words[0] == "__doctor") return unisono::tools::serve_as_doctor();
   if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
-  std::vector<std::string> arguments = unisono::tools::take_program_off(app, words);
-  if (const CLI::App* command = unisono::tools::find_command(app, arguments.front()); command != nullptr && !command->get_allow_extras()) {
-    const std::string wrong = unisono::tools::unknown_option(*command, {arguments.begin() + 1, arguments.end()});
-    if (!wrong.empty()) return complain(*command, wrong);
-  }
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them in reverse order
-  app.parse(arguments);
-  return 0;
+  return carry_out(app, words);
+}
+
+/// Becomes the program of the sub-command that the words are for. Returns where they are for none, or its program is missing.
+void become_program(const char* own_name, std::vector<std::string> words) {
+  std::size_t at = conductor_words(words);
+  if (words.size() == 2 && (words[0] == "help" || words[0] == "--help" || words[0] == "-h")) words = {words[1], "--help"};
+  if (words.size() > 2 && words[0] == "__complete") at = 1;
+  if (at >= words.size()) return;
+  const SubCommand* command = find_program_command(words[at] == "__doctor" ? "doctor" : words[at]);
+  const std::string program = command == nullptr ? std::string() : program_of(*command);
+  if (program.empty()) return;
+  std::vector<char*> arguments{const_cast<char*>(own_name)};
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(program.c_str(), arguments.data());
+  std::cerr << "unisono: cannot start " << program << ": " << unisono::launcher::error_text(errno) << "\n";
+  ::_exit(unisono::launcher::exit_not_executable);
 }
 
 }  // namespace
 
-unisono::tools::Conducted& unisono::tools::conducted() {
-  static Conducted instance;
-  return instance;
-}
-
 int main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  become_program(argc > 0 ? argv[0] : "unisono", words);  // in front of what follows: it has to find the environment as it is
   unisono::base::Environment::forget_secrets();
-  CLI::App app("The command of unisono, with which the processes of a job act as one", "unisono");
-  app.formatter(std::make_shared<unisono::tools::Help>());
-  app.footer("unisono COMMAND …");
-  app.set_help_flag("-h,--help", "Print this page");
-  app.set_version_flag("-V,--version", own_version(), "Print the version");
-  app.require_subcommand(1);
-  add_commands(app, argc > 1 ? argv[1] : "");
+  CLI::App app;
+  set_up(app);
+  add_commands(app, words.empty() ? "" : words[0]);
   explain_all(app);
   for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
-  try {
-    return run_command(app, {argv + std::min(argc, 1), argv + argc});
-  } catch (const CLI::RuntimeError& end) {
-    return end.get_exit_code();
-  } catch (const CLI::CallForHelp&) {
-    std::cout << concerned(app).help();
-    return 0;
-  } catch (const CLI::CallForVersion& version) {
-    std::cout << version.what() << "\n";
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return complain(concerned(app), unisono::tools::sentence_of(error));
-  } catch (const unisono::InvalidArgument& error) {
-    return complain(concerned(app), error.what());
-  } catch (const std::exception& error) {
-    std::cerr << "unisono: " << error.what() << "\n";
-    return 1;
-  }
+  return with_messages(app, [&] { return run_command(app, words); });
 }

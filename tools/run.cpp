@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "engines/registry.h"
-#include "command_line.h"
-#include "commands.h"
-#include "described.h"
+#include "common/command_line.h"
+#include "common/commands.h"
+#include "help/described.h"
 #include "base/log.h"
 #include "base/odd_variables.h"
 #include "hosts/allocation.h"
+#include "hosts/conducted.h"
 #include "hosts/options.h"
 #include "hosts/start_words.h"
 #include "launch/job/supervisor.h"
@@ -28,7 +29,7 @@
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
-#include "usage.h"
+#include "help/usage.h"
 
 namespace unisono::tools {
 namespace {
@@ -291,7 +292,7 @@ void add_times(CLI::App& to, RunFlags& flags) {
 void add_run(CLI::App& app) {
   auto flags = std::make_shared<RunFlags>();
   launcher::JobOptions& job = flags->job;
-  CLI::App* command = app.add_subcommand("run", "Start a program as several ranks, on one host or several, and watch over them");
+  CLI::App* command = add_command(app, "run");
   command->footer("unisono run [-n RANKS] [options] [--] PROGRAM [ARGUMENTS…]");
   command
       ->add_option(

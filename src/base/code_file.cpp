@@ -72,7 +72,7 @@ fs::path own_code_file() {
 }
 
 // This code is in the library, with which the plug-ins lie: in its folder where it was built, in unisono/ below it where it was installed. Or it is
-// inside a program in bin/, beside the library's folder: lib/, or another name that the build was given.
+// inside a program in bin/ or libexec/unisono/, beside the library's folder: lib/, or another name that the build was given.
 std::vector<fs::path> folders_of_plugins() {
   std::vector<fs::path> folders;
   const fs::path file = own_code_file();
@@ -81,7 +81,8 @@ std::vector<fs::path> folders_of_plugins() {
     std::error_code error;
     if (fs::is_directory(folder, error)) folders.push_back(folder.lexically_normal());
   };
-  const fs::path prefix = file.parent_path().parent_path();
+  fs::path prefix = file.parent_path().parent_path();
+  if (prefix.filename() == "libexec") prefix = prefix.parent_path();
   for (const fs::path& folder : {file.parent_path(), prefix / "lib", prefix / UNISONO_LIBRARY_FOLDER}) {
     add_if_there(folder);
     add_if_there(folder / "unisono");

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench_baseline.h"
-#include "bench_plot.h"
-#include "bench_rows.h"
+#include "bench/baseline.h"
+#include "bench/plot.h"
+#include "bench/rows.h"
 #include "input.h"
 #include "unisono/error.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/version.h"
@@ -78,6 +79,21 @@ TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refusal({"WRONG"}),
             "unisono: unknown command 'WRONG'; there are run, bench, info, doctor, simulate, status, trace, completion, version, help");
   EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, doctor, simulate, status, trace, completion, version, help");
+}
+
+TEST(CommandLine, ACommandWhoseProgramIsMissingSaysHowToGetIt) {
+  const TemporaryFolder prefix;
+  const std::string alone = prefix.path() + "/bin/unisono";
+  std::filesystem::create_directory(prefix.path() + "/bin");
+  std::filesystem::copy_file(UNISONO_COMMAND, alone);
+  for (const char* name : {"bench", "doctor", "simulate", "trace"}) {
+    RunningCommand command({alone, name, "--json", "x"});
+    EXPECT_EQ(command.wait(), 2);
+    EXPECT_TRUE(command.err().starts_with(fmt::format("unisono {0}: its program libexec/unisono/unisono-{0} is missing; ", name))) << command.err();
+    RunningCommand help({alone, "help", name});
+    EXPECT_EQ(help.wait(), 0);
+    EXPECT_NE(help.out().find("(not in this build)"), std::string::npos) << help.out();
+  }
 }
 
 TEST(CommandLine, AProgramWhereACommandBelongsIsToldHowItIsStarted) {

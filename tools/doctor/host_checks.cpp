@@ -13,7 +13,7 @@
 #include "base/control_groups.h"
 #include "base/essential_calls.h"
 #include "base/socket.h"
-#include "machine.h"
+#include "common/machine.h"
 
 namespace unisono::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "doctor/report.h"
-#include "svg.h"
+#include "common/svg.h"
 
 namespace unisono::tools {
 namespace {

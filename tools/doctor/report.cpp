@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "text.h"
+#include "common/text.h"
 
 namespace unisono::tools {
 namespace {

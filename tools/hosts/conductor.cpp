@@ -11,9 +11,8 @@
 #include <fmt/format.h>
 
 #include "base/deadline.h"
-#include "hosts/conducting.h"
-#include "launch/output/output.h"
 #include "launch/process/host.h"
+#include "launch/output/output.h"
 #include "launch/process/poll_set.h"
 #include "launch/process/program.h"
 #include "launch/process/signals.h"
@@ -41,23 +40,23 @@ std::vector<int> handled_signals(const launcher::JobOptions& options) {
 }  // namespace
 
 Conductor::Conductor(const ConductedJob& job)
-    : job_(job),
-      options_(*job.options),
+    : options_(*job.options),
       limit_(64 + descriptors_per_host * job.hosts.size()),
       signals_(handled_signals(options_), options_.forwarded_signals),
       console_(options_.environment, options_.verbosity),
       output_(console_, job.hosts.size(), static_cast<int>(slots_of(job.hosts))),
       input_(options_.standard_input, job.hosts),
       answer_(rendezvous::join_timeout(rendezvous::default_timeout, options_.environment)),
+      start_(job, hosts_),
       next_beat_(pause_of_beats(options_.silence)) {}
 
 int Conductor::run() {
-  start_hosts();
+  start_.reach_hosts();
   while (phase_ != Phase::ended) {
     round();
     advance();
   }
-  for (Host& host : hosts_) host.remote->close_input();
+  for (ConductedHost& host : hosts_) host.remote->close_input();
   hosts_.clear();
   const int code = account();
   launcher::write_out(console_, &signals_);
@@ -77,7 +76,7 @@ void Conductor::round() {
     hosts_[i].remote->wait_for(
         set, [this, i](const Frame& frame) { take(i, frame); }, may_read);
   if (!may_read) {  // what they say waits unread
-    for (Host& host : hosts_) host.remote->forgive_silence();
+    for (ConductedHost& host : hosts_) host.remote->forgive_silence();
     if (give_up_) give_up_.emplace(give_up_->timeout());
   }
   input_.wait_for(set);
@@ -94,11 +93,11 @@ void Conductor::round() {
 void Conductor::pass_closed_output() {
   if (phase_ != Phase::running || has_closed_output_ || !console_.out().reader_left()) return;
   has_closed_output_ = true;
-  for (Host& host : hosts_) host.remote->send(FrameKind::closed, std::string(1, static_cast<char>(FrameKind::output)));
+  for (ConductedHost& host : hosts_) host.remote->send(FrameKind::closed, std::string(1, static_cast<char>(FrameKind::output)));
 }
 
 void Conductor::take(std::size_t number, const Frame& frame) {
-  Host& host = hosts_[number];
+  ConductedHost& host = hosts_[number];
   switch (frame.kind) {
     case FrameKind::hello: host.hello = decode_fields(frame.payload); return;
     case FrameKind::port:
@@ -122,7 +121,7 @@ void Conductor::take(std::size_t number, const Frame& frame) {
 }
 
 /// A host that cannot be used ends the job before it has begun.
-void Conductor::refuse(Host& host, const std::string& why, const std::string& hint) {
+void Conductor::refuse(ConductedHost& host, const std::string& why, const std::string& hint) {
   if (phase_ == Phase::ended) return;
   host.is_lost = true;
   const HostEntry& entry = host.remote->entry();
@@ -135,23 +134,41 @@ void Conductor::refuse(Host& host, const std::string& why, const std::string& hi
 
 void Conductor::advance() {
   look_for_the_lost();
-  if (phase_ == Phase::greeting && all([](const Host& host) { return host.hello.has_value(); })) begin_start();
+  if (phase_ == Phase::greeting && all([](const ConductedHost& host) { return host.hello.has_value(); })) begin_start();
   if (phase_ < Phase::running && answer_.passed()) {
-    for (Host& host : hosts_) {
+    for (ConductedHost& host : hosts_) {
       const bool is_late = phase_ == Phase::greeting ? !host.hello : &host == hosts_.data();
       if (is_late) refuse(host, fmt::format("no answer within {} s", answer_.timeout().count() / 1000), "UNISONO_TIMEOUT gives it longer");
     }
   }
-  if (phase_ == Phase::running && all([](const Host& host) { return host.result || host.is_lost; })) phase_ = Phase::ended;
+  if (phase_ == Phase::running && all([](const ConductedHost& host) { return host.result || host.is_lost; })) phase_ = Phase::ended;
   if (give_up_ && give_up_->passed()) {
     if (exit_code_ == 0) exit_code_ = 1;
     phase_ = Phase::ended;
   }
 }
 
+void Conductor::begin_start() {
+  try {
+    start_.choose_address();
+  } catch (const InvalidArgument& error) {
+    return refuse(hosts_.front(), error.message(), error.info().hint);
+  }
+  if (const auto port = start_.port()) return start_launchers(*port);
+  phase_ = Phase::port;
+  start_.ask_for_port();
+}
+
+void Conductor::start_launchers(int port) {
+  start_.start_launchers(port);
+  phase_ = Phase::running;
+  for (ConductedHost& host : hosts_) host.remote->forgive_silence();  // it was asked nothing before
+  input_.begin();
+}
+
 void Conductor::look_for_the_lost() {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    Host& host = hosts_[i];
+    ConductedHost& host = hosts_[i];
     if (host.has_ended) continue;
     if (host.remote->is_over()) {
       if (phase_ < Phase::running) return refuse(host, host.remote->why(), host.remote->hint());
@@ -167,7 +184,7 @@ void Conductor::look_for_the_lost() {
 
 /// Nothing more comes from a host.
 void Conductor::lose(std::size_t number, const std::string& why) {
-  Host& host = hosts_[number];
+  ConductedHost& host = hosts_[number];
   host.has_ended = true;
   input_.note_end(number);
   output_.finish(number);
@@ -175,18 +192,18 @@ void Conductor::lose(std::size_t number, const std::string& why) {
   host.is_lost = true;
   if (loss_.empty()) loss_ = fmt::format("host {} is lost: {}", host.remote->name(), why);
   // Once they have met, the other launchers notice that by themselves, and give their ranks the grace.
-  if (all([](const Host& each) { return each.has_met; })) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
+  if (all([](const ConductedHost& each) { return each.has_met; })) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
   else end_others(SIGTERM);
 }
 
 /// The processes of a host were told to end, as those of a job of Slurm are by scancel. Its launcher tells those of the others.
-void Conductor::note_cancelled(const Host& host, int signal) {
+void Conductor::note_cancelled(const ConductedHost& host, int signal) {
   if (interrupted_by_ || std::exchange(cancelled_by_, cancelled_by_.value_or(signal))) return;
   console_.say(fmt::format("{} has ended the launcher on host {}; all ranks are told to end", launcher::signal_name(signal), host.remote->name()));
 }
 
 void Conductor::note_result(std::size_t number, const std::string& how) {
-  Host& host = hosts_[number];
+  ConductedHost& host = hosts_[number];
   input_.note_end(number);
   host.result = how;
   host.remote->close_input();
@@ -196,7 +213,7 @@ void Conductor::note_result(std::size_t number, const std::string& how) {
     loss_ = fmt::format("the launcher on host {} was ended by {}", host.remote->name(), launcher::signal_name(code));
   if (!is_killed && code != 0 && exit_code_ == 0) exit_code_ = code;
   has_killed_ = has_killed_ || is_killed;
-  const bool have_met = all([](const Host& each) { return each.has_met; });
+  const bool have_met = all([](const ConductedHost& each) { return each.has_met; });
   if ((is_killed || code != 0) && !have_met) end_others(SIGTERM);
   // They end together: one that does not follow has stopped.
   if (have_met && (is_killed || !give_up_)) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
@@ -204,7 +221,7 @@ void Conductor::note_result(std::size_t number, const std::string& how) {
 
 /// Ends the launchers that still run. They have not met, so nothing else tells them.
 void Conductor::end_others(int signal) {
-  for (Host& host : hosts_)
+  for (ConductedHost& host : hosts_)
     if (!host.result) host.remote->send(FrameKind::signal, std::to_string(signal));
   if (!give_up_) give_up_.emplace(2 * options_.grace + time_to_notice);
 }
@@ -213,13 +230,13 @@ void Conductor::handle_signal(int signal) {
   const auto& forwarded = options_.forwarded_signals;
   if (signal == SIGCONT) return;
   if (signal == SIGTSTP) {  // the ranks go on, as far as their output is taken
-    for (Host& host : hosts_) {
+    for (ConductedHost& host : hosts_) {
       host.remote->send(FrameKind::pause);
       host.remote->flush();
     }
     console_.flush();
     ::kill(::getpid(), SIGSTOP);
-    for (Host& host : hosts_) host.remote->forgive_silence();
+    for (ConductedHost& host : hosts_) host.remote->forgive_silence();
     return;
   }
   const bool is_ending = std::ranges::find(forwarded, signal) == forwarded.end();
@@ -236,8 +253,8 @@ void Conductor::handle_signal(int signal) {
   }
   // The launchers tell each other of the first Ctrl-C; one that got it both ways would take it for the second. A second one comes to each as two
   // signals, because one that has not heard of the first takes it for that.
-  const bool is_told_on = is_ending && interrupts_ == 1 && all([](const Host& host) { return host.has_met; });
-  for (Host& host : hosts_) {
+  const bool is_told_on = is_ending && interrupts_ == 1 && all([](const ConductedHost& host) { return host.has_met; });
+  for (ConductedHost& host : hosts_) {
     if (host.result || host.is_lost) continue;
     host.remote->send(FrameKind::signal, std::to_string(signal));
     // The same signal again at once would be taken for the same request.
@@ -248,7 +265,7 @@ void Conductor::handle_signal(int signal) {
 
 void Conductor::beat() {
   if (!next_beat_.passed()) return;
-  for (Host& host : hosts_)
+  for (ConductedHost& host : hosts_)
     if (!host.has_ended && !host.result) host.remote->send(FrameKind::beat);
   next_beat_ = Deadline(pause_of_beats(options_.silence));
 }

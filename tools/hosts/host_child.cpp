@@ -17,7 +17,7 @@
 
 #include "base/socket.h"
 #include "hosts/pipe.h"
-#include "hosts/start_words.h"
+#include "common/own_programs.h"
 #include "launch/process/pidfd.h"
 #include "launch/process/program.h"
 
@@ -74,7 +74,7 @@ bool is_pending(pid_t pid, int signal) {
 HostChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, const base::FileDescriptor& password,
                            launcher::EnvironmentBlock& environment) {
   Pipe input, output, errors, messages;
-  const std::string path = own_path();
+  const std::string path = path_of_command();
   std::vector<std::string> all{path, "__launch", std::to_string(messages.writing.get()), std::to_string(secret.get()),
                                std::to_string(password.get())};
   all.insert(all.end(), words.begin(), words.end());

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "described.h"
-#include "hosts/conductor.h"
+#include "help/described.h"
+#include "hosts/conducted_job.h"
 #include "launch/process/host.h"
 #include "store/token.h"
 #include "unisono/error.h"

@@ -18,6 +18,7 @@
 #include "base/signal_name.h"
 #include "base/socket.h"
 #include "base/version.h"
+#include "common/own_programs.h"
 #include "hosts/pipe.h"
 #include "hosts/start_words.h"
 #include "launch/process/environment_block.h"
@@ -60,7 +61,7 @@ std::string greeting_line() { return std::string(greeting_word) + base::to_strin
 
 RemoteHost::RemoteHost(HostEntry entry, const std::vector<std::string>& words)
     : entry_(std::move(entry)), local_(words.empty()), reader_(greeting_line()) {
-  start(local_ ? std::vector<std::string>{own_path(), "__host"} : words);
+  start(local_ ? std::vector<std::string>{path_of_command(), "__host"} : words);
 }
 
 RemoteHost::~RemoteHost() {

@@ -13,6 +13,7 @@
 #include "base/host.h"
 #include "base/interfaces.h"
 #include "base/socket.h"
+#include "common/own_programs.h"
 #include "launch/process/program.h"
 #include "unisono/error.h"
 
@@ -50,12 +51,10 @@ std::string remote_script() {
       "[ \"$f\" = / ] && exec \"$p\" __host; f=${{f%/*}}; f=${{f:-/}}; done; "
       "command -v unisono >/dev/null && exec unisono __host; echo \"$p is not run: $f there belongs to another user, or all may write to it\" >&2; "
       "exit 126",
-      shell_quoted(own_path()), fmt::join(owners_of(own_path()), " "));
+      shell_quoted(path_of_command()), fmt::join(owners_of(path_of_command()), " "));
 }
 
 }  // namespace
-
-std::string own_path() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
 
 std::string shell_quoted(std::string_view text) {
   std::string quoted = "'";
@@ -133,7 +132,7 @@ bool is_this_host(const std::string& name) {
 std::string hint_for(int exit_code, const std::string& message, const std::string& host) {
   const auto says = [&](std::string_view text) { return message.find(text) != std::string::npos; };
   if (exit_code == launcher::exit_not_found || says("unisono: not found") || says("unisono: command not found")) {
-    return fmt::format("install unisono on {}, at {} or in the PATH that `ssh {} 'echo $PATH'` shows", host, own_path(), host);
+    return fmt::format("install unisono on {}, at {} or in the PATH that `ssh {} 'echo $PATH'` shows", host, path_of_command(), host);
   }
   if (says(" is not run: "))
     return fmt::format("put unisono on {} where only you or root can write, or into the PATH that `ssh {} 'echo $PATH'` shows", host, host);

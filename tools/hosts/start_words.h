@@ -25,9 +25,6 @@ bool is_this_host(const std::string& name);
 /// Returns what to do about an ssh, or the like, that has ended with this code and message before the other host answered.
 std::string hint_for(int exit_code, const std::string& message, const std::string& host);
 
-/// Returns the path of the running command.
-std::string own_path();
-
 /// Returns the text as one word of a shell.
 std::string shell_quoted(std::string_view text);
 

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "simulate/crossing.h"
-#include "sizes.h"
-#include "svg.h"
+#include "common/sizes.h"
+#include "common/svg.h"
 
 namespace unisono::simulate {
 namespace {

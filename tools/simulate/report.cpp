@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "sizes.h"
-#include "text.h"
+#include "common/sizes.h"
+#include "common/text.h"
 #include "unisono/detail/switches.h"
 
 namespace unisono::simulate {

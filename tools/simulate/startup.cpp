@@ -57,9 +57,9 @@ class Start {
     result_.phases.push_back(is_eager() ? learn_addresses_by_store() : learn_addresses_by_tree());
     result_.phases.push_back(connect());
     result_.phases.push_back({"first barrier", barrier_.us / us_in_s, "its rounds"});
-    result_.memory_bytes = result_.connections * costs_.connection_bytes + ranks_ * costs_.member_bytes;
+    result_.memory_bytes = costs_.memory_bytes(result_.connections, ranks_);
     result_.heartbeats = result_.connections / costs_.heartbeat_period_s;
-    result_.heartbeat_work = 2 * result_.heartbeats * costs_.heartbeat_us / us_in_s;
+    result_.heartbeat_work = costs_.heartbeat_work(result_.heartbeats);
     return result_;
   }
 

@@ -28,6 +28,11 @@ struct StartupCosts {
   double address_bytes = 28;           ///< of a rank in the list of addresses
   int fan_out = 8;                     ///< of a tree (WatchTree::arity)
   int most_eager = 64;                 ///< peers of a rank that connects with all of them
+
+  /// Of a rank.
+  double memory_bytes(double connections, double members) const { return connections * connection_bytes + members * member_bytes; }
+  /// The part of a processor that a rank's heartbeats, so many in a second, and those of its peers take.
+  double heartbeat_work(double heartbeats) const { return 2 * heartbeats * heartbeat_us / 1e6; }
 };
 
 /// The design of a start.

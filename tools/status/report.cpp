@@ -6,15 +6,14 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "launch/view/standstill.h"
-#include "text.h"
+#include "common/json.h"
+#include "common/text.h"
 
 namespace unisono::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using launcher::call_shown;
 using launcher::call_text;
 using launcher::Delay;
@@ -42,52 +41,67 @@ std::string bytes_text(double bytes) {
 
 Json call_json(const recorder::CallSeen& call) {
   Json json;
-  json["operation"] = call.operation;
-  json["group"] = call.group;
-  json["sequence"] = call.sequence;
-  json["state"] = state_name(call.state);
-  json["bytes"] = call.bytes;
-  json["dtype"] = to_string(call.dtype);
-  if (call.peer >= 0) json["peer"] = call.peer;
-  if (is_message(call.kind)) json["tag"] = call.tag;
-  if (!call.place.empty()) json["place"] = call.place;
-  if (call.queued != 0) json["queued_ns"] = call.queued;
-  if (call.begun != 0) json["begun_ns"] = call.begun;
-  if (call.done != 0) json["done_ns"] = call.done;
+  put(json, "operation", call.operation);
+  put(json, "group", call.group);
+  put(json, "sequence", call.sequence);
+  put(json, "state", state_name(call.state));
+  put(json, "bytes", call.bytes);
+  put(json, "dtype", to_string(call.dtype));
+  if (call.peer >= 0) put(json, "peer", call.peer);
+  if (is_message(call.kind)) put(json, "tag", call.tag);
+  if (!call.place.empty()) put(json, "place", call.place);
+  if (call.queued != 0) put(json, "queued_ns", call.queued);
+  if (call.begun != 0) put(json, "begun_ns", call.begun);
+  if (call.done != 0) put(json, "done_ns", call.done);
   if (call.waited_for >= 0) {
-    json["waited_for"] = call.waited_for;
-    json["waited_for_count"] = call.waited_count;
+    put(json, "waited_for", call.waited_for);
+    put(json, "waited_for_count", call.waited_count);
   }
   return json;
 }
 
 Json delay_json(const Delay& delay) {
-  Json json{{"rank", delay.late}, {"waited_ns", delay.for_ns}, {"text", delay.text}, {"advice", delay.advice}, {"call", call_json(delay.call)}};
-  if (!delay.circle.empty()) json["circle"] = delay.circle;
+  Json json;
+  put(json, "rank", delay.late);
+  put(json, "waited_ns", delay.for_ns);
+  put(json, "text", delay.text);
+  put(json, "advice", delay.advice);
+  put(json, "call", call_json(delay.call));
+  if (!delay.circle.empty()) put(json, "circle", delay.circle);
   return json;
 }
 
 Json rank_json(const RankFacts& rank, bool with_calls) {
   const recorder::RankSeen& record = rank.record;
   Json json;
-  json["rank"] = record.rank;
-  json["pid"] = record.pid;
-  json["host"] = record.host;
-  json["state"] = state_text(rank);
-  json["now_ns"] = record.now;
-  json["calls"] = record.calls;
-  json["bytes"] = record.bytes;
-  json["waited_ns"] = record.waited;
-  json["waiting_share"] = waiting_share(rank);
-  json["cpu_seconds"] = rank.process.cpu_seconds;
-  json["cpu_share"] = rank.process.cpu_share;
-  json["memory_bytes"] = rank.process.memory_bytes;
-  if (!record.failure.empty()) json["failure"] = record.failure;
-  if (const auto* call = call_shown(rank)) json["call"] = call_json(*call);
+  put(json, "rank", record.rank);
+  put(json, "pid", record.pid);
+  put(json, "host", record.host);
+  put(json, "state", state_text(rank));
+  put(json, "now_ns", record.now);
+  put(json, "calls", record.calls);
+  put(json, "bytes", record.bytes);
+  put(json, "waited_ns", record.waited);
+  put(json, "waiting_share", waiting_share(rank));
+  put(json, "cpu_seconds", rank.process.cpu_seconds);
+  put(json, "cpu_share", rank.process.cpu_share);
+  put(json, "memory_bytes", rank.process.memory_bytes);
+  if (!record.failure.empty()) put(json, "failure", record.failure);
+  if (const auto* call = call_shown(rank)) put(json, "call", call_json(*call));
   if (with_calls) {
-    json["recent"] = Json::array();
+    put(json, "recent", Json::array());
     for (const auto& call : record.recent) json["recent"].push_back(call_json(call));
   }
+  return json;
+}
+
+Json stack_json(const Stack& stack) {
+  Json json;
+  put(json, "rank", stack.rank);
+  put(json, "tool", stack.tool);
+  put(json, "frames", stack.frames);
+  put(json, "python", stack.python);
+  put(json, "problem", stack.problem);
   return json;
 }
 
@@ -172,20 +186,18 @@ std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const JobFacts& job = jobs[i];
     Json json;
-    json["job"] = job.name;
-    json["program"] = job.program;
-    json["size"] = job.size;
-    json["began_ns"] = job.began;
-    json["age_ns"] = job.age_ns;
-    json["late"] = Json::array();
+    put(json, "job", job.name);
+    put(json, "program", job.program);
+    put(json, "size", job.size);
+    put(json, "began_ns", job.began);
+    put(json, "age_ns", job.age_ns);
+    put(json, "late", Json::array());
     for (const Delay& delay : delays_of(job.ranks, told_delay_ns)) json["late"].push_back(delay_json(delay));
     if (i < stacks.size()) {
-      json["stacks"] = Json::array();
-      for (const Stack& stack : stacks[i])
-        json["stacks"].push_back(
-            {{"rank", stack.rank}, {"tool", stack.tool}, {"frames", stack.frames}, {"python", stack.python}, {"problem", stack.problem}});
+      put(json, "stacks", Json::array());
+      for (const Stack& stack : stacks[i]) json["stacks"].push_back(stack_json(stack));
     }
-    json["ranks"] = Json::array();
+    put(json, "ranks", Json::array());
     for (const RankFacts& rank : job.ranks) json["ranks"].push_back(rank_json(rank, with_calls));
     all.push_back(std::move(json));
   }

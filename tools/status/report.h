@@ -5,7 +5,7 @@
 
 #include "status/jobs.h"
 #include "status/stacks.h"
-#include "text.h"
+#include "common/text.h"
 
 namespace unisono::tools {
 

@@ -14,7 +14,7 @@
 
 #include "launch/output/sink.h"
 #include "status/report.h"
-#include "text.h"
+#include "common/text.h"
 
 namespace unisono::tools {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "launch/job/summary.h"
 #include "recorder/trace_file.h"
-#include "text.h"
+#include "common/text.h"
 
 namespace unisono::tools {
 namespace {

@@ -1,5 +1,5 @@
 // The results that `unisono bench --json` has written, as --baseline and --from read them.
-#include "bench_rows.h"
+#include "bench/rows.h"
 
 #include <gtest/gtest.h>
 

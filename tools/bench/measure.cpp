@@ -1,0 +1,190 @@
+// Measures: the processes of each setup are started once, and take turns round by round.
+
+#include "bench/measure.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "base/deadline.h"
+#include "base/processors.h"
+#include "bench/progress.h"
+#include "bench/report.h"
+#include "bench/results.h"
+#include "bench/set.h"
+#include "engines/registry.h"
+#include "launch/process/program.h"
+#include "common/machine.h"
+#include "common/sizes.h"
+#include "common/text.h"
+#include "unisono/error.h"
+
+namespace unisono::tools {
+
+namespace {
+
+constexpr int usual_rounds = 11;
+constexpr int quick_rounds = 3;
+
+template <class T>
+void keep_first(std::vector<T>& list) {
+  std::vector<T> once;
+  for (const T& entry : list)
+    if (std::ranges::find(once, entry) == once.end()) once.push_back(entry);
+  list = std::move(once);
+}
+
+/// Returns why the operation cannot be measured with these ranks and sizes; empty where it can.
+std::string why_not(bench::Operation operation, const bench::Plan& plan) {
+  const bool has_partner = operation == bench::Operation::send_recv || bench::is_in_pairs(operation);
+  if (has_partner && plan.ranks == 1) return fmt::format("{} needs at least two ranks", bench::to_string(operation));
+  const std::size_t most = bench::most_bytes_of(operation);
+  if (plan.sizes.front() > most) return fmt::format("{} is of sizes up to {}, and --sizes has none", bench::to_string(operation), format_bytes(most));
+  return {};
+}
+
+/// Adds the operations of these names, after the ranks and sizes are known; "all" is every one that these allow.
+void add_operations(bench::Plan& plan, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == all_operations) {
+      std::ranges::copy_if(bench::operations(), std::back_inserter(plan.operations),
+                           [&](auto operation) { return why_not(operation, plan).empty(); });
+      continue;
+    }
+    plan.operations.push_back(*bench::parse_operation(name));  // sort_words has refused unknown names
+    if (const std::string why = why_not(plan.operations.back(), plan); !why.empty()) throw InvalidArgument(why);
+  }
+  keep_first(plan.operations);
+}
+
+bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOptions& options) {
+  plan.progress = ::isatty(STDERR_FILENO) == 1;
+  if (options.compare != "off" && options.record != "off") plan.candidates.emplace_back("unisono");
+  if (options.compare != "on") plan.candidates.emplace_back("unisono-unchecked");
+  if (options.record != "on") plan.candidates.emplace_back("unisono-unrecorded");
+  plan.candidates.insert(plan.candidates.end(), setup.peers.begin(), setup.peers.end());
+  return plan;
+}
+
+void describe_run(const BenchResults& results, const BenchSetup& setup, int wanted_rounds) {
+  std::string peers;
+  for (const std::string& peer : setup.peers) peers.append(", ").append(setup.versions.at(peer));
+  const double barrier = results.barrier_ns(setup.name).value_or(0);
+  constexpr double near_cores_ns = 100, distant_cores_ns = 150;  // measured on virtual machines, where both states occur
+  const std::string_view label = barrier < near_cores_ns      ? "A, near cores"
+                                 : barrier > distant_cores_ns ? "B, distant or shared cores"
+                                                              : "between A and B";
+  const std::string set = fmt::format("set {}: {}, backend {}{}", setup.name, text_of(results.conditions()), results.backend(setup.name), peers);
+  const std::size_t done = results.rounds(setup.name);
+  const std::string rounds = done == static_cast<std::size_t>(wanted_rounds) ? fmt::format("{}", done) : fmt::format("{} of {}", done, wanted_rounds);
+  std::string state = fmt::format("flag barrier {:.0f} ns (label {}), {} round{}", barrier, label, rounds, wanted_rounds == 1 ? "" : "s");
+  if (const std::size_t dropped = results.dropped(setup.name); dropped != 0) state += fmt::format(", {} left out for stolen time", dropped);
+  std::cout << "\n" << wrap(set, 2) << "\n" << wrap(state, 2) << "\n";
+}
+
+/// Prints which operations a peer lacks, so that a missing row is explained.
+void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const std::vector<BenchSetup>& setups) {
+  for (const BenchSetup& setup : setups)
+    for (const std::string& peer : setup.peers) {
+      std::string gaps;
+      for (const bench::Operation operation : plan.operations) {
+        const auto is_it = [&](const BenchRow& row) { return row.set == setup.name && row.impl == peer && row.operation == operation; };
+        if (std::ranges::none_of(rows, is_it)) gaps.append(gaps.empty() ? "" : ", ").append(bench::to_string(operation));
+      }
+      if (!gaps.empty()) std::cerr << wrap(fmt::format("unisono bench: {} has no {} of {}", peer, gaps, unisono::to_string(plan.dtype)), 2) << "\n";
+    }
+}
+
+void measure_rounds(const std::vector<std::unique_ptr<BenchSet>>& sets, const BenchOptions& options, int rounds, BenchResults& results) {
+  const base::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
+  BenchProgress progress(rounds, sets.size(), options.seconds ? std::optional(std::chrono::duration<double>(*options.seconds)) : std::nullopt);
+  for (int done = 0; done < rounds && !(options.seconds && budget.passed() && done >= quick_rounds); ++done) {
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      const std::string& name = sets[i]->setup().name;
+      progress.show(done, i, name, 0);
+      const ProcessorTime before = processor_time();
+      const nlohmann::json event = sets[i]->round(done, [&](double part) { progress.show(done, i, name, part); });
+      const ProcessorTime after = processor_time();
+      results.add(name, event, stolen_share(before, after));
+    }
+  }
+}
+
+void print_results(const BenchResults& results, const std::vector<BenchRow>& rows, const std::vector<BenchSetup>& setups, int rounds) {
+  std::cout << describe_machine();
+  const std::size_t cache = private_cache_bytes();
+  for (const auto& group : groups_of(rows)) {
+    const auto setup = std::ranges::find(setups, group.front().set, &BenchSetup::name);
+    describe_run(results, *setup, rounds);
+    print_table(std::cout, group, cache);
+  }
+}
+
+}  // namespace
+
+bench::Plan plan_of(const BenchOptions& options) {
+  bench::Plan plan;
+  for (const std::string& size : options.sizes) plan.sizes.push_back(parse_bytes(size));
+  std::ranges::sort(plan.sizes);
+  keep_first(plan.sizes);
+  plan.dtype = bench::parse_dtype(options.dtype);
+  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, base::allowed_processors());
+  add_operations(plan, options.operations);
+  plan.hosts = options.hosts;
+  if (plan.hosts > plan.ranks) throw InvalidArgument("--hosts asks for more hosts than there are ranks");
+  plan.shared_buffers = options.buffers == "shared";
+  if (options.data == "varying") plan.data = bench::DataMode::varying;
+  else if (options.data == "touch") plan.data = bench::DataMode::touch;
+  plan.backend = options.backend;
+  if (const std::string name = engines::host_backend(plan.backend); name != "auto")
+    engines::maker(name);  // throws for an engine that cannot run here
+  plan.in_place = options.in_place;
+  if (plan.in_place && (plan.operations.size() != 1 || plan.operations.front() != bench::Operation::all_reduce))
+    throw InvalidArgument("--in-place goes with all_reduce alone");
+  plan.bind = options.bind == "core";
+  plan.seed = options.seed;
+  constexpr std::chrono::microseconds quick_block_time{500}, usual_block_time{3000};
+  plan.block_time = options.quick ? quick_block_time : usual_block_time;
+  plan.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_seconds * 1000));
+  return plan;
+}
+
+BenchConditions conditions_of(const BenchOptions& options, const bench::Plan& plan) {
+  return {.ranks = plan.ranks,
+          .hosts = plan.hosts,
+          .dtype = std::string(bench::short_name(plan.dtype)),
+          .buffers = options.buffers,
+          .data = std::string(to_string(plan.data))};
+}
+
+BenchMeasured measure(const BenchOptions& options, const bench::Plan& plan, const std::vector<BenchSetup>& setups, launcher::SignalScope& signals,
+                      const launcher::Watchdog& watchdog) {
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<BenchSet>> sets;
+  BenchResults results(conditions_of(options, plan));
+  for (const BenchSetup& setup : setups) {
+    sets.push_back(std::make_unique<BenchSet>(setup, plan_of_set(plan, setup, options), folder.path() / setup.name, base::Environment::process(),
+                                              signals, watchdog));
+    results.set_backend(setup.name, sets.back()->backend());
+  }
+  const int rounds = options.rounds.value_or(options.quick ? quick_rounds : usual_rounds);
+  BenchMeasured measured;
+  try {
+    measure_rounds(sets, options, rounds, results);
+    for (const auto& set : sets) set->finish();
+  } catch (const BenchInterrupted& by) {
+    measured.interrupted = by.signal;
+  }
+  sets.clear();  // ends the processes, so that their output does not disturb the report
+  if (measured.interrupted) std::cerr << "unisono bench: ended by " << launcher::signal_name(*measured.interrupted) << std::endl;
+  measured.rows = results.rows();
+  if (!measured.rows.empty()) print_results(results, measured.rows, setups, rounds);
+  if (!measured.interrupted) name_gaps(measured.rows, plan, setups);
+  return measured;
+}
+
+}  // namespace unisono::tools

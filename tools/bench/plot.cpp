@@ -1,0 +1,162 @@
+#include "bench/plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "common/svg.h"
+#include "common/text.h"
+
+namespace unisono::tools {
+
+namespace {
+
+// In pixels.
+constexpr double panel_width = 360, panel_height = 220, left_margin = 80, panel_head = 40, panel_foot = 34, column_gap = 30, page_head = 40;
+constexpr double legend_line = 22, legend_sample = 40, legend_letter = 7.5, legend_gap = 24;
+constexpr double column_width = left_margin + panel_width + column_gap;
+constexpr double page_width = 2 * column_width;
+
+/// The curves have one pen each in all panels: an implementation within a set.
+struct Curve {
+  std::string impl, set;
+  std::string label;
+  bool operator==(const Curve& other) const { return impl == other.impl && set == other.set; }
+};
+
+std::vector<Curve> curves_of(const std::vector<BenchRow>& rows) {
+  std::vector<Curve> curves;
+  const auto add = [&](const BenchRow& row) {
+    // Every set copies as fast as the others, so one roofline does.
+    const bool again = row.impl == roofline_impl && std::ranges::any_of(curves, [](const Curve& curve) { return curve.impl == roofline_impl; });
+    const Curve curve{.impl = row.impl, .set = row.set, .label = row.impl};
+    if (!again && std::ranges::find(curves, curve) == curves.end()) curves.push_back(curve);
+  };
+  for (const BenchRow& row : rows) add(row);
+  for (Curve& curve : curves) {
+    const bool in_several = std::ranges::count_if(curves, [&](const Curve& other) { return other.impl == curve.impl; }) > 1;
+    if (curve.impl == roofline_impl) curve.label = "roofline: every rank copies as many bytes";
+    else if (in_several) curve.label = fmt::format("{} beside {}", curve.impl, curve.set);
+  }
+  return curves;
+}
+
+/// A panel for each operation under each conditions, in the order in which these first appear.
+std::vector<std::vector<const BenchRow*>> panels_of(const std::vector<BenchRow>& rows) {
+  std::vector<std::vector<const BenchRow*>> panels;
+  for (const BenchRow& row : rows) {
+    const auto is_its = [&](const auto& panel) { return panel.front()->operation == row.operation && panel.front()->conditions == row.conditions; };
+    auto found = std::ranges::find_if(panels, is_its);
+    if (found == panels.end()) found = panels.insert(found, std::vector<const BenchRow*>());
+    found->push_back(&row);
+  }
+  return panels;
+}
+
+/// A quantity that a panel shows.
+struct Quantity {
+  std::string_view title;
+  double (*of)(const BenchRow&, double us);
+  std::string (*name)(double);
+};
+
+double time_itself(const BenchRow&, double us) { return us; }
+double bandwidth(const BenchRow& row, double us) { return static_cast<double>(row.bytes) / us / 1000; }
+std::string bandwidth_name(double gigabytes) {
+  if (gigabytes >= 1) return fmt::format("{:g} GB/s", gigabytes);
+  return gigabytes >= 1e-3 ? fmt::format("{:g} MB/s", gigabytes * 1e3) : fmt::format("{:g} kB/s", gigabytes * 1e6);
+}
+
+constexpr Quantity times = {.title = "time", .of = time_itself, .name = short_duration};
+constexpr Quantity bandwidths = {.title = "bandwidth: bytes by time", .of = bandwidth, .name = bandwidth_name};
+
+LogPanel panel_for(const std::vector<const BenchRow*>& rows, const Quantity& quantity, LogPanel::Frame frame) {
+  constexpr double none = std::numeric_limits<double>::infinity();
+  LogPanel::Range bytes{.least = none, .most = 0}, values{.least = none, .most = 0};
+  for (const BenchRow* row : rows) {
+    const auto size = static_cast<double>(row->bytes);
+    bytes = {.least = std::min(bytes.least, size), .most = std::max(bytes.most, size)};
+    for (const double us : {row->time_us.low, row->time_us.high}) {
+      if (us <= 0) continue;
+      const double value = quantity.of(*row, us);
+      values = {.least = std::min(values.least, value), .most = std::max(values.most, value)};
+    }
+  }
+  return {frame, bytes, values};
+}
+
+std::vector<std::size_t> sizes_of(const std::vector<const BenchRow*>& rows) {
+  std::vector<std::size_t> sizes;
+  for (const BenchRow* row : rows) sizes.push_back(row->bytes);
+  std::ranges::sort(sizes);
+  sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
+  constexpr std::size_t most_named = 6;  // that stand beside each other without touching
+  const std::size_t step = (sizes.size() + most_named - 1) / most_named;
+  std::vector<std::size_t> named;
+  for (std::size_t i = 0; i < sizes.size(); i += step) named.push_back(sizes[i]);
+  return named;
+}
+
+void draw_curve(Svg& svg, const std::vector<const BenchRow*>& rows, const Curve& curve, const Quantity& quantity, const LogPanel& panel, Pen pen) {
+  std::vector<Svg::Point> points;
+  for (const BenchRow* row : rows) {
+    if (Curve{.impl = row->impl, .set = row->set, .label = {}} != curve || row->time_us.low <= 0) continue;
+    const auto size = static_cast<double>(row->bytes);
+    points.push_back(panel.at(size, quantity.of(*row, row->time_us.middle)));
+    svg.line(panel.at(size, quantity.of(*row, row->time_us.low)), panel.at(size, quantity.of(*row, row->time_us.high)), pen.stroke(false));
+  }
+  std::ranges::stable_sort(points, {}, [](const Svg::Point& point) { return point.x; });
+  svg.polyline(points, pen.stroke());
+  for (const Svg::Point& point : points) pen.mark(svg, point);
+}
+
+void draw_panel(Svg& svg, const std::vector<const BenchRow*>& rows, const std::vector<Curve>& curves, const Quantity& quantity, Svg::Point corner) {
+  const LogPanel panel =
+      panel_for(rows, quantity, {.left = corner.x + left_margin, .top = corner.y + panel_head, .width = panel_width, .height = panel_height});
+  svg.text(corner.x + left_margin, corner.y + panel_head - 6, quantity.title);
+  panel.grid(svg, sizes_of(rows), quantity.name);
+  for (std::size_t i = 0; i < curves.size(); ++i) draw_curve(svg, rows, curves[i], quantity, panel, Pen(i));
+}
+
+/// Draws what the pens mean, as many beside each other as fit, and returns where the panels begin.
+double draw_legend(Svg& svg, const std::vector<Curve>& curves, bool draws) {
+  double x = left_margin, y = page_head + legend_line / 2;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    const double width = legend_sample + 6 + legend_letter * static_cast<double>(columns_of(curves[i].label)) + legend_gap;
+    if (x > left_margin && x + width > page_width) {
+      x = left_margin;
+      y += legend_line;
+    }
+    if (draws) {
+      svg.line({x, y - 4}, {x + legend_sample, y - 4}, Pen(i).stroke());
+      Pen(i).mark(svg, {x + legend_sample / 2, y - 4});
+      svg.text(x + legend_sample + 6, y, curves[i].label);
+    }
+    x += width;
+  }
+  return y + legend_line / 2;
+}
+
+}  // namespace
+
+std::string plot_of(const std::vector<BenchRow>& rows) {
+  const std::vector<Curve> curves = curves_of(rows);
+  const auto panels = panels_of(rows);
+  constexpr double row_height = panel_head + panel_height + panel_foot + 20;
+  Svg measured(0, 0);
+  const double begin = draw_legend(measured, curves, false);
+  Svg svg(page_width, begin + row_height * static_cast<double>(panels.size()));
+  svg.text(left_margin, 24, "unisono bench: the median of the rounds, with its 95 % interval", "font-weight=\"bold\"");
+  draw_legend(svg, curves, true);
+  for (std::size_t i = 0; i < panels.size(); ++i) {
+    const double top = begin + row_height * static_cast<double>(i);
+    const BenchRow& any = *panels[i].front();
+    svg.text(left_margin, top + 18, fmt::format("{}: {}", bench::to_string(any.operation), text_of(any.conditions)), "font-weight=\"bold\"");
+    draw_panel(svg, panels[i], curves, times, {.x = 0, .y = top});
+    if (any.bytes != 0) draw_panel(svg, panels[i], curves, bandwidths, {.x = column_width, .y = top});
+  }
+  return svg.finish();
+}
+
+}  // namespace unisono::tools

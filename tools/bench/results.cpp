@@ -1,0 +1,138 @@
+#include "bench/results.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "harness/statistics.h"
+
+namespace unisono::tools {
+
+namespace {
+
+constexpr double most_stolen = 0.01;
+
+/// All copy kernels are reported as one roofline; in each round the fastest counts.
+std::string impl_of(const std::string& candidate) { return candidate.starts_with(roofline_impl) ? std::string(roofline_impl) : candidate; }
+
+/// Sorts the implementations: ours first, then the roofline, then the others by name.
+int column_of(const std::string& candidate) { return candidate.starts_with("unisono") ? 0 : candidate.starts_with(roofline_impl) ? 1 : 2; }
+
+/// One block of calls.
+struct Measured {
+  double median;
+  std::vector<double> samples;
+  double voluntary, involuntary, processor_ns;
+};
+
+struct Series {
+  std::vector<double> medians;  // one for each round, in the order of the rounds
+  std::vector<double> samples;  // all of them
+  std::vector<double> voluntary, involuntary, processor_ns;
+
+  void add(const Measured& block) {
+    medians.push_back(block.median);
+    samples.insert(samples.end(), block.samples.begin(), block.samples.end());
+    voluntary.push_back(block.voluntary);
+    involuntary.push_back(block.involuntary);
+    processor_ns.push_back(block.processor_ns);
+  }
+};
+
+/// The position of the operation on the command line, the bytes, and the implementation.
+using Key = std::tuple<std::size_t, std::size_t, int, std::string>;
+
+/// Returns the blocks of one round; of several copy kernels the fastest.
+std::map<Key, Measured> fastest_of(const nlohmann::json& blocks, std::vector<bench::Operation>& order) {
+  std::map<Key, Measured> best;
+  for (const auto& block : blocks) {
+    const bench::Operation operation = *bench::parse_operation(block.at("op").get<std::string>());
+    auto place = std::ranges::find(order, operation);
+    if (place == order.end()) place = order.insert(place, operation);
+    const Key key{static_cast<std::size_t>(place - order.begin()), block.at("bytes"), column_of(block.at("impl")), impl_of(block.at("impl"))};
+    Measured measured{.median = 0,
+                      .samples = block.at("samples"),
+                      .voluntary = block.at("voluntary"),
+                      .involuntary = block.at("involuntary"),
+                      .processor_ns = block.at("processor_ns")};
+    measured.median = bench::median(measured.samples);
+    const auto found = best.find(key);
+    if (found == best.end() || measured.median < found->second.median) best.insert_or_assign(key, std::move(measured));
+  }
+  return best;
+}
+
+bench::Interval in_microseconds(const bench::Interval& ns) { return {.middle = ns.middle / 1000, .low = ns.low / 1000, .high = ns.high / 1000}; }
+
+/// Returns the median of the quotients of each round.
+bench::Interval ratio_of(const Series& one, const Series& ours) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < one.medians.size(); ++i) ratios.push_back(one.medians[i] / std::max(ours.medians[i], 1e-3));
+  return bench::median_interval(ratios);
+}
+
+}  // namespace
+
+void BenchResults::add(const std::string& set, const nlohmann::json& event, double stolen) {
+  if (!rounds_.contains(set)) sets_.push_back(set);
+  rounds_[set].push_back({.stolen = stolen, .barrier_ns = event.at("barrier_ns"), .blocks = event.at("blocks")});
+}
+
+std::vector<const BenchResults::Round*> BenchResults::kept(const std::string& set) const {
+  std::vector<const Round*> all;
+  std::vector<const Round*> undisturbed;
+  const auto found = rounds_.find(set);
+  if (found == rounds_.end()) return all;
+  for (const Round& round : found->second) {
+    all.push_back(&round);
+    if (round.stolen <= most_stolen) undisturbed.push_back(&round);
+  }
+  return undisturbed.size() * 2 >= all.size() ? undisturbed : all;
+}
+
+std::size_t BenchResults::rounds(const std::string& set) const {
+  const auto found = rounds_.find(set);
+  return found == rounds_.end() ? 0 : found->second.size();
+}
+
+std::size_t BenchResults::dropped(const std::string& set) const { return rounds_.at(set).size() - kept(set).size(); }
+
+std::optional<double> BenchResults::barrier_ns(const std::string& set) const {
+  std::vector<double> values;
+  for (const Round* round : kept(set)) values.push_back(round->barrier_ns);
+  return values.empty() ? std::nullopt : std::optional(bench::median(std::move(values)));
+}
+
+std::vector<BenchRow> BenchResults::rows_of(const std::string& set) const {
+  std::map<Key, Series> series;
+  std::vector<bench::Operation> order;
+  for (const Round* round : kept(set))
+    for (const auto& [key, block] : fastest_of(round->blocks, order)) series[key].add(block);
+  std::vector<BenchRow> rows;
+  for (const auto& [key, one] : series) {
+    const auto& [place, bytes, column, impl] = key;
+    BenchRow row{.set = set, .conditions = conditions_, .operation = order[place], .impl = impl, .backend = impl, .bytes = bytes};
+    if (impl.starts_with("unisono")) row.backend = backend(set);
+    row.time_us = in_microseconds(bench::median_interval(one.medians));
+    row.p99_us = bench::quantile(one.samples, 0.99) / 1000;
+    row.min_us = *std::ranges::min_element(one.samples) / 1000;
+    row.spread_us = (bench::quantile(one.medians, 0.75) - bench::quantile(one.medians, 0.25)) / 1000;
+    row.voluntary = bench::median(one.voluntary);
+    row.involuntary = bench::median(one.involuntary);
+    row.processor_us = bench::median(one.processor_ns) / 1000;
+    const auto ours = series.find({place, bytes, column_of("unisono"), "unisono"});
+    if (impl != "unisono" && ours != series.end() && ours->second.medians.size() == one.medians.size()) row.ratio = ratio_of(one, ours->second);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<BenchRow> BenchResults::rows() const {
+  std::vector<BenchRow> rows;
+  for (const std::string& set : sets_) {
+    std::vector<BenchRow> some = rows_of(set);
+    rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
+  }
+  return rows;
+}
+
+}  // namespace unisono::tools

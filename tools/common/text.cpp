@@ -1,0 +1,72 @@
+#include "common/text.h"
+
+#include <algorithm>
+
+namespace unisono::tools {
+namespace {
+
+bool begins_letter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+/// Returns how many bytes the first letters take that fit into so many columns.
+std::size_t bytes_of(std::string_view text, std::size_t columns) {
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (begins_letter(text[i]) && taken++ == columns) return i;
+  }
+  return text.size();
+}
+
+}  // namespace
+
+std::size_t columns_of(std::string_view text) { return static_cast<std::size_t>(std::ranges::count_if(text, begins_letter)); }
+
+std::string pad_right(std::string_view text, std::size_t columns) {
+  return std::string(text) + std::string(columns - std::min(columns, columns_of(text)), ' ');
+}
+
+std::string pad_left(std::string_view text, std::size_t columns) {
+  return std::string(columns - std::min(columns, columns_of(text)), ' ') + std::string(text);
+}
+
+std::string wrap(std::string_view text, std::size_t indent, std::size_t used, std::size_t columns) {
+  std::string result;
+  std::size_t at = used;  // used columns of this line
+  bool fresh = true;      // no word has been put into this line
+  const auto new_line = [&] {
+    while (result.ends_with(' ')) result.pop_back();
+    result.append("\n").append(indent, ' ');
+    at = indent;
+    fresh = true;
+  };
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    std::string_view word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (word.empty()) continue;
+    if (!fresh && at + 1 + columns_of(word) > columns) new_line();
+    if (!fresh) {
+      result += ' ';
+      ++at;
+    }
+    while (at + columns_of(word) > columns && at < columns) {
+      std::size_t cut = bytes_of(word, columns - at);
+      if (const auto slash = word.substr(0, cut).rfind('/'); slash != std::string_view::npos && slash > 0) cut = slash + 1;
+      result += word.substr(0, cut);
+      word.remove_prefix(cut);
+      new_line();
+    }
+    result += word;
+    at += columns_of(word);
+    fresh = false;
+  }
+  return result;
+}
+
+std::string entry(std::string_view name, std::string_view description, std::size_t column) {
+  std::string text = "  " + std::string(name);
+  if (columns_of(text) + 2 > column) text.append("\n").append(column, ' ');
+  else text = pad_right(text, column);
+  return text + wrap(description, column, column) + "\n";
+}
+
+}  // namespace unisono::tools

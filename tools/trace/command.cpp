@@ -1,0 +1,77 @@
+// unisono trace merges what the ranks of a job have written with `unisono run --trace`: for people on the terminal, for a browser, and for Perfetto.
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/commands.h"
+#include "help/described.h"
+#include "common/text.h"
+#include "trace/chrome.h"
+#include "trace/page.h"
+#include "trace/totals.h"
+#include "help/usage.h"
+
+namespace unisono::tools {
+namespace {
+
+struct TraceOptions {
+  std::string folder = {};
+  std::string job = {};
+  std::string json = {};
+  std::string html = {};
+  std::vector<std::string> with = {};
+};
+
+void show_trace(const TraceOptions& options) {
+  std::vector<ProfilerFile> profiles;
+  for (const std::string& text : options.with) profiles.push_back(parse_profiler_file(text));
+  JobTrace trace = open_traces(options.folder, options.job);
+  const Merge merge(trace);
+  const Totals totals = totals_of(trace, merge);
+  const auto in_folder = [&](const std::string& given, const char* name) {
+    return given.empty() ? (std::filesystem::path(options.folder) / name).string() : given;
+  };
+  const std::string html = in_folder(options.html, "trace.html"), json = in_folder(options.json, "trace.json");
+  write_page(trace, merge, totals, profiles, html);
+  write_chrome_trace(trace, merge, profiles, json);
+  std::cout << trace_text(trace, totals) << "\n";
+  std::cout << "  " << html << " is for a browser\n  " << json << " is for ui.perfetto.dev\n";
+}
+
+}  // namespace
+
+void add_trace(CLI::App& app) {
+  const auto options = std::make_shared<TraceOptions>();
+  CLI::App* command = add_command(app, "trace");
+  command->footer("unisono trace FOLDER [--job JOB] [--html FILE] [--json FILE] [--with RANK=FILE]…");
+  offer(command->add_option("FOLDER", options->folder, "The folder of `unisono run --trace`")->required(), {.kind = Values::Kind::folder});
+  command->add_option("--job", options->job, "The job's name, where the folder has traces of several");
+  offer(command->add_option("--html", options->html, "Where the page for a browser is written (trace.html in the folder)"),
+        {.kind = Values::Kind::file});
+  offer(command->add_option("--json", options->json, "Where the events for ui.perfetto.dev are written (trace.json in the folder)"),
+        {.kind = Values::Kind::file});
+  offer(command
+            ->add_option("--with", options->with,
+                         "RANK=FILE: show the ranges that torch.profiler has written of a rank (export_chrome_trace) beside its calls")
+            ->allow_extra_args(false),
+        {.kind = Values::Kind::file});
+  explain(command,
+          {.paragraphs =
+               {"Each rank of `unisono run --trace FOLDER` writes all its calls into a file. `unisono trace` puts them together, on one clock: it "
+                "prints how much of its time each rank has computed, waited for others, and moved data, and for which rank the others have "
+                "waited. It writes a page with the timeline of all ranks, and events for Perfetto.",
+                "A rank waits from the beginning of its call until the last rank that it needs has begun the same call. The rest of the call "
+                "the data moves. Between calls the rank computes.",
+                "Where the hosts of a job share no folder, the files of all hosts are to be put into one before."},
+           .examples = {{"unisono run -n 4 --trace traces -- ./app", "Run a program, and keep all calls of its ranks."},
+                        {"unisono trace traces", "Show who has waited for whom."},
+                        {"unisono trace traces --with 0=profile.json", "Show what torch.profiler has written of rank 0 beside its calls."}},
+           .exit_codes = {{"0", "The files were written."}, {"1", "They could not be written."}, {"2", "Wrong use, or a folder without traces."}}});
+  command->callback([options] { show_trace(*options); });
+}
+
+}  // namespace unisono::tools

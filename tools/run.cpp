@@ -85,24 +85,24 @@ void take_nodes_from_slurm(const CLI::App& command, launcher::JobOptions& job) {
   if (!is_given && environment.get_int("SLURM_NTASKS").value_or(1) == 1) return;
   const rendezvous::SlurmTask task = rendezvous::slurm_task(environment);
   const bool one_per_node = task.nodes > 1 && task.world_size == task.nodes;
-  if (!one_per_node || (is_given && job.nnodes != task.nodes)) return;
-  job.nnodes = task.nodes;
-  job.node_rank_is_said = true;
-  if (command.count("--node-rank") == 0) job.node_rank = environment.get_int("SLURM_NODEID").value_or(task.rank);
-  if (job.master_addr.empty()) job.master_addr = environment.get("MASTER_ADDR").value_or(task.first_host);
-  if (command.count("--master-port") == 0) job.master_port = environment.get_int("MASTER_PORT").value_or(task.port);
+  if (!one_per_node || (is_given && job.hosts.nnodes != task.nodes)) return;
+  job.hosts.nnodes = task.nodes;
+  job.hosts.node_rank_is_said = true;
+  if (command.count("--node-rank") == 0) job.hosts.node_rank = environment.get_int("SLURM_NODEID").value_or(task.rank);
+  if (job.hosts.master_addr.empty()) job.hosts.master_addr = environment.get("MASTER_ADDR").value_or(task.first_host);
+  if (command.count("--master-port") == 0) job.hosts.master_port = environment.get_int("MASTER_PORT").value_or(task.port);
 }
 
 /// Takes over, in a pod of an indexed Job of Kubernetes, the number of this host and the name of the first, unless options say so.
 void take_node_from_kubernetes(const CLI::App& command, launcher::JobOptions& job) {
-  if (job.nnodes == 1 || command.count("--node-rank") > 0) return;
+  if (job.hosts.nnodes == 1 || command.count("--node-rank") > 0) return;
   const auto pod = indexed_pod(job.environment);
   if (!pod) return;
-  job.node_rank = pod->index;
-  job.node_rank_is_said = true;
-  if (job.master_addr.empty()) job.master_addr = job.environment.get("MASTER_ADDR").value_or(pod->first_pod);
-  if (command.count("--master-port") == 0) job.master_port = job.environment.get_int("MASTER_PORT").value_or(job.master_port);
-  if (job.master_addr.empty()) {
+  job.hosts.node_rank = pod->index;
+  job.hosts.node_rank_is_said = true;
+  if (job.hosts.master_addr.empty()) job.hosts.master_addr = job.environment.get("MASTER_ADDR").value_or(pod->first_pod);
+  if (command.count("--master-port") == 0) job.hosts.master_port = job.environment.get_int("MASTER_PORT").value_or(job.hosts.master_port);
+  if (job.hosts.master_addr.empty()) {
     throw InvalidArgument("this is a pod of an indexed Job (JOB_COMPLETION_INDEX), and its pods have no names by which they find each other",
                           {.hint = "make a headless service, and name it in the pods' subdomain; or set MASTER_ADDR to the name of pod 0"});
   }
@@ -111,7 +111,7 @@ void take_node_from_kubernetes(const CLI::App& command, launcher::JobOptions& jo
 /// Returns the hosts of the job: those that were named, else those of the allocation, unless options say which part of a job this host runs.
 std::vector<HostEntry> hosts_of_job(const RunFlags& flags, const CLI::App& command) {
   std::vector<HostEntry> hosts = named_hosts(flags.hosts);
-  const bool is_part = !flags.job.store.empty() || command.count("--ranks") > 0 || command.count("--nnodes") > 0 || conducted().report >= 0;
+  const bool is_part = !flags.job.hosts.store.empty() || command.count("--ranks") > 0 || command.count("--nnodes") > 0 || conducted().report >= 0;
   if (hosts.empty() && !is_part) hosts = allocated_hosts(flags.job.environment);
   return hosts;
 }
@@ -119,16 +119,16 @@ std::vector<HostEntry> hosts_of_job(const RunFlags& flags, const CLI::App& comma
 /// Hosts of an allocation meet at the name of the first, as tasks of Slurm do, unless a variable or an option says where.
 void meet_by_name(const std::vector<HostEntry>& hosts, const CLI::App& command, launcher::JobOptions& job) {
   if (hosts.size() < 2) return;
-  if (command.count("--master-port") == 0) job.master_port = job.environment.get_int("MASTER_PORT").value_or(0);
-  if (!job.master_addr.empty()) return;
+  if (command.count("--master-port") == 0) job.hosts.master_port = job.environment.get_int("MASTER_PORT").value_or(0);
+  if (!job.hosts.master_addr.empty()) return;
   const auto said = job.environment.get("MASTER_ADDR");
-  if (said || !job.environment.has("UNISONO_INTERFACE")) job.master_addr = said.value_or(hosts.front().name);
+  if (said || !job.environment.has("UNISONO_INTERFACE")) job.hosts.master_addr = said.value_or(hosts.front().name);
 }
 
 int start_job(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
   std::vector<HostEntry> hosts = hosts_of_job(flags, command);
-  if (!hosts.empty() && !job.store.empty()) {
+  if (!hosts.empty() && !job.hosts.store.empty()) {
     throw InvalidArgument(
         "--hosts starts the launchers of all hosts itself, and tells them where they meet; --store is for launchers that something "
         "else starts");
@@ -147,12 +147,12 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   if (!flags.hosts.exported.empty() || !flags.hosts.folder.empty() || !flags.hosts.ssh.empty()) {
     throw InvalidArgument("-x, --wdir and --ssh are about other hosts, and none is named", {.hint = "--hosts or --hostfile names them"});
   }
-  job.node_rank_is_said = command.count("--node-rank") > 0;
-  if (job.store.empty()) {
+  job.hosts.node_rank_is_said = command.count("--node-rank") > 0;
+  if (job.hosts.store.empty()) {
     take_nodes_from_slurm(command, job);
     take_node_from_kubernetes(command, job);
   }
-  job.any_node_rank = (!job.store.empty() || job.min_nnodes > 0) && job.node_rank == 0 && command.count("--node-rank") == 0;
+  job.hosts.any_node_rank = (!job.hosts.store.empty() || job.hosts.come_and_go()) && job.hosts.node_rank == 0 && command.count("--node-rank") == 0;
   job.conductor = conducted().report;
   job.log_name = conducted().log_name;
   if (!conducted().etcd_password.empty()) {
@@ -173,13 +173,13 @@ void take_numbers(const std::string& text, int& least, int& most) {
 void run(RunFlags& flags, const CLI::App& command) {
   launcher::JobOptions& job = flags.job;
   take_numbers(flags.ranks, job.min_ranks, job.ranks);
-  take_numbers(flags.nodes, job.min_nnodes, job.nnodes);
-  job.last_call = std::chrono::milliseconds(std::llround(flags.last_call_seconds * 1000));
+  take_numbers(flags.nodes, job.hosts.min_nnodes, job.hosts.nnodes);
+  job.hosts.last_call = std::chrono::milliseconds(std::llround(flags.last_call_seconds * 1000));
   job.command = program_arguments();
   if (job.command.empty()) throw CLI::RequiredError("a program to run");
   // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
   job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, longest_grace_seconds) * 1000));
-  job.silence = std::chrono::milliseconds(std::llround(flags.silence_seconds * 1000));
+  job.hosts.silence = std::chrono::milliseconds(std::llround(flags.silence_seconds * 1000));
   job.binding = flags.binding == "core" ? launcher::Binding::core : launcher::Binding::none;
   for (const auto& text : flags.forwarded) {
     const auto signal = launcher::parse_signal(text);
@@ -321,7 +321,7 @@ void add_run(CLI::App& app) {
             ->allow_extra_args(false),
         {.words = forwardable_signals, .separators = ","});
   command
-      ->add_option("--master-port", job.master_port,
+      ->add_option("--master-port", job.hosts.master_port,
                    "Of several hosts: the port at --master-addr where their launchers and ranks meet (29500). Of one: MASTER_PORT for "
                    "programs that want a certain one (any free one)")
       ->check(whole_number(0, launcher::highest_port));
@@ -333,13 +333,13 @@ void add_run(CLI::App& app) {
       ->check(number_or_range(launcher::most_ranks));
   command->add_option("--last-call", flags->last_call_seconds, "With --nnodes MIN:MAX: seconds that MIN hosts wait for more, at the start (30)")
       ->check(number(0, 1e6));
-  command->add_option("--node-rank", job.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
-  command->add_option("--master-addr", job.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
-  command->add_option("--store", job.store,
+  command->add_option("--node-rank", job.hosts.node_rank, "Which of them this one is (0)")->check(whole_number(0, launcher::most_ranks - 1));
+  command->add_option("--master-addr", job.hosts.master_addr, "Address of host 0, where several hosts meet: the only one that is listened on");
+  command->add_option("--store", job.hosts.store,
                       "Of several hosts: where they meet instead of at --master-addr, etcd://HOST:2379,…/JOB; there each gets its number, or with "
                       "--nnodes MIN:MAX finds host 0");
   offer(command->add_option(
-            "--token-file", job.token_file,
+            "--token-file", job.hosts.token_file,
             "Of several hosts: the file with the job's secret, which only you can read (UNISONO_TOKEN_FILE; or UNISONO_TOKEN is the secret)"),
         {.kind = Values::Kind::file});
   add_run_host_options(command, flags->hosts);

@@ -41,17 +41,31 @@ enum class Terminals {
 /// The launcher's own messages on standard error: where the logs are, the account of a failure, restarts.
 enum class Verbosity { normal, silent };
 
+/// The hosts of a job, and how their launchers meet. Each host has a launcher of its own.
+struct HostOptions {
+  int nnodes = 1;
+  int min_nnodes = 0;  ///< hosts may come and go while so many are there, up to nnodes; 0: nnodes take part, from begin to end
+  std::chrono::milliseconds last_call = std::chrono::seconds(30);  ///< with it: how long min_nnodes hosts wait for more, at the start
+  int node_rank = 0;                                               ///< number of this host: its ranks come after those of the hosts before it
+  bool node_rank_is_said = true;                                   ///< the user, or a batch system, has said which one it is
+  bool any_node_rank = false;    ///< node_rank is what the store says, or if hosts come and go: 0 if master_addr is this host's, and free
+  std::string master_addr = {};  ///< the address of the first host, where the launchers meet; empty: this host
+  int master_port = 0;           ///< 0: any free one; on several hosts 29500
+  std::string store = {};        ///< an etcd:// URL where the launchers meet, in place of master_addr
+  std::shared_ptr<base::FileDescriptor> listening = {};          ///< of host 0: a socket that listens at master_addr already
+  std::string token_file = {};                                   ///< the file with the job's secret; empty: UNISONO_TOKEN
+  std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that is silent for so long is lost
+  base::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< when to say which hosts are waited for
+
+  bool come_and_go() const { return min_nnodes > 0; }
+};
+
 /// A job, or the part of it that this host runs. Every rank runs either `command` or `function`.
 struct JobOptions {
   int ranks = 1;  ///< on this host
   /// The job goes on, and lost ranks are replaced, while so many ranks live; 0: every failure ends it.
   int min_ranks = 0;
-  int nnodes = 1;      ///< number of hosts, each of which has a launcher of its own
-  int min_nnodes = 0;  ///< hosts may come and go while so many are there, up to nnodes; 0: nnodes take part, from begin to end
-  std::chrono::milliseconds last_call = std::chrono::seconds(30);  ///< with it: how long min_nnodes hosts wait for more, at the start
-  int node_rank = 0;                                               ///< number of this host: its ranks come after those of the hosts before it
-  bool node_rank_is_said = true;                                   ///< the user, or a batch system, has said which one it is
-  std::string master_addr = {};           ///< on several hosts: the address of the first, where their launchers meet; empty: this host
+  HostOptions hosts = {};
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child with the rank's variables (RANK, UNISONO_LAUNCHER_FD, …) and returns the exit code. Call run_job before threads exist.
   std::function<int(const base::Environment&)> function = {};
@@ -62,14 +76,7 @@ struct JobOptions {
   std::string trace_folder = {};   ///< gets a file with all calls of each rank; empty: none
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
-  std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};  ///< sent on to the ranks, without further effect
-  int master_port = 0;         ///< 0: any free one; on several hosts the port where their launchers meet, 0 standing for 29500
-  std::string store = {};      ///< on several hosts: an etcd:// URL where their launchers meet, in place of master_addr
-  bool any_node_rank = false;  ///< node_rank is what the store says, or with min_nnodes: 0 where master_addr is this host's, and free
-  std::shared_ptr<base::FileDescriptor> listening = {};          ///< of host 0: a socket that listens at master_addr already
-  std::string token_file = {};                                   ///< on several hosts: the file with the job's secret; empty: UNISONO_TOKEN
-  std::chrono::milliseconds silence = std::chrono::seconds(30);  ///< a launcher of another host that is silent for so long is lost
-  base::Reminder::Pace waiting = {std::chrono::seconds(3), std::chrono::seconds(30)};  ///< on several hosts: when to say which ones are waited for
+  std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};               ///< sent on to the ranks, without further effect
   std::string cgroup_folder = {};                                        ///< where the kernel counts out-of-memory kills; empty: that of this process
   std::chrono::milliseconds cgroup_period = MemoryEvents::usual_period;  ///< between two looks at it
   OutputMode output = OutputMode::prefixed;

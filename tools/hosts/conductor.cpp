@@ -48,7 +48,7 @@ Conductor::Conductor(const ConductedJob& job)
       input_(options_.standard_input, job.hosts),
       answer_(rendezvous::join_timeout(rendezvous::default_timeout, options_.environment)),
       start_(job, hosts_),
-      next_beat_(pause_of_beats(options_.silence)) {}
+      next_beat_(pause_of_beats(options_.hosts.silence)) {}
 
 int Conductor::run() {
   start_.reach_hosts();
@@ -174,10 +174,10 @@ void Conductor::look_for_the_lost() {
       if (phase_ < Phase::running) return refuse(host, host.remote->why(), host.remote->hint());
       if (host.remote->was_terminated() && !host.result) note_cancelled(host, SIGTERM);
       lose(i, host.remote->why());
-    } else if (phase_ == Phase::running && host.remote->silent_for() > options_.silence) {
+    } else if (phase_ == Phase::running && host.remote->silent_for() > options_.hosts.silence) {
       // The command that reaches the host may notice nothing: kubectl, srun and docker do not, and ssh only where it asks.
       host.remote->kill();
-      lose(i, fmt::format("nothing has come from it for {:g} s", std::chrono::duration<double>(options_.silence).count()));
+      lose(i, fmt::format("nothing has come from it for {:g} s", std::chrono::duration<double>(options_.hosts.silence).count()));
     }
   }
 }
@@ -192,7 +192,7 @@ void Conductor::lose(std::size_t number, const std::string& why) {
   host.is_lost = true;
   if (loss_.empty()) loss_ = fmt::format("host {} is lost: {}", host.remote->name(), why);
   // Once they have met, the other launchers notice that by themselves, and give their ranks the grace.
-  if (all([](const ConductedHost& each) { return each.has_met; })) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
+  if (all([](const ConductedHost& each) { return each.has_met; })) give_up_.emplace(2 * options_.grace + options_.hosts.silence + time_to_notice);
   else end_others(SIGTERM);
 }
 
@@ -216,7 +216,7 @@ void Conductor::note_result(std::size_t number, const std::string& how) {
   const bool have_met = all([](const ConductedHost& each) { return each.has_met; });
   if ((is_killed || code != 0) && !have_met) end_others(SIGTERM);
   // They end together: one that does not follow has stopped.
-  if (have_met && (is_killed || !give_up_)) give_up_.emplace(2 * options_.grace + options_.silence + time_to_notice);
+  if (have_met && (is_killed || !give_up_)) give_up_.emplace(2 * options_.grace + options_.hosts.silence + time_to_notice);
 }
 
 /// Ends the launchers that still run. They have not met, so nothing else tells them.
@@ -267,7 +267,7 @@ void Conductor::beat() {
   if (!next_beat_.passed()) return;
   for (ConductedHost& host : hosts_)
     if (!host.has_ended && !host.result) host.remote->send(FrameKind::beat);
-  next_beat_ = Deadline(pause_of_beats(options_.silence));
+  next_beat_ = Deadline(pause_of_beats(options_.hosts.silence));
 }
 
 int Conductor::account() {

@@ -127,13 +127,13 @@ int run_on_hosts(const CLI::App& command, const HostFlags& flags, std::vector<Ho
                  const launcher::JobOptions& job) {
   if (command.count("--ranks") > 0) limit_ranks(hosts, job.ranks);
   check_options(command, job, static_cast<int>(std::min<long>(slots_of(hosts), launcher::most_ranks + 1)));
-  const auto secret = job.token_file.empty() ? store::said_token(job.environment) : store::token_of_file(job.token_file);
+  const auto secret = job.hosts.token_file.empty() ? store::said_token(job.environment) : store::token_of_file(job.hosts.token_file);
   ConductedJob conducted{.hosts = std::move(hosts),
                          .start_command = start_command,
                          .folder = flags.folder.empty() ? current_folder(job.environment) : flags.folder,
                          .variables = forwarded_variables(flags, job.environment),
-                         .master_addr = job.master_addr,
-                         .master_port = job.master_port,
+                         .master_addr = job.hosts.master_addr,
+                         .master_port = job.hosts.master_port,
                          .secret = secret.value_or(base::Secret()),
                          .words = [&](const HostEntry&) { return launcher_words(command, job.command); },
                          .options = &job};

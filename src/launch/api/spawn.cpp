@@ -155,10 +155,10 @@ std::vector<detail::Bytes> detail::spawn(const SpawnOptions& options, const std:
   std::vector<launcher::Outcome> outcomes(static_cast<std::size_t>(options.nproc_per_node));
   launcher::JobOptions job;
   job.ranks = options.nproc_per_node;
-  job.nnodes = options.nnodes;
-  job.node_rank = options.node_rank;
-  job.master_addr = options.master_addr;
-  job.master_port = options.master_port != 0 ? options.master_port : Environment::process().get_int("MASTER_PORT").value_or(0);
+  job.hosts.nnodes = options.nnodes;
+  job.hosts.node_rank = options.node_rank;
+  job.hosts.master_addr = options.master_addr;
+  job.hosts.master_port = options.master_port != 0 ? options.master_port : Environment::process().get_int("MASTER_PORT").value_or(0);
   job.output = launcher::OutputMode::inherited;
   job.signals = launcher::SignalMode::left;
   job.verbosity = launcher::Verbosity::silent;

@@ -33,7 +33,7 @@ constexpr auto courtesy = std::chrono::milliseconds(250);
 ErrorInfo error_info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
 
 base::Secret secret_of(const JobOptions& options) {
-  const auto said = options.token_file.empty() ? store::said_token(options.environment) : store::token_of_file(options.token_file);
+  const auto said = options.hosts.token_file.empty() ? store::said_token(options.environment) : store::token_of_file(options.hosts.token_file);
   return said.value_or(base::Secret());
 }
 
@@ -53,15 +53,15 @@ void say_waiting(const JobOptions& options, const std::string& text) {
 }  // namespace
 
 HostMeeting::HostMeeting(const JobOptions& options)
-    : most_hosts_(options.nnodes),
-      least_hosts_(options.min_nnodes > 0 ? options.min_nnodes : options.nnodes),
-      silence_(options.silence),
+    : most_hosts_(options.hosts.nnodes),
+      least_hosts_(options.hosts.come_and_go() ? options.hosts.min_nnodes : options.hosts.nnodes),
+      silence_(options.hosts.silence),
       secret_(secret_of(options)),
-      terms_{.node = options.node_rank, .is_open = options.min_nnodes > 0} {
+      terms_{.node = options.hosts.node_rank, .is_open = options.hosts.come_and_go()} {
   const auto timeout = rendezvous::join_timeout(rendezvous::default_timeout, options.environment);
   const Deadline deadline(terms_.node == 0 ? timeout : timeout + courtesy);
-  const rendezvous::Address address(options.master_addr, options.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.master_port),
-                                    deadline);
+  const rendezvous::Address address(options.hosts.master_addr,
+                                    options.hosts.master_port == 0 ? default_port : static_cast<std::uint16_t>(options.hosts.master_port), deadline);
   const std::string at = base::describe(address.name, address.port());
   const std::string place = "the launchers' store at " + at;
   rendezvous::check_reachable(address.name, address.resolved);
@@ -72,11 +72,11 @@ HostMeeting::HostMeeting(const JobOptions& options)
     const auto addresses = rendezvous::addresses_to_listen_on(address.name, address.resolved, options.environment);
     token = store::token_for(addresses, secret_, {});
     try {
-      listening = options.listening ? std::move(*options.listening) : store::listen_on(addresses);
+      listening = options.hosts.listening ? std::move(*options.hosts.listening) : store::listen_on(addresses);
     } catch (const InvalidArgument& error) {
       // Hosts without numbers are told apart by the address: it is that of host 0.
-      if (!terms_.is_open && !options.node_rank_is_said) refuse_missing_number(error);
-      if (!terms_.is_open || !options.any_node_rank) throw;
+      if (!terms_.is_open && !options.hosts.node_rank_is_said) refuse_missing_number(error);
+      if (!terms_.is_open || !options.hosts.any_node_rank) throw;
       terms_.node = 1;
     }
   }
@@ -85,7 +85,7 @@ HostMeeting::HostMeeting(const JobOptions& options)
     store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_});
   } else {
     const base::Reminder reminder(
-        options.waiting, [&] { return "host 0 at " + at; }, say);
+        options.hosts.waiting, [&] { return "host 0 at " + at; }, say);
     token = store::token_for(address.resolved, secret_, {});
     store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_},
                                 deadline);
@@ -113,7 +113,7 @@ void HostMeeting::compare_numbers(const JobOptions& options, const Deadline& dea
   const std::string theirs = store_->get("launchers/numbers", deadline.left());
   const bool is_open_there = theirs.find(':') < theirs.find(" and ");
   if ((terms_.is_open || is_open_there) && theirs != own) {
-    throw InvalidArgument(fmt::format("host 0 at {} has {}, and this launcher {}", options.master_addr, theirs, own), error_info());
+    throw InvalidArgument(fmt::format("host 0 at {} has {}, and this launcher {}", options.hosts.master_addr, theirs, own), error_info());
   }
   if (const auto silence = store_->try_get(silence_key)) silence_ = std::chrono::milliseconds(std::stoll(*silence));
 }
@@ -134,17 +134,17 @@ void HostMeeting::join_open(const JobOptions& options, const Deadline& deadline,
         Admission::Parts{.store = store_, .least_hosts = least_hosts_, .most_hosts = most_hosts_, .own = own, .terms = welcome}, roster_);
     const std::string only_here = store_address_.is_loopback() ? "; it is a loopback address, which no other machine reaches" : "";
     const base::Reminder reminder(
-        options.waiting,
+        options.hosts.waiting,
         [&] {
           return fmt::format("hosts at {}: {} of {} have come, and {} are enough{}", at, admission_->present(), most_hosts_, least_hosts_, only_here);
         },
         say);
-    admission_->gather(deadline, options.last_call);
+    admission_->gather(deadline, options.hosts.last_call);
     welcome.world_size = admission_->world_size();
   } else {
     terms_.node = take_ticket(*store_);
     const base::Reminder reminder(
-        options.waiting, [&] { return "host 0 at " + at + " to take this host in"; }, say);
+        options.hosts.waiting, [&] { return "host 0 at " + at + " to take this host in"; }, say);
     welcome = ask_for_place(*store_, terms_.node, own, deadline);
     roster_.set(decode_roster(store_->get(hosts_key, deadline.left())));
   }
@@ -169,7 +169,7 @@ void HostMeeting::join_fixed(const JobOptions& options, const Deadline& deadline
     if (missing.empty()) return std::string();
     return fmt::format("host{} {} of {} at {}", missing.size() == 1 ? "" : "s", rendezvous::list(missing), most_hosts_, at);
   };
-  std::optional<base::Reminder> reminder(std::in_place, options.waiting, who_is_missing, say);
+  std::optional<base::Reminder> reminder(std::in_place, options.hosts.waiting, who_is_missing, say);
   const auto joined = rendezvous::join(*store_, request, deadline);
   reminder.reset();
   if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), error_info("start the launchers of all hosts together"));

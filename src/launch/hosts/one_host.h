@@ -10,16 +10,16 @@ namespace unisono::launcher {
 class OneHost final : public Hosts {
  public:
   OneHost(const JobOptions& options, const std::string& job_id)
-      : terms_{.node = options.node_rank,
-               .first_rank = options.node_rank * options.ranks,
-               .world_size = options.nnodes * options.ranks,
+      : terms_{.node = options.hosts.node_rank,
+               .first_rank = options.hosts.node_rank * options.ranks,
+               .world_size = options.hosts.nnodes * options.ranks,
                .least_ranks = options.min_ranks,
                .max_restarts = options.max_restarts,
-               .master_port = options.master_port,
-               .address = options.master_addr.empty() ? "127.0.0.1" : options.master_addr,
+               .master_port = options.hosts.master_port,
+               .address = options.hosts.master_addr.empty() ? "127.0.0.1" : options.hosts.master_addr,
                .job_name = job_id},
         ranks_(options.ranks),
-        present_(options.nnodes) {}
+        present_(options.hosts.nnodes) {}
 
   const JobTerms& terms() const override { return terms_; }
   bool are_several() const override { return false; }

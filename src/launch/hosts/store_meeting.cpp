@@ -28,43 +28,43 @@ constexpr auto leave_timeout = std::chrono::milliseconds(1000);
 /// Listens at the address of this host by which the others reach it, and tells them.
 void offer_address(JobOptions& options, Store& store, const std::string& key, bool one_network) {
   const std::string host = rendezvous::own_address(options.environment, std::nullopt, one_network);
-  base::FileDescriptor listening = store::listen_on(base::resolve(host, static_cast<std::uint16_t>(options.master_port)));
-  options.master_addr = host;
-  options.master_port = base::local_address(listening.get()).port();
-  store.set(key, fmt::format("{} {}", host, options.master_port));
-  options.listening = std::make_shared<base::FileDescriptor>(std::move(listening));
+  base::FileDescriptor listening = store::listen_on(base::resolve(host, static_cast<std::uint16_t>(options.hosts.master_port)));
+  options.hosts.master_addr = host;
+  options.hosts.master_port = base::local_address(listening.get()).port();
+  store.set(key, fmt::format("{} {}", host, options.hosts.master_port));
+  options.hosts.listening = std::make_shared<base::FileDescriptor>(std::move(listening));
 }
 
 void take_address(JobOptions& options, const std::string& said) {
   const ToldAddress told = decode_address(said);
-  options.master_addr = told.host;
-  options.master_port = told.port;
+  options.hosts.master_addr = told.host;
+  options.hosts.master_port = told.port;
 }
 
 std::string waited_for(const JobOptions& options, const std::string& url, const OpenPlace& place) {
   const std::string why = place.why_unreachable();
-  if (options.min_nnodes > 0)
+  if (options.hosts.come_and_go())
     return "host 0 of the job that meets in " + url + (why.empty() ? "" : fmt::format(": the address that it has told does not reach it ({})", why));
-  return fmt::format("{} hosts in all, which meet in {}", options.nnodes, url);
+  return fmt::format("{} hosts in all, which meet in {}", options.hosts.nnodes, url);
 }
 
 }  // namespace
 
 StoreMeeting::StoreMeeting(JobOptions& options) {
   const Deadline deadline(rendezvous::join_timeout(rendezvous::default_timeout, options.environment));
-  const bool is_open = options.min_nnodes > 0;
-  const std::optional<int> number = is_open || options.any_node_rank ? std::nullopt : std::optional(options.node_rank);
-  const auto store = store::etcd::open_etcd(options.store, options.environment, deadline);
+  const bool is_open = options.hosts.come_and_go();
+  const std::optional<int> number = is_open || options.hosts.any_node_rank ? std::nullopt : std::optional(options.hosts.node_rank);
+  const auto store = store::etcd::open_etcd(options.hosts.store, options.environment, deadline);
   store_ = store;
   const rendezvous::JoinTimeout bounded(*store, deadline.timeout());
-  rendezvous::JoinRequest request{.self = rendezvous::own_record(number), .world_size = options.nnodes, .group_name = "hosts"};
+  rendezvous::JoinRequest request{.self = rendezvous::own_record(number), .world_size = options.hosts.nnodes, .group_name = "hosts"};
   request.who = "node";
   request.size = "number of hosts";
   request.size_option = "--nnodes";
   rendezvous::use_presence(request, store);
   OpenPlace place(store, request);
   const base::Reminder reminder(
-      options.waiting, [&, url = store->location().url] { return waited_for(options, url, place); },
+      options.hosts.waiting, [&, url = store->location().url] { return waited_for(options, url, place); },
       [&](const std::string& text) {
         if (options.verbosity == Verbosity::normal) base::warn("waiting for " + text);
       });
@@ -81,7 +81,7 @@ void StoreMeeting::meet_fixed(JobOptions& options, const rendezvous::JoinRequest
   seat_ = joined.seat;
   // Each launcher looks: the next job begins where all of them count as dead, and any of them may be the first to wake.
   look_at_seat_ = [this, next = joined.next] { return store_->try_get(next) ? std::optional(displaced()) : std::nullopt; };
-  options.node_rank = joined.rank;
+  options.hosts.node_rank = joined.rank;
   const std::string key = joined.prefix + "address";
   bool one_network = true, one_loopback = true;
   for (const auto& member : joined.members) {
@@ -99,10 +99,10 @@ void StoreMeeting::meet_fixed(JobOptions& options, const rendezvous::JoinRequest
 
 void StoreMeeting::meet_open(JobOptions& options, OpenPlace& place, const Deadline& deadline) {
   using Claim = OpenPlace::Claim;
-  const Claim claim = options.node_rank > 0 ? Claim::never : options.any_node_rank ? Claim::if_free : Claim::only_this;
+  const Claim claim = options.hosts.node_rank > 0 ? Claim::never : options.hosts.any_node_rank ? Claim::if_free : Claim::only_this;
   const OpenPlace::HostZero zero = place.find(claim, deadline);
-  options.any_node_rank = false;
-  options.node_rank = zero.is_own ? 0 : 1;  // the others get their numbers from host 0
+  options.hosts.any_node_rank = false;
+  options.hosts.node_rank = zero.is_own ? 0 : 1;  // the others get their numbers from host 0
   if (!zero.is_own) return take_address(options, zero.address);
   seat_ = zero.seat;
   offer_address(options, *store_, zero.address, false);  // hosts that come later may be anywhere

@@ -13,7 +13,7 @@ namespace unisono::launcher {
 
 Observers::Observers(const JobOptions& options, const std::string& job, int world_size, Console& console, Hosts& hosts) {
   if (options.function) return;
-  view_ = std::make_shared<JobView>(job, options.node_rank, world_size);
+  view_ = std::make_shared<JobView>(job, options.hosts.node_rank, world_size);
   hosts.answer_for_states([view = view_] { return view->look(); });
   if (hosts.are_several() || options.conductor >= 0) state_server_ = std::make_unique<StateServer>([this, &hosts] { return all_hosts(hosts); });
   if (shows_status_line(options)) status_line_.emplace(console, [this] { return view_->look(); });
@@ -21,7 +21,7 @@ Observers::Observers(const JobOptions& options, const std::string& job, int worl
   metrics_.emplace([this] { return view_->look(); });
   server_ = std::make_unique<HttpServer>(static_cast<std::uint16_t>(*options.metrics_port),
                                          HttpServer::Page{"/metrics", metrics_type, [this] { return metrics_->text(); }});
-  const std::string host = options.nnodes > 1 ? " on " + base::host_name() : "";
+  const std::string host = options.hosts.nnodes > 1 ? " on " + base::host_name() : "";
   console.say(fmt::format("metrics: http://127.0.0.1:{}/metrics{}", server_->port(), host), Topic::metrics);
 }
 

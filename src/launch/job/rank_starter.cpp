@@ -10,7 +10,7 @@ RankStarter::RankStarter(const JobParts& parts, int attempt, OutputMultiplexer& 
     : parts_(parts), attempt_(attempt), output_(output), store_(store), records_(records), master_port_(parts.terms().master_port) {
   // On several nodes the port belongs to the first node's rank 0, and that node's launcher reserves it. The ranks of a function meet through the
   // launcher, so a port that was given is left alone.
-  if (parts_.options.nnodes == 1 && (!parts_.options.function || master_port_ == 0)) {
+  if (parts_.options.hosts.nnodes == 1 && (!parts_.options.function || master_port_ == 0)) {
     port_.emplace(static_cast<std::uint16_t>(master_port_));
     master_port_ = port_->port();
   }
@@ -25,7 +25,7 @@ void RankStarter::set_variables(const Order& order, EnvironmentBlock& environmen
   environment.set("WORLD_SIZE", parts_.terms().world_size);
   environment.set("LOCAL_RANK", static_cast<int>(order.index));
   environment.set("LOCAL_WORLD_SIZE", options.ranks);
-  environment.set("GROUP_RANK", options.node_rank);
+  environment.set("GROUP_RANK", options.hosts.node_rank);
   environment.set("GROUP_WORLD_SIZE", parts_.hosts.present());
   environment.set("MASTER_ADDR", parts_.terms().address);
   environment.set("MASTER_PORT", master_port_);

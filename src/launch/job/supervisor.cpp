@@ -61,28 +61,28 @@ void check(const JobOptions& options) {
   if (options.min_ranks < 0 || options.min_ranks > options.ranks) {
     throw InvalidArgument(fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
   }
-  if (options.min_ranks > 0 || options.min_nnodes > 0) check_elastic(options);
+  if (options.min_ranks > 0 || options.hosts.come_and_go()) check_elastic(options);
   if (options.command.empty() == !options.function) throw InvalidArgument("a job runs either a command or a function");
   if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
   if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");
-  if (options.master_port < 0 || options.master_port > highest_port) throw InvalidArgument("the master port must be from 0 to 65535");
-  if (options.nnodes < 1 || options.nnodes > most_ranks / options.ranks) {
+  if (options.hosts.master_port < 0 || options.hosts.master_port > highest_port) throw InvalidArgument("the master port must be from 0 to 65535");
+  if (options.hosts.nnodes < 1 || options.hosts.nnodes > most_ranks / options.ranks) {
     throw InvalidArgument(fmt::format("the number of nodes must be at least 1, and of ranks at most {} in all, not {} nodes with {} ranks",
-                                      most_ranks, options.nnodes, options.ranks));
+                                      most_ranks, options.hosts.nnodes, options.ranks));
   }
-  if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
-    throw InvalidArgument(fmt::format("the node rank must be from 0 to {}, not {}", options.nnodes - 1, options.node_rank));
+  if (options.hosts.node_rank < 0 || options.hosts.node_rank >= options.hosts.nnodes) {
+    throw InvalidArgument(fmt::format("the node rank must be from 0 to {}, not {}", options.hosts.nnodes - 1, options.hosts.node_rank));
   }
-  if (!options.store.empty()) {
-    if (options.nnodes == 1) throw InvalidArgument("several hosts meet in a store, and --nnodes does not say how many");
-    if (!options.master_addr.empty()) throw InvalidArgument("the hosts meet in the store or at an address, not both: --store, --master-addr");
-  } else if (options.nnodes > 1 && !options.command.empty() && options.master_addr.empty()) {
+  if (!options.hosts.store.empty()) {
+    if (options.hosts.nnodes == 1) throw InvalidArgument("several hosts meet in a store, and --nnodes does not say how many");
+    if (!options.hosts.master_addr.empty()) throw InvalidArgument("the hosts meet in the store or at an address, not both: --store, --master-addr");
+  } else if (options.hosts.nnodes > 1 && !options.command.empty() && options.hosts.master_addr.empty()) {
     throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr; or --store");
   }
-  if (options.nnodes == 1) check_stdin(options, options.ranks);
+  if (options.hosts.nnodes == 1) check_stdin(options, options.ranks);
   if (options.metrics_port && (*options.metrics_port < 0 || *options.metrics_port > highest_port))
     throw InvalidArgument("the port of the metrics must be from 0 to 65535");
-  if (options.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
+  if (options.hosts.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
   check_system(options);
 }
 
@@ -205,7 +205,7 @@ bool is_caused_by_launchers(const JobParts& parts, JobResult& result, const std:
 /// lines.
 void account_for_failure(const JobParts& parts, const Attempt& attempt, const JobResult& result) {
   const int cause = result.ends[*result.first_cause].rank;
-  if (parts.options.conductor >= 0 && parts.hosts.node_of(cause) != parts.options.node_rank) return;
+  if (parts.options.conductor >= 0 && parts.hosts.node_of(cause) != parts.options.hosts.node_rank) return;
   report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(cause));
 }
 
@@ -284,11 +284,11 @@ JobResult run_job(const JobOptions& given) {
   const Watchdog watchdog(job_id);
   const KeptChildren kept_children;
   std::optional<StoreMeeting> meeting;
-  if (!options.store.empty()) meeting.emplace(options);
+  if (!options.hosts.store.empty()) meeting.emplace(options);
   std::unique_ptr<Hosts> hosts;  // the ranks of a function find those of other hosts by themselves
-  if (options.nnodes > 1 && !task.function) hosts = std::make_unique<Nodes>(options);
+  if (options.hosts.nnodes > 1 && !task.function) hosts = std::make_unique<Nodes>(options);
   else hosts = std::make_unique<OneHost>(options, job_id);
-  options.node_rank = hosts->terms().node;
+  options.hosts.node_rank = hosts->terms().node;
   std::unique_ptr<SeatWatch> seat;
   if (meeting) seat = meeting->watch([&hosts](const std::string& why) { hosts->tell({.kind = Trouble::Kind::displaced, .how = why}); });
   std::optional<SignalScope> signals;
@@ -315,7 +315,7 @@ JobResult run_job(const JobOptions& given) {
   const auto start = base::Clock::now();
   while (attempt_once(parts, result)) {
   }
-  if (options.summary && options.node_rank == 0) {
+  if (options.summary && options.hosts.node_rank == 0) {
     console.say(summary_of_ends(result.ends, base::Clock::now() - start));
     if (const std::string waits = summary_of_waits(result.ends); !waits.empty()) console.say(waits);
   }

@@ -82,8 +82,8 @@ TEST(Reminder, AnEmptyTextIsNotSaidAndOneThatCannotBeHadEndsIt) {
 }
 
 TEST(Reminder, LaunchersSpeakAfterThreeSecondsAndEveryThirty) {
-  EXPECT_EQ(launcher::JobOptions{}.waiting.first, 3s);
-  EXPECT_EQ(launcher::JobOptions{}.waiting.again, 30s);
+  EXPECT_EQ(launcher::JobOptions{}.hosts.waiting.first, 3s);
+  EXPECT_EQ(launcher::JobOptions{}.hosts.waiting.again, 30s);
 }
 
 }  // namespace

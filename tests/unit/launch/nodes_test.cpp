@@ -35,15 +35,15 @@ class Job {
   explicit Job(int least_hosts, std::chrono::milliseconds last_call = patience) {
     auto listening = base::try_listen(base::resolve("127.0.0.1", 0).front());
     const base::SocketAddress address = base::local_address(listening.fd.get());
-    options_.ranks = options_.nnodes = 2;
-    options_.min_nnodes = least_hosts;
-    options_.last_call = last_call;
-    options_.master_addr = "127.0.0.1";
-    options_.master_port = address.port();
+    options_.ranks = options_.hosts.nnodes = 2;
+    options_.hosts.min_nnodes = least_hosts;
+    options_.hosts.last_call = last_call;
+    options_.hosts.master_addr = "127.0.0.1";
+    options_.hosts.master_port = address.port();
     options_.verbosity = Verbosity::silent;
     options_.environment = base::Environment(std::map<std::string, std::string, std::less<>>{{"UNISONO_TIMEOUT", "20"}});
     JobOptions of_host_zero = options_;
-    of_host_zero.listening = std::make_shared<base::FileDescriptor>(std::move(listening.fd));
+    of_host_zero.hosts.listening = std::make_shared<base::FileDescriptor>(std::move(listening.fd));
     zero_ = std::async(std::launch::async, [this, of_host_zero] { return begun(of_host_zero); });
     client_ = store::connect_tcp({address}, "the launchers' store", {}, Deadline(patience));
   }
@@ -55,7 +55,7 @@ class Job {
   /// Another launcher joins. Throws Timeout where it is not taken in.
   Nodes& join() {
     JobOptions other = options_;
-    other.node_rank = 1;
+    other.hosts.node_rank = 1;
     others_.push_back(begun(other));
     return *others_.back();
   }

@@ -153,8 +153,8 @@ int start_job(RunFlags& flags, const CLI::App& command) {
     take_node_from_kubernetes(command, job);
   }
   job.hosts.any_node_rank = (!job.hosts.store.empty() || job.hosts.come_and_go()) && job.hosts.node_rank == 0 && command.count("--node-rank") == 0;
-  job.conductor = conducted().report;
-  job.log_name = conducted().log_name;
+  job.shown.conductor = conducted().report;
+  job.shown.log_name = conducted().log_name;
   if (!conducted().etcd_password.empty()) {
     launcher::EnvironmentBlock environment(job.environment);
     environment.set_secret("UNISONO_ETCD_PASSWORD", conducted().etcd_password);
@@ -199,7 +199,7 @@ void run(RunFlags& flags, const CLI::App& command) {
   job.standard_input = *target;
   if (job.trace_folder.empty()) job.trace_folder = job.environment.get(recorder::trace_variable).value_or("");
   if (!job.trace_folder.empty()) job.trace_folder = std::filesystem::absolute(job.trace_folder).string();
-  if (flags.no_pty) job.terminals = launcher::Terminals::none;
+  if (flags.no_pty) job.shown.terminals = launcher::Terminals::none;
   int code = 1;
   try {
     code = start_job(flags, command);
@@ -262,10 +262,11 @@ void explain_run(const CLI::App* command) {
 /// Adds the options by which one looks into the job.
 void add_views(CLI::App& to, launcher::JobOptions& job) {
   CLI::App* const command = &to;
-  command->add_flag("--summary", job.summary, "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
-  command->add_flag("--status", job.status_line, "On a terminal: show in its last row what the ranks do, and who is waited for");
+  command->add_flag("--summary", job.shown.summary,
+                    "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
+  command->add_flag("--status", job.shown.status_line, "On a terminal: show in its last row what the ranks do, and who is waited for");
   command
-      ->add_option("--metrics-port", job.metrics_port,
+      ->add_option("--metrics-port", job.shown.metrics_port,
                    "Serve the ranks' counts to Prometheus at http://127.0.0.1:PORT/metrics, to this host alone; 0: at any free port, which is said")
       ->check(whole_number(0, launcher::highest_port));
   offer(command->add_option("--trace", job.trace_folder,
@@ -309,7 +310,7 @@ void add_run(CLI::App& app) {
                    "After a failure, start all ranks again, at most so many times (0); with -n MIN:MAX, replace a lost rank, "
                    "while enough live")
       ->check(whole_number(0, most_restarts));
-  offer(command->add_option("--logs", job.log_directory, "Keep a file for each rank, in a folder for each job in this one"),
+  offer(command->add_option("--logs", job.shown.log_directory, "Keep a file for each rank, in a folder for each job in this one"),
         {.kind = Values::Kind::folder});
   offer(command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)"), {"all", "none", "0"});
   add_views(*command, job);

@@ -60,34 +60,41 @@ struct HostOptions {
   bool come_and_go() const { return min_nnodes > 0; }
 };
 
+/// What a launcher shows of its job.
+struct ShownOptions {
+  OutputMode output = OutputMode::prefixed;
+  Terminals terminals = Terminals::as_launcher;
+  std::string log_directory = {};  ///< gets a folder for this job; empty: none
+  std::string log_name = {};       ///< of that folder, where all hosts use the same; empty: by the time and the job
+  Verbosity verbosity = Verbosity::normal;
+  bool summary = false;                  ///< at the end: how long the job took, how the ranks ended, and who was waited for
+  bool status_line = false;              ///< on a terminal: what the ranks do, in its last row
+  std::optional<int> metrics_port = {};  ///< of loopback, where the counts of this host's ranks are served; 0: any free one; nothing: nowhere
+  int conductor = -1;  ///< a descriptor for the launcher's own messages (Console), where another process shows those of all hosts; -1: none
+
+  bool has_conductor() const { return conductor >= 0; }
+};
+
 /// A job, or the part of it that this host runs. Every rank runs either `command` or `function`.
 struct JobOptions {
   int ranks = 1;  ///< on this host
   /// The job goes on, and lost ranks are replaced, while so many ranks live; 0: every failure ends it.
   int min_ranks = 0;
   HostOptions hosts = {};
+  ShownOptions shown = {};
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child with the rank's variables (RANK, UNISONO_LAUNCHER_FD, …) and returns the exit code. Call run_job before threads exist.
   std::function<int(const base::Environment&)> function = {};
   std::string backend = {};  ///< the ranks' UNISONO_BACKEND; empty: unchanged. For mpi the ranks become a world of MPI's
   int max_restarts = 0;
-  std::string log_directory = {};  ///< gets a folder for this job; empty: none
-  std::string log_name = {};       ///< of that folder, where all hosts use the same; empty: by the time and the job
-  std::string trace_folder = {};   ///< gets a file with all calls of each rank; empty: none
+  std::string trace_folder = {};  ///< gets a file with all calls of each rank; empty: none
   std::chrono::milliseconds grace = std::chrono::seconds(15);
   Binding binding = Binding::none;
   std::vector<int> forwarded_signals = {SIGUSR1, SIGUSR2};               ///< sent on to the ranks, without further effect
   std::string cgroup_folder = {};                                        ///< where the kernel counts out-of-memory kills; empty: that of this process
   std::chrono::milliseconds cgroup_period = MemoryEvents::usual_period;  ///< between two looks at it
-  OutputMode output = OutputMode::prefixed;
-  Terminals terminals = Terminals::as_launcher;
-  StdinTarget standard_input = {};  ///< rank 0 by default
+  StdinTarget standard_input = {};                                       ///< rank 0 by default
   SignalMode signals = SignalMode::handled;
-  Verbosity verbosity = Verbosity::normal;
-  bool summary = false;                  ///< at the end: how long the job took, how the ranks ended, and who was waited for
-  std::optional<int> metrics_port = {};  ///< of loopback, where the counts of this host's ranks are served; 0: any free one; nothing: nowhere
-  bool status_line = false;              ///< on a terminal: what the ranks do, in its last row
-  int conductor = -1;  ///< a descriptor for the launcher's own messages (Console), where another process shows those of all hosts; -1: none
   base::Environment environment = base::Environment::process();
 };
 

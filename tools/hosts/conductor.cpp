@@ -43,7 +43,7 @@ Conductor::Conductor(const ConductedJob& job)
     : options_(*job.options),
       limit_(64 + descriptors_per_host * job.hosts.size()),
       signals_(handled_signals(options_), options_.forwarded_signals),
-      console_(options_.environment, options_.verbosity),
+      console_(options_.environment, options_.shown.verbosity),
       output_(console_, job.hosts.size(), static_cast<int>(slots_of(job.hosts))),
       input_(options_.standard_input, job.hosts),
       answer_(rendezvous::join_timeout(rendezvous::default_timeout, options_.environment)),

@@ -159,9 +159,9 @@ std::vector<detail::Bytes> detail::spawn(const SpawnOptions& options, const std:
   job.hosts.node_rank = options.node_rank;
   job.hosts.master_addr = options.master_addr;
   job.hosts.master_port = options.master_port != 0 ? options.master_port : Environment::process().get_int("MASTER_PORT").value_or(0);
-  job.output = launcher::OutputMode::inherited;
+  job.shown.output = launcher::OutputMode::inherited;
   job.signals = launcher::SignalMode::left;
-  job.verbosity = launcher::Verbosity::silent;
+  job.shown.verbosity = launcher::Verbosity::silent;
   job.function = [&](const Environment& environment) {
     const int local_rank = *environment.get_int("LOCAL_RANK");
     for (int other = 0; other < options.nproc_per_node; ++other) {

@@ -45,7 +45,7 @@ base::Secret secret_of(const JobOptions& options) {
 
 /// Writes to standard error directly, because the console does not exist before the launchers have met.
 void say_waiting(const JobOptions& options, const std::string& text) {
-  if (options.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
+  if (options.shown.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
   const std::string line = "[unisono] waiting for " + text + "\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

@@ -66,7 +66,7 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
   const base::Reminder reminder(
       options.hosts.waiting, [&, url = store->location().url] { return waited_for(options, url, place); },
       [&](const std::string& text) {
-        if (options.verbosity == Verbosity::normal) base::warn("waiting for " + text);
+        if (options.shown.verbosity == Verbosity::normal) base::warn("waiting for " + text);
       });
   if (is_open) {
     meet_open(options, place, deadline);

@@ -20,7 +20,7 @@ Attempt::Attempt(const JobParts& parts, int number, int restarts_left)
                               .world_size = parts.terms().world_size,
                               .log_folder = parts.log_folder,
                               .attempt = number,
-                              .terminals = parts.options.terminals == Terminals::as_launcher}),
+                              .terminals = parts.options.shown.terminals == Terminals::as_launcher}),
       store_(parts.job_id, number, parts.terms().first_rank, parts.options.ranks),
       records_(parts.options, parts.terms().job_name, number),
       starter_(parts, number, output_, store_, records_),

@@ -15,11 +15,12 @@ Observers::Observers(const JobOptions& options, const std::string& job, int worl
   if (options.function) return;
   view_ = std::make_shared<JobView>(job, options.hosts.node_rank, world_size);
   hosts.answer_for_states([view = view_] { return view->look(); });
-  if (hosts.are_several() || options.conductor >= 0) state_server_ = std::make_unique<StateServer>([this, &hosts] { return all_hosts(hosts); });
+  if (hosts.are_several() || options.shown.has_conductor())
+    state_server_ = std::make_unique<StateServer>([this, &hosts] { return all_hosts(hosts); });
   if (shows_status_line(options)) status_line_.emplace(console, [this] { return view_->look(); });
-  if (!options.metrics_port) return;
+  if (!options.shown.metrics_port) return;
   metrics_.emplace([this] { return view_->look(); });
-  server_ = std::make_unique<HttpServer>(static_cast<std::uint16_t>(*options.metrics_port),
+  server_ = std::make_unique<HttpServer>(static_cast<std::uint16_t>(*options.shown.metrics_port),
                                          HttpServer::Page{"/metrics", metrics_type, [this] { return metrics_->text(); }});
   const std::string host = options.hosts.nnodes > 1 ? " on " + base::host_name() : "";
   console.say(fmt::format("metrics: http://127.0.0.1:{}/metrics{}", server_->port(), host), Topic::metrics);

@@ -50,7 +50,7 @@ Child RankStarter::start(const Order& order, std::vector<int> to_close) {
   if (mpi_) mpi_->prepare(local_rank, plan);
   if (!environment.has("OMP_NUM_THREADS")) environment.set("OMP_NUM_THREADS", parts_.openmp_share);
   OutputMultiplexer::WritingEnds ends;
-  if (options.output == OutputMode::prefixed) {
+  if (options.shown.output == OutputMode::prefixed) {
     ends = output_.open(local_rank);
     if (!ends.out_is_terminal) write_line_by_line(environment, ends.out.get(), parts_.task.path);
     // The variable tells whether a progress bar would be seen, also where the rank writes to a pipe.

@@ -80,7 +80,7 @@ void check(const JobOptions& options) {
     throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr; or --store");
   }
   if (options.hosts.nnodes == 1) check_stdin(options, options.ranks);
-  if (options.metrics_port && (*options.metrics_port < 0 || *options.metrics_port > highest_port))
+  if (options.shown.metrics_port && (*options.shown.metrics_port < 0 || *options.shown.metrics_port > highest_port))
     throw InvalidArgument("the port of the metrics must be from 0 to 65535");
   if (options.hosts.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
   check_system(options);
@@ -88,7 +88,7 @@ void check(const JobOptions& options) {
 
 /// Tells whether ranks may have terminals, which then follow the size of ours.
 bool passes_terminal_on(const JobOptions& options) {
-  return options.output == OutputMode::prefixed && options.terminals == Terminals::as_launcher &&
+  return options.shown.output == OutputMode::prefixed && options.shown.terminals == Terminals::as_launcher &&
          (::isatty(STDOUT_FILENO) || ::isatty(STDERR_FILENO));
 }
 
@@ -205,7 +205,7 @@ bool is_caused_by_launchers(const JobParts& parts, JobResult& result, const std:
 /// lines.
 void account_for_failure(const JobParts& parts, const Attempt& attempt, const JobResult& result) {
   const int cause = result.ends[*result.first_cause].rank;
-  if (parts.options.conductor >= 0 && parts.hosts.node_of(cause) != parts.options.hosts.node_rank) return;
+  if (parts.options.shown.has_conductor() && parts.hosts.node_of(cause) != parts.options.hosts.node_rank) return;
   report_failure(parts.console, result.ends, *result.first_cause, attempt.last_lines(cause));
 }
 
@@ -280,7 +280,8 @@ JobResult run_job(const JobOptions& given) {
   const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks));
   const std::vector<int> cpus = allowed_cpus();
   const std::string job_id = random_id();
-  const LogFolder logs = options.log_directory.empty() ? LogFolder{} : make_log_folder(options.log_directory, job_id, options.log_name);
+  const LogFolder logs =
+      options.shown.log_directory.empty() ? LogFolder{} : make_log_folder(options.shown.log_directory, job_id, options.shown.log_name);
   const Watchdog watchdog(job_id);
   const KeptChildren kept_children;
   std::optional<StoreMeeting> meeting;
@@ -294,7 +295,7 @@ JobResult run_job(const JobOptions& given) {
   std::optional<SignalScope> signals;
   if (options.signals == SignalMode::handled) signals.emplace(handled_signals(options), options.forwarded_signals);
   SignalScope* const signal_scope = signals ? &*signals : nullptr;
-  Console console(options.environment, options.verbosity, options.conductor);
+  Console console(options.environment, options.shown.verbosity, options.shown.conductor);
   console.tell_met();
   StdinPump stdin_pump(options.standard_input);
   say_what_was_chosen(options);
@@ -315,7 +316,7 @@ JobResult run_job(const JobOptions& given) {
   const auto start = base::Clock::now();
   while (attempt_once(parts, result)) {
   }
-  if (options.summary && options.hosts.node_rank == 0) {
+  if (options.shown.summary && options.hosts.node_rank == 0) {
     console.say(summary_of_ends(result.ends, base::Clock::now() - start));
     if (const std::string waits = summary_of_waits(result.ends); !waits.empty()) console.say(waits);
   }

@@ -51,7 +51,9 @@ std::string elapsed_text(std::chrono::nanoseconds elapsed) {
 
 }  // namespace
 
-bool shows_status_line(const JobOptions& options) { return options.status_line && (options.conductor >= 0 || ::isatty(STDERR_FILENO) == 1); }
+bool shows_status_line(const JobOptions& options) {
+  return options.shown.status_line && (options.shown.has_conductor() || ::isatty(STDERR_FILENO) == 1);
+}
 
 StatusTexts status_texts(const JobSeen& job) { return {.each = each_rank(job), .counts = counts(job), .late = late_rank(job)}; }
 

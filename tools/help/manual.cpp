@@ -79,7 +79,7 @@ ManualPage page_of_all(const CLI::App& app, const std::string& date) {
   page.purpose(with_small_letter(app.get_description()));
   page.synopsis(app.get_footer());
   page.section("DESCRIPTION");
-  for (const std::string& paragraph : details_of(&app).paragraphs) page.paragraph(paragraph);
+  for (const std::string_view paragraph : details_of(&app).paragraphs) page.paragraph(paragraph);
   page.section("COMMANDS");
   for (const SubCommand& command : sub_commands()) {
     const std::string more = has_page(command) ? fmt::format(": `{}`(1)", page_name(command.name)) : std::string();
@@ -96,7 +96,7 @@ ManualPage page_of(const CLI::App& command, const std::string& date) {
   page.purpose(with_small_letter(command.get_description()));
   page.synopsis(command.get_footer());
   page.section("DESCRIPTION");
-  for (const std::string& paragraph : details_of(&command).paragraphs) page.paragraph(paragraph);
+  for (const std::string_view paragraph : details_of(&command).paragraphs) page.paragraph(paragraph);
   write_options(page, command);
   write_details(page, details_of(&command));
   write_see_also(page, page_name(command.get_name()));

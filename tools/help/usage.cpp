@@ -45,7 +45,7 @@ std::string Help::make_description(const CLI::App* app) const { return wrap(app-
 std::string Help::make_footer(const CLI::App* app) const {
   const std::vector<Example>& examples = details_of(app).examples;
   std::string page = examples.empty() ? "" : "Examples:\n";
-  for (const Example& example : examples) page += "  " + example.command + "\n      " + wrap(example.what, 6, 6) + "\n";
+  for (const Example& example : examples) page += fmt::format("  {}\n      {}\n", example.command, wrap(example.what, 6, 6));
   return page;
 }
 

@@ -70,7 +70,9 @@ class Launchers {
     if (!places.empty()) {
       EXPECT_EQ(count(all, fmt::format("places {}, ", places)), size) << all;
     }
-    if (!sizes.empty()) EXPECT_EQ(sizes_in(account), sizes) << all;
+    if (!sizes.empty()) {
+      EXPECT_EQ(sizes_in(account), sizes) << all;
+    }
     EXPECT_EQ(count(err(), "first cause"), 0) << err();
   }
 

@@ -89,10 +89,10 @@ struct RankZero {
             .memory = &memory,
             .poll = [this] { ++polls; },
             .sleep = [](const std::function<bool()>&, std::chrono::nanoseconds) { return false; },
-            .notifier = &notifier,
             .is_over = [this] { return is_over; },
             .has_left_after = [this](int r, std::uint64_t after) { return left_after.contains(r) && left_after.at(r) >= after; },
             .gone = [this] { return gone; },
+            .set_disputed = [](bool) {},
             .all_but_told = [] {}};
   }
   bool has_told(int rank, const std::string& text) const { return std::ranges::find(told, std::pair(rank, text)) != told.end(); }
@@ -101,7 +101,6 @@ struct RankZero {
   std::array<float, 8> data{};
   GroupTopology topology;
   Ballots ballots;
-  base::Notifier notifier;
   ExchangeMemory memory;
   NoMail mail;
   CollectiveCall call{.operation = Operation::all_reduce, .count = 3};

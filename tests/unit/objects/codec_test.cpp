@@ -41,7 +41,7 @@ template <class T>
 class Integers : public testing::Test {};
 using IntegerTypes = testing::Types<bool, char, signed char, unsigned char, short, unsigned short, int, unsigned, long, unsigned long, long long,
                                     unsigned long long, wchar_t, char8_t, char16_t, char32_t>;
-TYPED_TEST_SUITE(Integers, EveryIntegerTypeIsWritten);
+TYPED_TEST_SUITE(Integers, IntegerTypes);
 
 // The extremes of every integer.
 TYPED_TEST(Integers, IntegersKeepTheirValue) {

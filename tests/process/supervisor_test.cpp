@@ -26,6 +26,7 @@ TEST(Supervisor, TheSupervisorRunsAFunctionInEveryRank) {
 
 TEST(Supervisor, TheSupervisorTellsHowEachRankEnded) {
   const auto result = launcher::run_job({.ranks = 3,
+                                         .shown = {.output = launcher::OutputMode::inherited},
                                          .function =
                                              [](const base::Environment& environment) {
                                                const int rank = *environment.get_int("RANK");
@@ -34,7 +35,6 @@ TEST(Supervisor, TheSupervisorTellsHowEachRankEnded) {
                                                return 0;
                                              },
                                          .grace = milliseconds(30'000),
-                                         .output = launcher::OutputMode::inherited,
                                          .signals = launcher::SignalMode::left});
   EXPECT_EQ(result.exit_code, 137);
   ASSERT_TRUE(result.first_cause.has_value());

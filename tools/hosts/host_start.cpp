@@ -36,7 +36,7 @@ void HostStart::reach_hosts() {
     const bool local = is_this_host(entry.name);
     ConductedHost host{.remote = std::make_unique<RemoteHost>(entry, local ? std::vector<std::string>() : start_words(job_.start_command, entry))};
     Fields config{{"folder", job_.folder},
-                  {"silence", std::to_string(job_.options->silence.count())},
+                  {"silence", std::to_string(job_.options->hosts.silence.count())},
                   {"outer connection", connection},
                   {"address is needed", hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty() ? "yes" : "no"}};
     for (const std::string& variable : job_.variables) config.emplace_back("variable", variable);

@@ -82,13 +82,15 @@ void add_help(CLI::App& app) {
 void add_program(CLI::App& app, std::string_view name) {
   CLI::App* command = add_command(app, name);
   command->footer(fmt::format("unisono {} …", name));
-  if (program_of(*find_program_command(name)).empty()) command->description(command->get_description() + " (not in this build)");
+  const Helper program = program_of(*find_program_command(name));
+  if (program.path.empty()) command->description(command->get_description() + (program.objection.empty() ? " (not in this build)" : " (not usable)"));
   command->allow_extras();
-  command->callback([name] {
-    const std::string text = fmt::format(
-        "unisono {0}: its program libexec/unisono/unisono-{0} is missing; `cmake --preset release && cmake --build --preset release --target "
+  command->callback([name, objection = program.objection] {
+    const std::string missing = fmt::format(
+        "its program libexec/unisono/unisono-{0} is missing; `cmake --preset release && cmake --build --preset release --target "
         "unisono-{0}` builds it, and every package of unisono has it",
         name);
+    const std::string text = fmt::format("unisono {}: {}", name, objection.empty() ? missing : objection);
     std::cerr << wrap(text, 2) << "\n";
     throw CLI::RuntimeError(2);
   });
@@ -137,6 +139,7 @@ std::optional<int> was_asked_by_a_program(const CLI::App& app, const std::vector
 int run_command(CLI::App& app, std::vector<std::string> words) {
   if (const auto code = was_asked_by_a_program(app, words)) return *code;
   take_conductor_off(words);
+  if (!words.empty() && words[0] == "__doctor") words[0] = "doctor";  // whose program cannot be started here, which is said
   if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
   return carry_out(app, words);
 }
@@ -148,7 +151,7 @@ void become_program(const char* own_name, std::vector<std::string> words) {
   if (words.size() > 2 && words[0] == "__complete") at = 1;
   if (at >= words.size()) return;
   const SubCommand* command = find_program_command(words[at] == "__doctor" ? "doctor" : words[at]);
-  const std::string program = command == nullptr ? std::string() : program_of(*command);
+  const std::string program = command == nullptr ? std::string() : program_of(*command).path;
   if (program.empty()) return;
   std::vector<char*> arguments{const_cast<char*>(own_name)};
   for (std::string& word : words) arguments.push_back(word.data());

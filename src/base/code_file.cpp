@@ -82,7 +82,7 @@ std::vector<fs::path> folders_of_plugins() {
     if (fs::is_directory(folder, error)) folders.push_back(folder.lexically_normal());
   };
   fs::path prefix = file.parent_path().parent_path();
-  if (prefix.filename() == "libexec") prefix = prefix.parent_path();
+  if (prefix.filename() == "libexec" && file.parent_path().filename() == "unisono") prefix = prefix.parent_path();
   for (const fs::path& folder : {file.parent_path(), prefix / "lib", prefix / UNISONO_LIBRARY_FOLDER}) {
     add_if_there(folder);
     add_if_there(folder / "unisono");

@@ -48,8 +48,13 @@ bool Dispute::take_statements() {
 }
 
 // Returns true where no missing host can state any more: a statement comes from a host's first rank, and before the notice that this rank is gone.
-bool Dispute::nothing_more_comes() const {
+// Looking for ranks that are gone takes system calls, so it is done now and then.
+bool Dispute::nothing_more_comes() {
+  constexpr auto look_period = std::chrono::milliseconds(20);
   if (parts_.is_over()) return true;
+  const auto now = base::Clock::now();
+  if (now < next_look_) return false;
+  next_look_ = now + look_period;
   const std::vector<int> gone = parts_.gone();
   return std::ranges::all_of(missing_,
                              [&](int host) { return std::ranges::find(gone, topology_.leaders[static_cast<std::size_t>(host)]) != gone.end(); });

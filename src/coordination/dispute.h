@@ -29,7 +29,7 @@ class Dispute {
 
  private:
   bool take_statements();
-  bool nothing_more_comes() const;
+  bool nothing_more_comes();
   std::vector<engines::Ballot> ballots_without(const std::set<int>& hosts) const;
   void add_all_of(int host, const engines::Signature& signature, std::string_view label, std::vector<engines::Ballot>& to) const;
 
@@ -39,8 +39,9 @@ class Dispute {
   const Ballots::Statement own_;
   const std::optional<std::pair<int, engines::Signature>> differing_;
   const base::Deadline deadline_;
-  std::set<int> missing_{};   ///< hosts from which nothing has come
-  std::set<int> answered_{};  ///< hosts whose ranks have all been told the calls of this host
+  base::Clock::time_point next_look_{};  ///< for ranks that are gone
+  std::set<int> missing_{};              ///< hosts from which nothing has come
+  std::set<int> answered_{};             ///< hosts whose ranks have all been told the calls of this host
 };
 
 }  // namespace unisono::coordination

@@ -81,6 +81,33 @@ TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, doctor, simulate, status, trace, completion, version, help");
 }
 
+/// Copies `unisono` and the program of `trace` into a prefix. Returns the path of `unisono`.
+std::string install_into(const std::string& prefix) {
+  const std::filesystem::path built = std::filesystem::path(UNISONO_COMMAND).parent_path().parent_path();
+  for (const char* file : {"bin/unisono", "libexec/unisono/unisono-trace"}) {
+    const std::filesystem::path target = std::filesystem::path(prefix) / file;
+    std::filesystem::create_directories(target.parent_path());
+    std::filesystem::copy_file(built / file, target);
+  }
+  return prefix + "/bin/unisono";
+}
+
+TEST(CommandLine, AProgramIsFoundInAPrefixThatIsNamedAsItsFolder) {
+  const TemporaryFolder folder;
+  RunningCommand command({install_into(folder.path() + "/libexec"), "trace", "--help"});
+  EXPECT_EQ(command.wait(), 0) << command.err();
+  EXPECT_EQ(command.out(), ask({"trace", "--help"}).out);
+}
+
+TEST(CommandLine, AProgramThatAnybodyCouldHavePutThereIsNotStarted) {
+  const TemporaryFolder folder;
+  const std::string unisono = install_into(folder.path() + "/prefix");
+  std::filesystem::permissions(folder.path() + "/prefix/libexec/unisono", std::filesystem::perms::all);
+  RunningCommand command({unisono, "trace", "folder"});
+  EXPECT_EQ(command.wait(), 2);
+  EXPECT_NE(unwrapped(command.err()).find("/libexec/unisono/unisono-trace is not used: "), std::string::npos) << command.err();
+}
+
 TEST(CommandLine, ACommandWhoseProgramIsMissingSaysHowToGetIt) {
   const TemporaryFolder prefix;
   const std::string alone = prefix.path() + "/bin/unisono";

@@ -35,7 +35,7 @@ constexpr std::array mpi_peers = {MpiPeer{"openmpi", "Open MPI", {"mpirun.openmp
                                   MpiPeer{"mpich", "MPICH", {"mpiexec.mpich", "mpiexec.hydra"}, "libmpich-dev and mpich"}};
 
 /// Returns the driver that belongs to this command.
-std::string driver_of(const std::string& set) { return path_of_helper("unisono-bench-" + set); }
+std::string driver_of(const std::string& set) { return helper("unisono-bench-" + set).path; }
 
 std::optional<std::string> launcher_of(const MpiPeer& mpi, const base::Environment& environment) {
   for (const std::string_view name : mpi.launchers) {

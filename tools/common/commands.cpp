@@ -32,7 +32,7 @@ const SubCommand* find_program_command(std::string_view name) {
   return found == all.end() ? nullptr : found;
 }
 
-std::string program_of(const SubCommand& command) { return path_of_helper("unisono-" + std::string(command.name)); }
+Helper program_of(const SubCommand& command) { return helper("unisono-" + std::string(command.name)); }
 
 CLI::App* add_command(CLI::App& app, std::string_view name) {
   const auto* const found = std::ranges::find(all, name, &SubCommand::name);

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/own_programs.h"
+
 namespace unisono::tools {
 
 // Each function adds one sub-command, with its options and a callback that does the work. The callback ends with `throw CLI::RuntimeError(code)`
@@ -33,8 +35,8 @@ struct SubCommand {
 std::span<const SubCommand> sub_commands();
 /// Returns the one of that name whose kind is `program`; null: there is none.
 const SubCommand* find_program_command(std::string_view name);
-/// Returns the path of its program; empty: it is not there.
-std::string program_of(const SubCommand& command);
+/// Returns its program.
+Helper program_of(const SubCommand& command);
 
 /// Adds the sub-command of that name, as yet without options.
 CLI::App* add_command(CLI::App& app, std::string_view name);

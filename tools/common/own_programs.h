@@ -8,7 +8,11 @@ namespace unisono::tools {
 /// Returns the path of `unisono`, from within it and from within the others.
 std::string path_of_command();
 
-/// Returns the path of a program in libexec/unisono/; empty where it is missing, or where somebody else could have put it there.
-std::string path_of_helper(const std::string& name);
+/// A program in libexec/unisono/.
+struct Helper {
+  std::string path = {};       ///< empty: it cannot be started
+  std::string objection = {};  ///< why it is not started although it is there: somebody else could have put it there
+};
+Helper helper(const std::string& name);
 
 }  // namespace unisono::tools

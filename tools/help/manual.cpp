@@ -47,7 +47,7 @@ std::string page_name(std::string_view command) { return fmt::format("unisono-{}
 
 /// Tells whether the sub-command has a page, of this program or of its own. The others are said in one line.
 bool has_page(const SubCommand& command) {
-  return command.kind == SubCommand::Kind::built_in || (command.kind == SubCommand::Kind::program && !program_of(command).empty());
+  return command.kind == SubCommand::Kind::built_in || (command.kind == SubCommand::Kind::program && !program_of(command).path.empty());
 }
 
 void write_options(ManualPage& page, const CLI::App& command) {

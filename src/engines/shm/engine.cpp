@@ -58,7 +58,11 @@ class QueuedTask : public Task {
  public:
   void take_along(std::span<Task* const> followers) final {
     task().lead();
-    for (Task* const follower : followers) task().add_follower(static_cast<QueuedTask*>(follower)->task());
+    for (Task* const follower : followers) {
+      auto* const queued = dynamic_cast<QueuedTask*>(follower);
+      if (queued == nullptr) break;  // a task of another engine
+      task().add_follower(queued->task());
+    }
   }
 
  private:

@@ -35,7 +35,8 @@ void BlockingWaiter::wait(Task& task) {
       group_.abort_after(std::current_exception());
       throw;
     }
-    const std::chrono::nanoseconds left = deadline.left();
+    // Ranks that are known to differ have their decision soon, also behind the deadline.
+    const std::chrono::nanoseconds left = coordination.is_disputed() ? look_period : std::chrono::nanoseconds(deadline.left());
     backoff.pause(again, std::min<std::chrono::nanoseconds>(task.wakes_waiter() ? look_period : unnotified_period, left),
                   [&](std::chrono::nanoseconds at_most) { return task.sleep(at_most); });
     if (task.advance()) return;

@@ -23,7 +23,7 @@ class Ending {
  public:
   Ending(const JobParts& parts, RankProcesses& processes, RankEnds& ends);
 
-  bool is_running() const { return phase_ == Phase::running; }
+  bool is_running() const { return phase_ == Phase::running && !leftovers_.have_begun(); }
   bool is_over() const { return phase_ == Phase::over; }
   void wait_for(PollSet& set);
 

@@ -171,6 +171,7 @@ std::vector<std::size_t> Replacement::note_lost() {
     parts_.lose(i);
     lost.push_back(i);
   }
+  parts_.ends.failure().take();  // what a lost rank says last replaces no earlier failure
   return lost;
 }
 

@@ -75,6 +75,7 @@ bool FrameWriter::withdraw(const Connection& to, const TransferPtr& transfer) {
   if (transfer == current_) {
     // The frame that has begun is completed from a copy, without its owner's memory. If it is the last one, its message is complete; otherwise the
     // peer is told afterwards.
+    if (current_->data == nullptr) return true;  // it was withdrawn before
     spare_.assign(current_->data, current_->data + frame_rest_);
     current_->data = nullptr;
     return true;

@@ -115,8 +115,10 @@ void TcpLink::deliver_notices() {
     for (Notice& notice : notices) {
       if (notices_.deliver(notice)) continue;
       const std::lock_guard lock(mutex_);
-      if (Peer* const peer = connections_.find(notice.peer); peer != nullptr && peer->is_open())
-        connections_.record(peer->lose(PeerFailed::disconnected, fmt::format("{} sends notices that nobody waits for", peer->name())));
+      Peer* const peer = connections_.find(notice.peer);
+      if (peer == nullptr || !peer->is_open()) continue;
+      connections_.record(peer->lose(PeerFailed::disconnected, fmt::format("{} sends notices that nobody waits for", peer->name())));
+      if (demand_) demand_->on_reports();
     }
   }
 }

@@ -85,7 +85,6 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
 
   mutable std::mutex mutex_;
   Connections connections_;
-  std::unique_ptr<OnDemand> demand_;            ///< null: all connections were made at once
   mutable std::vector<bool> departures_shown_;  ///< by rank
   int deliveries_ = 0;                          ///< of notices, under way
 
@@ -93,6 +92,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   NoticeDelivery notices_;
   std::atomic<std::uint32_t> looks_{0};  ///< at single peers
   std::unique_ptr<LinkThread> thread_;   ///< null: there are no connections
+  std::unique_ptr<OnDemand> demand_;     ///< null: all connections were made at once. Its thread uses the members above, so it ends first
 };
 
 }  // namespace unisono::transport

@@ -21,7 +21,7 @@ struct HostRanks {
   std::unique_ptr<Peers> peers;
 };
 
-/// What a group is made of, for those who decide whether its calls may go on.
+/// The parts of a group that decide whether its calls may go on.
 struct CoordinationParts {
   std::string key;                ///< equal on all members, and different from that of any other group
   std::vector<int> global_ranks;  ///< of the members, in group order

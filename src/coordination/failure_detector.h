@@ -43,7 +43,7 @@ class FailureDetector {
   bool has_left_after(int rank, std::uint64_t agreement) const;
 
  private:
-  /// What a rank of another host has said when it left.
+  /// The last notice of a rank of another host that has left.
   struct Left {
     std::uint64_t agreements = 0;  ///< the number of its last one
     Leaving how = Leaving::in_order;

@@ -30,7 +30,7 @@ class LaneReceives {
 
   bool empty() const { return first_ == nullptr; }
   int count() const { return count_; }
-  /// Of all of them, where there are any.
+  /// Returns the group of all receives. Call it only if there are any.
   GroupErrors& group() const { return *group_; }
   /// Adds a receive, and looks for its message if no earlier one does so.
   void post(PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call, Remains& remains);

@@ -24,8 +24,8 @@ std::string launcher_key(std::string_view name, int node);
 std::string attempt_key(int attempt, std::string_view name);
 std::string ends_key(int attempt, int node);
 
-/// What the launchers of several hosts report to each other during an attempt: the first trouble, and at its end how all ranks have ended. So all of
-/// them name the same cause and return the same exit code. Threads wait for the reports of the others.
+/// The reports of the launchers of several hosts to each other during an attempt: the first trouble, and at its end how all ranks have ended. All of
+/// them therefore name the same cause and return the same exit code. Threads wait for the reports of the others.
 class AttemptReports {
  public:
   explicit AttemptReports(const HostMeeting& meeting);

@@ -11,7 +11,7 @@ namespace unisono::launcher {
 
 inline constexpr const char* leaving_mark = "it has left";  ///< says a launcher that goes by itself
 
-/// Who of the hosts is gone, and who has come, while the job runs. Node 0 decides it.
+/// The hosts that leave and come while the job runs. Node 0 decides which of them are members.
 class HostChanges {
  public:
   HostChanges(HostMeeting& meeting, AttemptReports& reports) : meeting_(meeting), reports_(reports) {}

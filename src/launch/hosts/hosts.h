@@ -18,7 +18,7 @@
 
 namespace unisono::launcher {
 
-/// What the launchers of a job have agreed on; a lone one has it from its options.
+/// The numbers and names on which the launchers of a job have agreed. A lone launcher has them from its options.
 struct JobTerms {
   int node = 0;  ///< the number of this host
   int first_rank = 0, world_size = 0;

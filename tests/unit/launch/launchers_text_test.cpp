@@ -16,7 +16,7 @@
 namespace unisono::launcher {
 namespace {
 
-TEST(LaunchersText, EndsOfLaunchersComeBack) {
+TEST(LaunchersText, TheEndsThatLaunchersTellAreReadBackUnchanged) {
   const std::vector<RankEnd> ends = {{.rank = 0,
                                       .pid = 12,
                                       .host = "a",

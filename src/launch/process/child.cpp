@@ -70,6 +70,7 @@ void leave_at_exit(int code, void*) {
 
 /// Closes what is the launcher's, or another rank's.
 void close_others(const Task& task, const ChildPlan& plan) {
+  if (task.program_descriptors.empty()) return;  // /proc does not tell which these are
   for (const int fd : open_descriptors()) {
     const bool is_own = fd <= STDERR_FILENO || fd == plan.launcher_fd || fd == plan.record_fd || fd == plan.pmi_fd;
     if (!is_own && std::ranges::find(task.program_descriptors, fd) == task.program_descriptors.end()) ::close(fd);

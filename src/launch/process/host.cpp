@@ -84,7 +84,8 @@ void open_standard_descriptors() {
 std::vector<int> open_descriptors() {
   std::vector<int> all;
   std::error_code error;
-  for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end; entry.increment(error))
+  // The first thread of the process may have ended, and the folder of the process is empty then.
+  for (std::filesystem::directory_iterator entry("/proc/thread-self/fd", error), end; !error && entry != end; entry.increment(error))
     all.push_back(std::stoi(entry->path().filename().string()));
   std::erase_if(all, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });  // that of the folder itself
   return all;

@@ -6,6 +6,7 @@ option(UNISONO_INSTALL "Make the install target put the library, the command and
 option(UNISONO_DEVELOPER "Warnings are errors; the preset developer turns it on" OFF)
 option(UNISONO_WHEEL "For the Python package: the prefix is its folder, in which no file is a link" OFF)
 option(UNISONO_LONG_TESTS "With a sanitizer: also the programs of tests that other sanitized programs have nearly the same calls in" ON)
+option(UNISONO_BUILD_PMI "Serve PMI and PMIx, so that `unisono run` starts programs of MPI (src/launch/mpi)" ON)
 set(UNISONO_SANITIZE "" CACHE STRING "Sanitizers to build everything with: address,undefined or thread")
 set_property(CACHE UNISONO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
 option(UNISONO_FUZZ "Build what tests/fuzz has as fuzzers, with Clang's libFuzzer or AFL++; otherwise they only run the inputs that were kept" OFF)

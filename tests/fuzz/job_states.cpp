@@ -1,7 +1,7 @@
 // The texts by which launchers tell each other, and `unisono status`, of the ranks of a job. Any bytes are refused, or read into ranks that exist, at
 // a cost that their number bounds; what is read can be encoded again, and shown.
 #include "input.h"
-#include "launch/view/job_state.h"
+#include "launch/view/job_view.h"
 
 namespace unisono::fuzz {
 namespace {

@@ -2,9 +2,8 @@
 // who is there. A text is refused, or read: when it is written again it is read as the same, and the cause of the job's end is one of its ranks.
 #include "input.h"
 #include "launch/hosts/admission.h"
-#include "launch/hosts/job_hosts.h"
+#include "launch/hosts/host_texts.h"
 #include "launch/hosts/nodes.h"
-#include "launch/hosts/nodes_text.h"
 #include "launch/process/first_cause.h"
 #include "unisono/error.h"
 

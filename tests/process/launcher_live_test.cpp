@@ -12,8 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/output/line_buffering.h"
-#include "launch/output/pseudo_terminal.h"
+#include "launch/output/output.h"
 #include "launch/process/program.h"
 #include "running_command.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/job/summary.h"
+#include "launch/job/report.h"
 #include "launched_jobs.h"
 #include "running_command.h"
 

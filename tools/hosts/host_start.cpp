@@ -6,7 +6,7 @@
 
 #include "hosts/start_words.h"
 #include "launch/process/host.h"
-#include "launch/output/rank_log.h"
+#include "launch/output/rank_stream.h"
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "launch/job/summary.h"
+#include "launch/job/report.h"
 #include "recorder/trace_file.h"
 #include "common/text.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/thrown.h"
+#include "launch/job_options.h"
 
 namespace unisono::launcher {
 
@@ -46,5 +47,8 @@ class Outcome {
 
   base::FileDescriptor file_;
 };
+
+/// Throws LaunchFailed where a rank has left no result, with the first cause, how it ended, and how the others did.
+void throw_if_failed(const JobResult& result, std::span<const Outcome> outcomes);
 
 }  // namespace unisono::launcher

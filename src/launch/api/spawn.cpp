@@ -10,7 +10,6 @@
 #include "base/environment.h"
 #include "group/group.h"
 #include "launch/api/outcome.h"
-#include "launch/api/spawn_report.h"
 #include "launch/job/supervisor.h"
 #include "launch/process/host.h"
 #include "rendezvous/identity.h"

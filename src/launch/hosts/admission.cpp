@@ -30,47 +30,42 @@ int next_to_come(const store::StoreServer& server) {
   return number;
 }
 
-bool is_one_word(std::string_view text) {
-  return !text.empty() && std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) <= 0x20; });
+// The fields of each text, in the order in which they are written.
+auto offer_fields(auto& offer) { return std::tie(offer.ranks, offer.least, offer.where); }
+auto welcome_fields(auto& welcome) {
+  return std::tie(welcome.first_rank, welcome.world_size, welcome.least_ranks, welcome.max_restarts, welcome.master_port, welcome.is_late,
+                  welcome.job_name);
 }
 
 }  // namespace
 
-std::string encode_offer(const HostOffer& offer) { return fmt::format("{} {} {}", offer.ranks, offer.least, offer.where); }
+std::string encode_offer(const HostOffer& offer) { return write_fields(offer_fields(offer)); }
 
 HostOffer decode_offer(const std::string& text) {
-  std::istringstream fields(text);
+  std::istringstream in(text);
   HostOffer offer;
-  fields >> offer.ranks >> offer.least >> offer.where;
-  if (!fields || offer.ranks < 1 || offer.ranks > most_ranks || offer.least < 0 || offer.least > offer.ranks || !is_one_word(offer.where)) {
+  if (!read_fields(in, offer_fields(offer)) || offer.ranks < 1 || offer.ranks > most_ranks || offer.least < 0 || offer.least > offer.ranks ||
+      !is_one_word(offer.where)) {
     throw ProtocolError("a launcher told what it brings in no way of ours");
   }
   return offer;
 }
 
-std::string encode_welcome(const Welcome& welcome) {
-  return fmt::format("{} {} {} {} {} {} {}", welcome.first_rank, welcome.world_size, welcome.least_ranks, welcome.max_restarts, welcome.master_port,
-                     int{welcome.is_late}, welcome.job_name);
-}
+std::string encode_welcome(const JobTerms& welcome) { return write_fields(welcome_fields(welcome)); }
 
-Welcome decode_welcome(const std::string& text) {
-  std::istringstream fields(text);
-  Welcome welcome;
-  int late = 0;
-  fields >> welcome.first_rank >> welcome.world_size >> welcome.least_ranks >> welcome.max_restarts >> welcome.master_port >> late >>
-      welcome.job_name;
+JobTerms decode_welcome(const std::string& text) {
+  std::istringstream in(text);
+  JobTerms welcome{.is_open = true};
+  const bool is_whole = read_fields(in, welcome_fields(welcome));
   const bool is_known = welcome.first_rank >= 0 && welcome.first_rank < welcome.world_size && welcome.least_ranks >= 1 && welcome.max_restarts >= 0 &&
                         welcome.master_port >= 0 && welcome.master_port <= highest_port;
-  if (!fields || !is_known || !is_one_word(welcome.job_name)) throw ProtocolError("the launcher of host 0 told of the job in no way of ours");
-  welcome.is_late = late != 0;
+  if (!is_whole || !is_known || !is_one_word(welcome.job_name)) throw ProtocolError("the launcher of host 0 told of the job in no way of ours");
   return welcome;
 }
 
-std::string goodbye_key(int host) { return fmt::format("launchers/bye/{}", host); }
-
 int take_ticket(store::Client& store) { return static_cast<int>(store.add(tickets_key, 1)); }
 
-Welcome ask_for_place(store::Client& store, int number, const HostOffer& offer, const base::Deadline& deadline) {
+JobTerms ask_for_place(store::Client& store, int number, const HostOffer& offer, const base::Deadline& deadline) {
   std::string said;
   try {
     store.leave_will({{goodbye_key(number), "the connection to it ended"}});
@@ -96,7 +91,7 @@ void Admission::answer(int host, const std::string& text) {
 }
 
 void Admission::welcome(const JobHost& host) {
-  Welcome words = parts_.terms;
+  JobTerms words = parts_.terms;
   words.first_rank = host.first_rank;
   words.world_size = next_rank_;
   words.is_late = host.is_late;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "launch/hosts/job_hosts.h"
+#include "launch/hosts/host_texts.h"
 #include "store/client.h"
 
 namespace unisono::launcher {
@@ -27,29 +27,22 @@ struct HostOffer {
   std::string where = {};    ///< "host:pid"
 };
 std::string encode_offer(const HostOffer& offer);
-/// Throws ProtocolError where the text is no offer.
+/// Throws ProtocolError if the text is no offer.
 HostOffer decode_offer(const std::string& text);
 
-/// The answer to a launcher that is taken in.
-struct Welcome {
-  int first_rank = 0, world_size = 0;  ///< of its ranks; and as many as have been started by then, places that are empty now as well
-  int least_ranks = 0, max_restarts = 0, master_port = 0;
-  bool is_late = false;  ///< the job runs already
-  std::string job_name = {};
-};
-std::string encode_welcome(const Welcome& welcome);
-/// Throws ProtocolError where the text is no welcome.
-Welcome decode_welcome(const std::string& text);
+/// The answer to a launcher that is taken in. `world_size`: as many ranks as have been started by then, places that are empty now as well. The number
+/// of the host and the address are not told.
+std::string encode_welcome(const JobTerms& welcome);
+/// Throws ProtocolError if the text is no welcome.
+JobTerms decode_welcome(const std::string& text);
 
-/// The key under which a launcher that is gone is entered, with the reason.
-std::string goodbye_key(int host);
 /// The key of the hosts of the job.
 inline constexpr const char* hosts_key = "launchers/hosts";
 
 /// Takes a number.
 int take_ticket(store::Client& store);
-/// Asks host 0 for a place. Throws InvalidArgument where it refuses, Timeout where it does not answer, PeerFailed where it ends first.
-Welcome ask_for_place(store::Client& store, int number, const HostOffer& offer, const base::Deadline& deadline);
+/// Asks host 0 for a place. Throws InvalidArgument if it refuses, Timeout if it does not answer, PeerFailed if it ends first.
+JobTerms ask_for_place(store::Client& store, int number, const HostOffer& offer, const base::Deadline& deadline);
 
 /// Takes in the launchers of a job of MIN to MAX hosts; on host 0.
 class Admission {
@@ -58,7 +51,7 @@ class Admission {
     std::shared_ptr<store::Client> store;
     int least_hosts = 1, most_hosts = 1;
     HostOffer own = {};
-    Welcome terms = {};  ///< for all: least_ranks, max_restarts, master_port, job_name
+    JobTerms terms = {};  ///< for all: least_ranks, max_restarts, master_port, job_name
   };
   Admission(Parts parts, HostRoster& hosts);
 

@@ -1,9 +1,6 @@
 #include "launch/hosts/attempt_reports.h"
 
-#include <sys/eventfd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <iterator>
 
@@ -11,29 +8,16 @@
 
 #include "base/log.h"
 #include "launch/hosts/elastic_hosts.h"
-#include "launch/hosts/gather_texts.h"
-#include "launch/process/program.h"
+#include "launch/hosts/node_exchange.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {
 namespace {
 
-/// The pause between two checks whether a wait should go on.
-constexpr auto trouble_check_period = std::chrono::milliseconds(1000);
 /// Added to the order of deaths on hosts other than that of the first failure; larger than the number of ranks on a host.
 constexpr int later = 1 << 16;
 
 }  // namespace
-
-std::string launcher_key(std::string_view name, int node) { return fmt::format("launchers/{}/{}", name, node); }
-std::string attempt_key(int attempt, std::string_view name) { return fmt::format("launchers/attempt/{}/{}", attempt, name); }
-std::string ends_key(int attempt, int node) { return attempt_key(attempt, fmt::format("ends/{}", node)); }
-
-AttemptReports::AttemptReports(const HostMeeting& meeting) : meeting_(meeting), notifier_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!notifier_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
-}
-
-void AttemptReports::notify() const { ::eventfd_write(notifier_.get(), 1); }
 
 void AttemptReports::begin(int attempt) {
   join();
@@ -44,11 +28,12 @@ void AttemptReports::begin(int attempt) {
   trouble_taken_ = complete_ = false;
   ends_.clear();
   to_tell_.clear();
+  const AttemptKeys keys{attempt};
   constexpr const char* why = "the connection to it ended";
   const Trouble lost{.kind = Trouble::Kind::lost, .node = terms.node, .rank = terms.first_rank, .how = why};
   try {
-    std::vector<std::pair<std::string, std::string>> will{{ends_key(attempt, terms.node), ""}, {launcher_key("bye", terms.node), why}};
-    if (!terms.is_open) will.emplace_back(attempt_key(attempt, "trouble"), lost.text());
+    std::vector<std::pair<std::string, std::string>> will{{keys.ends(terms.node), ""}, {goodbye_key(terms.node), why}};
+    if (!terms.is_open) will.emplace_back(keys.trouble(), lost.text());
     meeting_.store()->leave_will(will);
   } catch (const std::exception& error) {
     store_lost_ = error.what();
@@ -63,8 +48,8 @@ void AttemptReports::give_up_restart(int attempt, int signal) {
     attempt_ = attempt;
   }
   const Trouble trouble{.kind = Trouble::Kind::interrupt, .node = node, .signal = signal};
-  meeting_.store()->compare_set(attempt_key(attempt, "trouble"), "", trouble.text());
-  meeting_.store()->set(ends_key(attempt, node), "");
+  meeting_.store()->compare_set(AttemptKeys{attempt}.trouble(), "", trouble.text());
+  meeting_.store()->set(AttemptKeys{attempt}.ends(node), "");
 }
 
 void AttemptReports::tell(Trouble trouble) {
@@ -77,8 +62,7 @@ void AttemptReports::tell(Trouble trouble) {
 }
 
 std::optional<Trouble> AttemptReports::take_trouble() {
-  eventfd_t notified = 0;
-  ::eventfd_read(notifier_.get(), &notified);
+  notifier_.clear();
   const std::lock_guard lock(mutex_);
   if (!trouble_ || trouble_taken_) return std::nullopt;
   trouble_taken_ = true;
@@ -86,33 +70,8 @@ std::optional<Trouble> AttemptReports::take_trouble() {
   return trouble_->node == meeting_.terms().node && !is_of_all ? std::nullopt : trouble_;
 }
 
-std::optional<Trouble> AttemptReports::first_trouble() {
-  const std::lock_guard lock(mutex_);
-  return trouble_;
-}
-
 void AttemptReports::end(const std::vector<RankEnd>& ends, std::function<std::vector<int>(const std::string&)> hosts) {
   gathering_ = base::Thread("the ends of other hosts", [this, text = encode_ends(ends), hosts = std::move(hosts)] { gather(text, hosts); });
-}
-
-bool AttemptReports::all_ended() {
-  const std::lock_guard lock(mutex_);
-  return complete_;
-}
-
-int AttemptReports::replacements() {
-  const std::lock_guard lock(mutex_);
-  return replacements_;
-}
-
-std::vector<RankEnd> AttemptReports::ends() {
-  const std::lock_guard lock(mutex_);
-  return ends_;
-}
-
-std::optional<int> AttemptReports::attempt() {
-  const std::lock_guard lock(mutex_);
-  return attempt_ < 0 ? std::nullopt : std::optional(attempt_);
 }
 
 void AttemptReports::write_told(const std::string& place, const std::vector<Trouble>& telling) {
@@ -124,11 +83,11 @@ bool AttemptReports::tell_within(std::chrono::milliseconds pause) {
   std::string place;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, pause, [&] { return stop_ || (attempt_ >= 0 && !to_tell_.empty()); });
+    changed_.wait_for(lock, pause, [&] { return stop_ || (attempt_ && !to_tell_.empty()); });
     if (stop_) return false;
-    if (attempt_ >= 0) {
+    if (attempt_) {
       telling.swap(to_tell_);
-      place = attempt_key(attempt_, "trouble");
+      place = AttemptKeys{*attempt_}.trouble();
     }
   }
   write_told(place, telling);
@@ -151,16 +110,6 @@ void AttemptReports::lose_store(const std::exception& error) {
   notify();
 }
 
-bool AttemptReports::is_store_lost() {
-  const std::lock_guard lock(mutex_);
-  return store_lost_.has_value();
-}
-
-bool AttemptReports::is_stopped() {
-  const std::lock_guard lock(mutex_);
-  return stop_;
-}
-
 void AttemptReports::stop() {
   {
     const std::lock_guard lock(mutex_);
@@ -175,20 +124,17 @@ void AttemptReports::join() {
 
 /// Waits until a launcher reports trouble in this attempt.
 void AttemptReports::listen(int attempt) {
+  const auto goes_on = [this, attempt] {
+    const std::lock_guard lock(mutex_);
+    return !stop_ && attempt_ == attempt && !complete_;
+  };
   try {
-    for (;;) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (stop_ || attempt_ != attempt || complete_) return;
-      }
-      try {
-        const auto trouble = Trouble::parse(meeting_.store()->get(attempt_key(attempt, "trouble"), trouble_check_period));
-        if (!trouble) throw ProtocolError("a launcher told of trouble in no way of ours");
-        note(*trouble);
-        return notify();
-      } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): no trouble so far
-      }
-    }
+    const auto text = await_value(*meeting_.store(), AttemptKeys{attempt}.trouble(), base::Deadline(base::longest_timeout), goes_on);
+    if (!text) return;
+    auto trouble = Trouble::parse(*text);
+    if (!trouble) throw ProtocolError("a launcher told of trouble in no way of ours");
+    note(std::move(*trouble));
+    notify();
   } catch (const std::exception& error) {
     lose_store(error);
   }
@@ -199,8 +145,8 @@ void AttemptReports::gather(const std::string& own_ends, const std::function<std
   try {
     std::vector<Trouble> telling;
     std::unique_lock lock(mutex_);
-    const std::string trouble_place = attempt_key(attempt_, "trouble");
-    TextsOfNodes texts{attempt_key(attempt_, "ends"), {}};
+    const std::string trouble_place = AttemptKeys{*attempt_}.trouble();
+    TextsOfNodes texts{AttemptKeys{*attempt_}.of("ends"), {}};
     telling.swap(to_tell_);
     lock.unlock();
     write_told(trouble_place, telling);  // before any wait for the others: they may go on until they hear of it
@@ -215,7 +161,7 @@ void AttemptReports::gather(const std::string& own_ends, const std::function<std
     for (const std::string& ends_of_node : *of_nodes) std::ranges::move(decode_ends(ends_of_node), std::back_inserter(all));
     // All reports are written by now, although the listening thread may not have read the first trouble yet.
     const auto first = store.try_get(trouble_place);
-    const std::string restarts = store.try_get(ElasticKeys::restarts).value_or("0");
+    const std::string restarts = store.try_get(AttemptKeys::restarts).value_or("0");
     lock.lock();
     std::from_chars(restarts.data(), restarts.data() + restarts.size(), replacements_);
     if (first && !trouble_) trouble_ = Trouble::parse(*first);

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <utility>
 
-#include "launch/hosts/elastic_hosts.h"
+#include "launch/hosts/node_exchange.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {
@@ -15,31 +14,45 @@ namespace {
 
 /// The key of the hosts whose launchers say at the end how their ranks have ended.
 constexpr const char* last_hosts_key = "launchers/last-hosts";
-constexpr auto end_check_period = std::chrono::milliseconds(1000);
 
 }  // namespace
 
+void SilenceWatch::look(base::Clock::time_point now) {
+  gap_ = looked_ == base::Clock::time_point() ? std::chrono::nanoseconds(0) : std::min<std::chrono::nanoseconds>(now - looked_, longest_gap_);
+  looked_ = now;
+}
+
+bool SilenceWatch::is_silent(int host, std::string_view said) {
+  const auto [entry, is_new] = heard_.try_emplace(host, Heard{.said = std::string(said)});
+  Heard& heard = entry->second;
+  if (is_new || heard.said != said) {
+    heard = {.said = std::string(said)};
+    return false;
+  }
+  heard.silent += gap_;
+  return heard.silent > silence_;
+}
+
+void HostChanges::report_lost(const JobHost& host, const std::string& why, int attempt) {
+  const Trouble lost{.kind = Trouble::Kind::lost, .node = host.number, .rank = host.first_rank, .how = why};
+  meeting_.store()->compare_set(AttemptKeys{attempt}.trouble(), "", lost.text());
+}
+
 /// Node 0 records that launchers which have left, in whatever way, take no part in this attempt.
-void FixedHosts::look() {
+void HostChanges::look() {
   const auto attempt = reports_.attempt();
   if (!meeting_.is_node_zero() || !attempt) return;
-  store::Client& store = *meeting_.store();
-  const store::StoreServer& server = *store.own_server();
+  const store::StoreServer& server = *meeting_.store()->own_server();
   for (const JobHost& host : meeting_.roster().all()) {
-    const auto why = server.peek(launcher_key("bye", host.number));
-    const std::string ends_place = ends_key(*attempt, host.number);
+    const auto why = server.peek(goodbye_key(host.number));
+    const std::string ends_place = AttemptKeys{*attempt}.ends(host.number);
     if (host.number == 0 || !why || server.peek(ends_place)) continue;
-    const Trouble lost{.kind = Trouble::Kind::lost, .node = host.number, .rank = host.first_rank, .how = *why};
-    store.compare_set(attempt_key(*attempt, "trouble"), "", lost.text());
-    store.set(ends_place, "");
+    report_lost(host, *why, *attempt);
+    meeting_.store()->set(ends_place, "");
   }
 }
 
-std::vector<int> FixedHosts::at_the_end(const std::string& /*own_ends*/) {
-  std::vector<int> nodes(static_cast<std::size_t>(meeting_.most_hosts()));
-  std::iota(nodes.begin(), nodes.end(), 0);
-  return nodes;
-}
+std::vector<int> HostChanges::at_the_end(const std::string& /*own_ends*/) { return meeting_.numbers(); }
 
 void OpenHosts::close() {
   if (Admission* const admission = meeting_.admission()) admission->close();
@@ -81,32 +94,30 @@ void OpenHosts::look_for_own_loss() {
 
 /// Tells the others that the ranks of a host will not come any more. Its launcher says no more of them.
 void OpenHosts::lose_ranks_of(const JobHost& host, int attempt) {
-  const ElasticKeys keys{0};
+  const AttemptKeys keys{attempt};
   store::Client& store = *meeting_.store();
   const HostTally tally = decode_tally(store.own_server()->peek(keys.tally(host.number)).value_or("0 0 -1 "));
   // The ranks that form a group anew look there for those that will not come, and the ranks that meet for the first time at the first end.
   for (const std::string& name : tally.names) store.compare_set(keys.end(name), "", "lost 0");
   if (!host.is_late) store.compare_set(keys.first_end(), "", fmt::format("{} lost 0", host.first_rank));
   store.set(keys.tally(host.number), encode_tally({.well = tally.well, .last_lost = host.first_rank}));
-  store.set(ends_key(attempt, host.number), "");
+  store.set(keys.ends(host.number), "");
 }
 
 /// A launcher that is gone has ended its ranks, or will do so. Where fewer than MIN hosts are left that is trouble, unless its ranks had ended
 /// before: then the job has gone on without them, or comes to its end.
 void OpenHosts::look_for_the_gone(int attempt) {
-  store::Client& store = *meeting_.store();
-  const store::StoreServer& server = *store.own_server();
+  const store::StoreServer& server = *meeting_.store()->own_server();
   for (const JobHost& host : meeting_.roster().all()) {
     const auto why = server.peek(goodbye_key(host.number));
     if (host.number == 0 || host.is_gone || !why) continue;
-    const bool had_ranks = server.peek(ends_key(attempt, host.number)).value_or("").empty();
+    const bool had_ranks = server.peek(AttemptKeys{attempt}.ends(host.number)).value_or("").empty();
     meeting_.roster().note_gone(host.number);
     if (had_ranks) lose_ranks_of(host, attempt);
     meeting_.admission()->publish();
     const int left = meeting_.roster().present();
     if (had_ranks && left < meeting_.least_hosts()) {
-      const Trouble lost{.kind = Trouble::Kind::lost, .node = host.number, .rank = host.first_rank, .how = *why};
-      store.compare_set(attempt_key(attempt, "trouble"), "", lost.text());
+      report_lost(host, *why, attempt);
       close();
       continue;
     }
@@ -124,15 +135,11 @@ std::vector<int> OpenHosts::at_the_end(const std::string& own_ends) {
     hosts = meeting_.roster().all();
     store.set(last_hosts_key, encode_roster(hosts));
   } else {
-    store.set(ends_key(*reports_.attempt(), meeting_.terms().node), own_ends);
-    for (bool waits = true; waits;) {
-      if (reports_.is_stopped()) return {};
-      try {
-        hosts = decode_roster(store.get(last_hosts_key, end_check_period));
-        waits = false;
-      } catch (const Timeout&) {  // NOLINT(bugprone-empty-catch): ranks run for as long as they like
-      }
-    }
+    store.set(AttemptKeys{*reports_.attempt()}.ends(meeting_.terms().node), own_ends);
+    // Ranks run for as long as they like.
+    const auto told = await_value(store, last_hosts_key, base::Deadline(base::longest_timeout), [this] { return !reports_.is_stopped(); });
+    if (!told) return {};
+    hosts = decode_roster(*told);
   }
   std::vector<int> nodes;
   for (const JobHost& host : hosts) nodes.push_back(host.number);

@@ -10,7 +10,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
-#include "launch/hosts/gather_texts.h"
+#include "launch/hosts/node_exchange.h"
 #include "rendezvous/join.h"
 #include "rendezvous/launcher_store.h"
 #include "rendezvous/own_address.h"
@@ -43,11 +43,14 @@ base::Secret secret_of(const JobOptions& options) {
                         error_info("the launcher of host 0 runs where --master-addr is, and the others get --node-rank 1, 2, …"));
 }
 
-/// Writes to standard error directly, because the console does not exist before the launchers have met.
-void say_waiting(const JobOptions& options, const std::string& text) {
-  if (options.shown.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
-  const std::string line = "[unisono] waiting for " + text + "\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+/// Says now and then what is waited for. It writes to standard error directly, because the console does not exist before the launchers have met.
+base::Reminder remind(const JobOptions& options, std::function<std::string()> what) {
+  const auto say = [&options](const std::string& text) {
+    if (options.shown.verbosity == Verbosity::silent || base::log_level() > base::LogLevel::warning) return;
+    const std::string line = "[unisono] waiting for " + text + "\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+  };
+  return base::Reminder(options.hosts.waiting, std::move(what), say);
 }
 
 }  // namespace
@@ -65,7 +68,6 @@ HostMeeting::HostMeeting(const JobOptions& options)
   const std::string at = base::describe(address.name, address.port());
   const std::string place = "the launchers' store at " + at;
   rendezvous::check_reachable(address.name, address.resolved);
-  const auto say = [&](const std::string& text) { say_waiting(options, text); };
   base::Secret token;
   base::FileDescriptor listening;
   if (terms_.node == 0) {
@@ -84,8 +86,7 @@ HostMeeting::HostMeeting(const JobOptions& options)
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
     store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_});
   } else {
-    const base::Reminder reminder(
-        options.hosts.waiting, [&] { return "host 0 at " + at; }, say);
+    const base::Reminder reminder = remind(options, [&] { return "host 0 at " + at; });
     token = store::token_for(address.resolved, secret_, {});
     store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_},
                                 deadline);
@@ -123,84 +124,78 @@ void HostMeeting::reserve_port() { port_ = PortReservation::near(store_address_,
 
 void HostMeeting::join_open(const JobOptions& options, const Deadline& deadline, const std::string& at) {
   const HostOffer own{.ranks = options.ranks, .least = options.min_ranks, .where = rendezvous::where(rendezvous::own_record({}).member)};
-  const auto say = [&](const std::string& text) { say_waiting(options, text); };
-  Welcome welcome{.max_restarts = options.max_restarts};
   if (terms_.node == 0) {
     reserve_port();
-    welcome.master_port = port_->port();
-    welcome.least_ranks = least_hosts_ * (options.min_ranks > 0 ? options.min_ranks : options.ranks);
-    welcome.job_name = fmt::format("{:016x}", base::stable_hash(store_address_.host_for_others() + " " + own.where));
+    terms_.max_restarts = options.max_restarts;
+    terms_.master_port = port_->port();
+    terms_.least_ranks = least_hosts_ * (options.min_ranks > 0 ? options.min_ranks : options.ranks);
+    terms_.job_name = fmt::format("{:016x}", base::stable_hash(store_address_.host_for_others() + " " + own.where));
     admission_ = std::make_unique<Admission>(
-        Admission::Parts{.store = store_, .least_hosts = least_hosts_, .most_hosts = most_hosts_, .own = own, .terms = welcome}, roster_);
+        Admission::Parts{.store = store_, .least_hosts = least_hosts_, .most_hosts = most_hosts_, .own = own, .terms = terms_}, roster_);
     const std::string only_here = store_address_.is_loopback() ? "; it is a loopback address, which no other machine reaches" : "";
-    const base::Reminder reminder(
-        options.hosts.waiting,
-        [&] {
-          return fmt::format("hosts at {}: {} of {} have come, and {} are enough{}", at, admission_->present(), most_hosts_, least_hosts_, only_here);
-        },
-        say);
+    const base::Reminder reminder = remind(options, [&] {
+      return fmt::format("hosts at {}: {} of {} have come, and {} are enough{}", at, admission_->present(), most_hosts_, least_hosts_, only_here);
+    });
     admission_->gather(deadline, options.hosts.last_call);
-    welcome.world_size = admission_->world_size();
-  } else {
-    terms_.node = take_ticket(*store_);
-    const base::Reminder reminder(
-        options.hosts.waiting, [&] { return "host 0 at " + at + " to take this host in"; }, say);
-    welcome = ask_for_place(*store_, terms_.node, own, deadline);
-    roster_.set(decode_roster(store_->get(hosts_key, deadline.left())));
+    terms_.world_size = admission_->world_size();
+    return;
   }
-  terms_.first_rank = welcome.first_rank;
-  terms_.world_size = welcome.world_size;
-  terms_.least_ranks = welcome.least_ranks;
-  terms_.max_restarts = welcome.max_restarts;
-  terms_.master_port = welcome.master_port;
-  terms_.is_late = welcome.is_late;
-  terms_.job_name = welcome.job_name;
+  const int number = take_ticket(*store_);
+  const base::Reminder reminder = remind(options, [&] { return "host 0 at " + at + " to take this host in"; });
+  JobTerms welcome = ask_for_place(*store_, number, own, deadline);
+  welcome.node = number;
+  welcome.address = terms_.address;
+  terms_ = std::move(welcome);
+  roster_.set(decode_roster(store_->get(hosts_key, deadline.left())));
 }
 
 void HostMeeting::join_fixed(const JobOptions& options, const Deadline& deadline, const std::string& place, const std::string& at) {
-  const auto say = [&](const std::string& text) { say_waiting(options, text); };
   rendezvous::JoinRequest request{.self = rendezvous::own_record(terms_.node), .world_size = most_hosts_, .group_name = "launchers"};
   request.most_generations = 1;
   request.who = "node";
   request.size = "number of hosts";
   request.size_option = "--nnodes";
-  const auto who_is_missing = [&] {
-    const std::vector<int> missing = rendezvous::missing_ranks(*store_, request);
-    if (missing.empty()) return std::string();
-    return fmt::format("host{} {} of {} at {}", missing.size() == 1 ? "" : "s", rendezvous::list(missing), most_hosts_, at);
-  };
-  std::optional<base::Reminder> reminder(std::in_place, options.hosts.waiting, who_is_missing, say);
-  const auto joined = rendezvous::join(*store_, request, deadline);
-  reminder.reset();
+  const auto joined = [&] {
+    const base::Reminder reminder = remind(options, [&] {
+      const std::vector<int> missing = rendezvous::missing_ranks(*store_, request);
+      if (missing.empty()) return std::string();
+      return fmt::format("host{} {} of {} at {}", missing.size() == 1 ? "" : "s", rendezvous::list(missing), most_hosts_, at);
+    });
+    return rendezvous::join(*store_, request, deadline);
+  }();
   if (!joined) throw InvalidArgument(fmt::format("the job at {} is over", place), error_info("start the launchers of all hosts together"));
   std::string all = store_address_.host_for_others();
   for (const auto& member : joined->members) {
     roster_.add({.number = member.rank, .where = rendezvous::where(member)});
-    all += " " + rendezvous::where(member);
+    all.append(" ").append(rendezvous::where(member));
   }
   terms_.job_name = fmt::format("{:016x}", base::stable_hash(all));
   agree(options, deadline);
 }
 
+std::vector<int> HostMeeting::numbers() const {
+  std::vector<int> all(static_cast<std::size_t>(most_hosts_));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 // Agrees on the number of ranks of each node, and on what node 0 alone decides: its text says that as well.
 void HostMeeting::agree(const JobOptions& options, const Deadline& deadline) {
-  std::string own = fmt::format("{} {}", options.ranks, options.min_ranks);
+  std::string own = write_fields(std::tie(options.ranks, options.min_ranks));
   if (terms_.node == 0) {
     reserve_port();
     own += fmt::format(" {} {}", port_->port(), options.max_restarts);
   }
-  std::vector<int> nodes(static_cast<std::size_t>(most_hosts_));
-  std::iota(nodes.begin(), nodes.end(), 0);
-  const auto all = *gather_texts(*store_, {"launchers/ranks", std::move(nodes)}, terms_.node, own, deadline, [] { return true; });
+  const auto all = *gather_texts(*store_, {"launchers/ranks", numbers()}, terms_.node, own, deadline, [] { return true; });
   bool is_elastic = false;
   std::vector<JobHost> hosts = roster_.all();
   for (std::size_t node = 0; node < all.size(); ++node) {
     std::istringstream text(all[node]);
     JobHost& host = hosts[node];
     int least = 0;
-    text >> host.ranks >> least;
-    if (node == 0) text >> terms_.master_port >> terms_.max_restarts;
-    if (text.fail()) throw ProtocolError("a launcher told its number of ranks in no way of ours");
+    const bool is_read =
+        read_fields(text, std::tie(host.ranks, least)) && (node > 0 || read_fields(text, std::tie(terms_.master_port, terms_.max_restarts)));
+    if (!is_read) throw ProtocolError("a launcher told its number of ranks in no way of ours");
     is_elastic = is_elastic || least > 0;
     terms_.least_ranks += least > 0 ? least : host.ranks;
     host.first_rank = terms_.world_size;

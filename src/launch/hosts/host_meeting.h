@@ -4,12 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/secret.h"
 #include "launch/hosts/admission.h"
 #include "launch/hosts/hosts.h"
-#include "launch/hosts/job_hosts.h"
+#include "launch/hosts/host_texts.h"
 #include "launch/job_options.h"
 #include "launch/process/host.h"
 #include "store/client.h"
@@ -28,6 +29,8 @@ class HostMeeting {
   bool is_node_zero() const { return terms_.node == 0; }
   int most_hosts() const { return most_hosts_; }
   int least_hosts() const { return least_hosts_; }
+  /// Returns the numbers from 0 to most_hosts() - 1.
+  std::vector<int> numbers() const;
   /// A launcher that is silent for so long is lost, as host 0 says it.
   std::chrono::milliseconds silence() const { return silence_; }
   const std::shared_ptr<store::Client>& store() const { return store_; }

@@ -1,20 +1,49 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/thread.h"
 #include "launch/hosts/attempt_reports.h"
-#include "launch/hosts/heartbeat.h"
 #include "launch/hosts/host_changes.h"
 #include "launch/hosts/host_meeting.h"
+#include "launch/hosts/host_texts.h"
 #include "launch/hosts/hosts.h"
-#include "launch/hosts/node_states.h"
+#include "launch/view/job_view.h"
+#include "unisono/store.h"
 
 namespace unisono::launcher {
+
+/// Has each launcher of a job of several hosts tell the others what its ranks do, when one of them asks, through the launchers' store: whose
+/// connections are authenticated. Only what was asked for travels.
+class NodeStates {
+ public:
+  /// `look`: called by a thread of this object. Once the store is lost, nothing is told any more.
+  NodeStates(std::shared_ptr<Store> store, int node, const HostRoster& hosts, std::function<JobSeen()> look);
+  /// The store's connection must have ended: the thread waits in it.
+  ~NodeStates() = default;
+
+  /// Returns what the ranks of the other hosts do, of those that answer within a time. Any thread may call it.
+  std::vector<JobSeen> of_others();
+
+ private:
+  void answer();
+  std::int64_t newest();
+  void answer_once(std::int64_t number);
+  std::string key(std::int64_t number, const std::string& what) const;
+
+  const std::shared_ptr<Store> store_;
+  const int node_;
+  const HostRoster& hosts_;
+  const std::function<JobSeen()> look_;
+  base::Thread answering_;
+};
 
 /// Connects the launchers of a job of several hosts, each of which starts the ranks of its host: in the store of node 0, where the ranks meet as
 /// well.
@@ -57,11 +86,15 @@ class Nodes final : public Hosts {
 
  private:
   void say_goodbye();
+  /// Writes again and again that this launcher lives, with its reports, and looks whether the others do. The end of a launcher's connection shows its
+  /// death; silence shows that it is cut off.
+  void beat();
+  void look_for_the_silent(SilenceWatch& others);
 
   HostMeeting meeting_;
   AttemptReports reports_;
   const std::unique_ptr<HostChanges> changes_;
-  Heartbeat heartbeat_;
+  base::Thread heartbeat_;
   std::unique_ptr<NodeStates> states_;
 };
 

@@ -22,61 +22,32 @@ Attempt::Attempt(const JobParts& parts, int number, int restarts_left)
                               .attempt = number,
                               .terminals = parts.options.shown.terminals == Terminals::as_launcher}),
       store_(parts.job_id, number, parts.terms().first_rank, parts.options.ranks),
-      records_(parts.options, parts.terms().job_name, number),
-      starter_(parts, number, output_, store_, records_),
+      starter_(parts, number, output_, store_, processes_, ends_),
       processes_(parts.watchdog, parts.options.ranks),
       ends_(parts.options, parts.terms(), processes_, store_),
       ending_(parts, processes_, ends_) {
-  ends_.on_end([this](std::size_t index) { note_end(index); }, [this](const RankEnd& end) { losses_->note_failure(end); });
+  const auto ended = [this](std::size_t index) {
+    starter_.note_ended(index);
+    losses_->note_end(ends_[index]);
+  };
+  ends_.on_end(ended, [this](const RankEnd& end) { losses_->note_failure(end); });
 }
 
-void Attempt::run() {
+AttemptEnd Attempt::run() {
   start();
   while (!ending_.is_over()) {
     round();
     advance();
   }
   finish();
+  return std::move(end_);
 }
 
 void Attempt::start() {
-  for (std::size_t i = 0; i < ends_.size(); ++i) {
-    start_rank({.index = i, .name = ends_[i].name, .newcomer = parts_.terms().is_late ? 1 : 0, .store_fd = store_.rank_end(i)});
-  }
-  starter_.started();
+  starter_.start_all();
   store_.serve(parts_.hosts, number_);
-  losses_ = make_policy();
-}
-
-std::unique_ptr<LossPolicy> Attempt::make_policy() {
-  if (parts_.terms().least_ranks == 0) return std::make_unique<EndAll>(parts_.hosts, processes_, ends_, ending_, restarts_left_ > 0);
-  const auto lose = [this](std::size_t index) {
-    records_.keep(index);
-    processes_.kill(index);  // what it has left running would be in the way of the next one
-  };
-  const auto start = [this](std::size_t index, const std::string& name, int number) { start_newcomer(index, name, number); };
-  return std::make_unique<Replacement>(Replacement::Parts{.job = parts_,
-                                                          .attempt = number_,
-                                                          .restarts_left = restarts_left_,
-                                                          .store = store_,
-                                                          .processes = processes_,
-                                                          .ends = ends_,
-                                                          .ending = ending_,
-                                                          .lose = lose,
-                                                          .start = start});
-}
-
-void Attempt::start_rank(const RankStarter::Order& order) {
-  processes_.put(order.index, starter_.start(order, processes_.descriptors()));
-  ends_.replace(order.index, order.name, processes_.pid(order.index));
-}
-
-void Attempt::start_newcomer(std::size_t index, const std::string& name, int number) {
-  const int rank = ends_[index].rank;
-  RankStore::Connection connection = RankStore::connect(rank);
-  output_.close(static_cast<int>(index));
-  start_rank({.index = index, .name = name, .newcomer = number, .store_fd = connection.of_rank.get()});
-  store_.adopt(rank, std::move(connection));
+  if (parts_.terms().least_ranks > 0) losses_ = std::make_unique<Replacement>(parts_, number_, restarts_left_, store_, starter_, ending_);
+  else losses_ = std::make_unique<LossPolicy>(parts_.hosts, processes_, ends_, ending_, restarts_left_);
 }
 
 void Attempt::round() {
@@ -92,7 +63,7 @@ void Attempt::round() {
       while (const auto signal = parts_.signals->next()) handle_signal(*signal);
     });
   }
-  parts_.hosts.wait_for(set, [this] { hear_other_hosts(); });
+  parts_.hosts.wait_for(set, [this] { respond_to_other_hosts(); });
   bool death = false;
   processes_.wait_for(set, [&death] { death = true; });
   ending_.wait_for(set);
@@ -116,22 +87,20 @@ void Attempt::advance() {
   if (!ends_.is_judging() && !losses_->goes_on()) ending_.advance_leftovers();
 }
 
-void Attempt::note_end(std::size_t index) {
-  records_.note_ended(index);
-  losses_->note_end(ends_[index]);
-}
-
 void Attempt::finish() {
   output_.drain();
   if (parts_.status_line != nullptr) parts_.status_line->hide();
   ends_.read_statuses();
-  cause_ = losses_->finish();
-  if (cause_) records_.keep_all();  // of the ranks that could not do so themselves
+  end_.cause = losses_->finish();
+  for (std::size_t i = 0; end_.cause && i < ends_.size(); ++i) starter_.keep_record(i);  // of the ranks that could not do so themselves
   store_.close();
+  end_.replacements = losses_->replacements();
+  end_.ends = ends_.all();
+  end_.records = starter_.read_records();
 }
 
 /// A failure or interrupt on another host ends our ranks in the same steps.
-void Attempt::hear_other_hosts() {
+void Attempt::respond_to_other_hosts() {
   Hosts& hosts = parts_.hosts;
   for (const std::string& text : hosts.take_news()) parts_.console.say(text, Topic::failing);
   const auto trouble = hosts.take_trouble();
@@ -148,7 +117,7 @@ void Attempt::hear_other_hosts() {
   }
   if (trouble->kind == Trouble::Kind::too_few) return losses_->fail(trouble->how, trouble->rank);
   const bool lost = trouble->kind == Trouble::Kind::lost;
-  // Where this host is the one that the others have lost, its ranks live so far.
+  // If this host is the one that the others have lost, its ranks live so far.
   const bool is_own = trouble->node == hosts.terms().node;
   if (!is_own) store_.note_end(std::to_string(trouble->rank), lost ? "lost 0" : trouble->how);
   losses_->fail(lost ? fmt::format("the launcher at {} is lost ({})", hosts.name_of(trouble->node), trouble->how)
@@ -177,15 +146,15 @@ void Attempt::handle_signal(int signal) {
 }
 
 void Attempt::interrupt(int signal) {
-  if (interrupted_by_) {
+  if (end_.interrupted_by) {
     if (!ending_.hurry()) return;
     parts_.console.say(signal_name(signal) + " again: killing all ranks", Topic::interrupt);
     return ending_.kill_all();
   }
   ends_.observe(signal);
-  interrupted_first_ = !ends_.have_failed();
-  leaves_ = parts_.hosts.is_left_by(signal);
-  if (leaves_) {
+  end_.interrupted_first = !ends_.have_failed();
+  end_.leaves = parts_.hosts.is_left_by(signal);
+  if (end_.leaves) {
     parts_.console.say("SIGTERM: this host leaves the job; its ranks are told to end, and a second one kills them", Topic::interrupt);
     return begin_ending(signal);
   }
@@ -195,7 +164,7 @@ void Attempt::interrupt(int signal) {
 }
 
 void Attempt::begin_ending(int signal) {
-  interrupted_by_ = signal;
+  end_.interrupted_by = signal;
   losses_->stop();
   if (processes_.any_alive()) ending_.pass_on(signal);
 }

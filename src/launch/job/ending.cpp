@@ -12,6 +12,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
+/// The time that processes left by a rank get in each step: to end by themselves, after SIGTERM, and after SIGKILL.
+constexpr milliseconds leftover_time{500};
+
 /// The time of ranks that no group tells of another rank's failure.
 constexpr milliseconds outsiders_time{2000};
 /// The time after SIGKILL is the grace within these limits; a killed process may take a while to release its memory.
@@ -22,11 +25,12 @@ std::string seconds(milliseconds time) { return fmt::format("{:g} s", static_cas
 
 }  // namespace
 
-Ending::Ending(const JobParts& parts, RankProcesses& processes, RankEnds& ends)
-    : parts_(parts), processes_(processes), ends_(ends), leftovers_(parts, processes) {}
+Ending::Ending(const JobParts& parts, RankProcesses& processes, RankEnds& ends) : parts_(parts), processes_(processes), ends_(ends) {}
 
 void Ending::wait_for(PollSet& set) {
-  if (leftovers_.have_begun()) return leftovers_.wait_for(set);
+  for (Leftover& leftover : leftovers_) {
+    if (leftover.pidfd) set.add(leftover.pidfd.get(), POLLIN, [&leftover](short) { leftover.pidfd.reset(); });
+  }
   if (deadline_) set.wake_at(*deadline_);
   if (outsiders_deadline_) set.wake_at(*outsiders_deadline_);
 }
@@ -38,16 +42,17 @@ void Ending::enter(Phase phase, std::optional<milliseconds> time) {
   if (time) deadline_.emplace(*time);
 }
 
+std::vector<std::size_t> Ending::living_outsiders() const {
+  std::vector<std::size_t> all = processes_.living();
+  std::erase_if(all, [this](std::size_t i) { return !ends_.is_outsider(i); });
+  return all;
+}
+
 void Ending::leave_alone(bool may_go_on) {
   const milliseconds grace = parts_.options.grace;
   enter(Phase::left_alone, grace);
   may_go_on_ = may_go_on;
-  std::size_t alive = 0, outsiders = 0;
-  for (std::size_t i = 0; i < processes_.size(); ++i) {
-    if (!processes_.is_alive(i)) continue;
-    ++alive;
-    if (ends_.is_outsider(i)) ++outsiders;
-  }
+  const std::size_t alive = processes_.living().size(), outsiders = living_outsiders().size();
   const milliseconds shorter = std::min(grace, outsiders_time);
   if (shorter < grace) outsiders_deadline_.emplace(shorter);
   const milliseconds time = outsiders == alive ? shorter : grace;
@@ -61,11 +66,9 @@ void Ending::ask_outsiders_to_end() {
   if (!outsiders_deadline_ || phase_ != Phase::left_alone || !outsiders_deadline_->passed()) return;
   outsiders_deadline_.reset();
   ends_.observe();  // a rank that is dead by now was not ended by us
-  bool all = true;
-  for (std::size_t i = 0; i < processes_.size(); ++i) all = all && (!processes_.is_alive(i) || ends_.is_outsider(i));
-  if (all) return ask_to_end(SIGTERM);
-  for (std::size_t i = 0; i < processes_.size(); ++i) {
-    if (!processes_.is_alive(i) || !ends_.is_outsider(i)) continue;
+  const std::vector<std::size_t> outsiders = living_outsiders();
+  if (outsiders.size() == processes_.living().size()) return ask_to_end(SIGTERM);
+  for (const std::size_t i : outsiders) {
     ends_.note_told(i);
     processes_.ask_to_end(i, SIGTERM);
   }
@@ -77,9 +80,7 @@ void Ending::ask_to_end(int signal) {
   is_told_ = true;
   asked_with_ = signal;
   grace_.emplace(parts_.options.grace);
-  for (std::size_t i = 0; i < processes_.size(); ++i) {
-    if (processes_.is_alive(i)) processes_.ask_to_end(i, signal);
-  }
+  for (const std::size_t i : processes_.living()) processes_.ask_to_end(i, signal);
   enter(Phase::asked, parts_.options.grace);
 }
 
@@ -101,7 +102,7 @@ void Ending::kill_all() {
 
 bool Ending::hurry() {
   hurry_ = true;
-  return phase_ < Phase::killed && !leftovers_.have_begun();
+  return phase_ < Phase::killed;
 }
 
 void Ending::advance() {
@@ -117,25 +118,50 @@ void Ending::advance() {
   } else if (phase_ == Phase::asked) {
     kill_all();
   } else if (phase_ == Phase::killed) {
-    for (std::size_t i = 0; i < processes_.size(); ++i) {
-      if (processes_.is_alive(i)) parts_.console.say(fmt::format("rank {} does not end, not even killed: pid {}", ends_[i].rank, processes_.pid(i)));
+    for (const std::size_t i : processes_.living()) {
+      parts_.console.say(fmt::format("rank {} does not end, not even killed: pid {}", ends_[i].rank, processes_.pid(i)));
     }
     processes_.abandon_living();
     enter(Phase::over, std::nullopt);
   }
 }
 
-/// A process that the signal has ended at once was a wrapper (a shell, conda run), as far as one can tell: what it has left is the program, which has
-/// what is left of the grace.
-std::optional<milliseconds> Ending::grace_of_leftovers() const {
+/// Returns how long what is left has after SIGTERM. A process that the signal has ended at once was a wrapper (a shell, conda run), as far as one can
+/// tell: what it has left is the program, which has the rest of the grace.
+milliseconds Ending::time_of_leftovers() const {
   const bool was_wrapper = asked_with_ && std::ranges::any_of(ends_.all(), [&](const RankEnd& end) {
                              return end.ended_by_launcher && end.how == RankEnd::How::signaled && end.code == *asked_with_;
                            });
-  return was_wrapper ? std::optional(grace_->left()) : std::nullopt;
+  return was_wrapper ? std::max(leftover_time, grace_->left()) : leftover_time;
 }
 
 void Ending::advance_leftovers() {
-  if (leftovers_.advance({.is_told = is_told_, .is_again = hurry_, .grace = grace_of_leftovers()})) enter(Phase::over, std::nullopt);
+  const auto find = [this] { leftovers_ = find_leftovers(parts_.job_id, processes_.groups()); };
+  if (phase_ < Phase::leftovers_found) {
+    find();
+    enter(leftovers_.empty() ? Phase::over : Phase::leftovers_found, is_told_ ? milliseconds(0) : leftover_time);
+    if (is_over()) return;
+  }
+  std::erase_if(leftovers_, [](const Leftover& leftover) { return !leftover.pidfd; });
+  const bool time_is_up = deadline_->passed() || hurry_;
+  if (!leftovers_.empty() && !time_is_up) return;
+  find();  // processes found before may have started others
+  if (leftovers_.empty()) return enter(Phase::over, std::nullopt);
+  if (!time_is_up) return;
+  if (phase_ == Phase::leftovers_found && !hurry_) {
+    for (const Leftover& leftover : leftovers_) {
+      leftover.send(SIGTERM);
+      leftover.send(SIGCONT);
+    }
+    enter(Phase::leftovers_asked, time_of_leftovers());
+  } else if (phase_ != Phase::leftovers_killed) {
+    for (const Leftover& leftover : leftovers_) leftover.send(SIGKILL);
+    enter(Phase::leftovers_killed, 2 * leftover_time);
+  } else if (deadline_->passed()) {
+    for (const Leftover& leftover : leftovers_)
+      parts_.console.say("a process that a rank has left does not end: pid " + std::to_string(leftover.pid));
+    enter(Phase::over, std::nullopt);
+  }
 }
 
 }  // namespace unisono::launcher

@@ -1,13 +1,33 @@
 #include "launch/job/rank_starter.h"
 
-#include "launch/output/line_buffering.h"
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/socket.h"
+#include "launch/output/output.h"
+#include "launch/process/program.h"
+#include "recorder/dump.h"
 #include "recorder/recorder.h"
 #include "recorder/trace_file.h"
 
 namespace unisono::launcher {
 
-RankStarter::RankStarter(const JobParts& parts, int attempt, OutputMultiplexer& output, const RankStore& store, RankRecords& records)
-    : parts_(parts), attempt_(attempt), output_(output), store_(store), records_(records), master_port_(parts.terms().master_port) {
+bool asks_for_mpi(const JobOptions& options) {
+  std::string names = options.backend.empty() ? options.environment.get("UNISONO_BACKEND").value_or("") : options.backend;
+  for (char& c : names) c = c == ':' || c == ',' ? ' ' : static_cast<char>(c | 0x20);
+  return fmt::format(" {} ", names).find(" mpi ") != std::string::npos;
+}
+
+RankStarter::RankStarter(const JobParts& parts, int attempt, OutputMultiplexer& output, RankStore& store, RankProcesses& processes, RankEnds& ends)
+    : parts_(parts),
+      attempt_(attempt),
+      output_(output),
+      store_(store),
+      processes_(processes),
+      ends_(ends),
+      records_(static_cast<std::size_t>(parts.options.ranks)),
+      master_port_(parts.terms().master_port) {
   // On several nodes the port belongs to the first node's rank 0, and that node's launcher reserves it. The ranks of a function meet through the
   // launcher, so a port that was given is left alone.
   if (parts_.options.hosts.nnodes == 1 && (!parts_.options.function || master_port_ == 0)) {
@@ -16,7 +36,26 @@ RankStarter::RankStarter(const JobParts& parts, int attempt, OutputMultiplexer& 
   }
   parts_.stdin_pump.begin_attempt();
   if (parts_.view != nullptr) parts_.view->begin_attempt(attempt);
-  mpi_ = MpiWorld::make(parts_.options, attempt, parts_.hosts);
+  if (asks_for_mpi(parts_.options) && !parts_.options.function) mpi_ = serve_mpi(parts_.options, attempt, parts_.hosts);
+}
+
+void RankStarter::start_all() {
+  for (std::size_t i = 0; i < ends_.size(); ++i)
+    start({.index = i, .name = ends_[i].name, .newcomer = parts_.terms().is_late ? 1 : 0, .store_fd = store_.rank_end(i)});
+  if (mpi_) mpi_->started();
+}
+
+void RankStarter::start_newcomer(std::size_t index, const std::string& name, int number) {
+  const int rank = ends_[index].rank;
+  RankStore::Connection connection = RankStore::connect(rank);
+  output_.close(static_cast<int>(index));
+  start({.index = index, .name = name, .newcomer = number, .store_fd = connection.of_rank.get()});
+  store_.adopt(rank, std::move(connection));
+}
+
+void RankStarter::lose(std::size_t index) {
+  keep_record(index);
+  processes_.kill(index);
 }
 
 void RankStarter::set_variables(const Order& order, EnvironmentBlock& environment) const {
@@ -38,14 +77,15 @@ void RankStarter::set_variables(const Order& order, EnvironmentBlock& environmen
   if (!options.backend.empty()) environment.set("UNISONO_BACKEND", options.backend);
 }
 
-Child RankStarter::start(const Order& order, std::vector<int> to_close) {
+void RankStarter::start(const Order& order) {
   const JobOptions& options = parts_.options;
   const int local_rank = static_cast<int>(order.index);
   const int rank = parts_.terms().first_rank + local_rank;
+  processes_.make_room();
   ChildPlan plan{.environment = EnvironmentBlock(options.environment)};
   EnvironmentBlock& environment = plan.environment;
   set_variables(order, environment);
-  const RankRecords::File record = records_.make(rank, order.name);
+  const Record record = make_record(rank, order.name);
   if (*record) environment.set(recorder::record_variable, record->get());
   if (mpi_) mpi_->prepare(local_rank, plan);
   if (!environment.has("OMP_NUM_THREADS")) environment.set("OMP_NUM_THREADS", parts_.openmp_share);
@@ -65,25 +105,37 @@ Child RankStarter::start(const Order& order, std::vector<int> to_close) {
   if (options.binding == Binding::core) plan.cpu = parts_.cpus[order.index % parts_.cpus.size()];
   plan.descriptor_limit = parts_.descriptor_limit;
   plan.signals = parts_.signals;
-  add_descriptors_to_close(order.index, to_close);
-  plan.close_in_function = to_close;
-  Child child = start_child(parts_.task, plan, parts_.watchdog);
-  records_.put(order.index, record);
-  if (parts_.view != nullptr) parts_.view->add(rank, child.pid, record);
-  return child;
+  processes_.put(order.index, start_child(parts_.task, plan, parts_.watchdog));  // from here on it is ended with the attempt, whatever fails
+  const pid_t pid = processes_.pid(order.index);
+  ends_.replace(order.index, order.name, pid);
+  records_[order.index] = record;
+  if (parts_.view != nullptr) parts_.view->add(rank, pid, record);
 }
 
-void RankStarter::add_descriptors_to_close(std::size_t index, std::vector<int>& all) const {
-  for (const std::vector<int>& more :
-       {output_.descriptors(), store_.descriptors_of_others(index), records_.descriptors_of_others(index), parts_.stdin_pump.descriptors()}) {
-    all.insert(all.end(), more.begin(), more.end());
+RankStarter::Record RankStarter::make_record(int rank, const std::string& name) const {
+  const std::string& folder = parts_.options.trace_folder;
+  if (folder.empty()) return std::make_shared<const base::FileDescriptor>(recorder::make_record_file());
+  const std::string file = fmt::format("{}.{}.{}", parts_.terms().job_name, name, attempt_);
+  base::Opened made = recorder::make_trace_file(folder, file, parts_.options.environment);
+  if (!made.fd) throw StartFailed(fmt::format("no trace of rank {} can be written into {}: {}", rank, folder, error_text(made.error)), 1);
+  return std::make_shared<const base::FileDescriptor>(std::move(made.fd));
+}
+
+void RankStarter::note_ended(std::size_t index) const {
+  if (const Record& record = records_[index]; record && *record) recorder::note_ended(record->get());
+}
+
+void RankStarter::keep_record(std::size_t index) const {
+  const auto folder = parts_.options.environment.get(recorder::folder_variable);
+  if (folder && records_[index] && *records_[index]) recorder::dump_ended(*records_[index], *folder);
+}
+
+std::vector<recorder::RankSeen> RankStarter::read_records() const {
+  std::vector<recorder::RankSeen> seen;
+  for (const Record& record : records_) {
+    if (const auto reader = record && *record ? recorder::RecordReader::open(*record) : nullptr) seen.push_back(reader->read(0));
   }
-  all.push_back(parts_.watchdog.life_line());
-  if (parts_.signals != nullptr) all.push_back(parts_.signals->fd());
-}
-
-void RankStarter::started() {
-  if (mpi_) mpi_->started();
+  return seen;
 }
 
 void RankStarter::wait_for(PollSet& set) {

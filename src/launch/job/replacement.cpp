@@ -22,38 +22,51 @@ constexpr milliseconds doubt_time{1500};
 
 }  // namespace
 
-Replacement::Replacement(Parts parts)
-    : parts_(std::move(parts)),
-      peers_(parts_.job.hosts.make_elastic(parts_.attempt, parts_.restarts_left)),
-      places_(parts_.ends.size(), {.restarts = terms().is_late ? 1 : 0}) {}  // all ranks of a late host are newcomers
+void LossPolicy::advance() {
+  if (!processes_.any_alive() || !ends_.failure().take()) return;
+  if (restarts_left_ > 0) ending_.ask_to_end(SIGTERM);
+  else ending_.leave_alone(true);
+}
+
+void LossPolicy::note_failure(const RankEnd& end) {
+  if (end.ended_by_launcher || std::exchange(is_told_, true)) return;
+  hosts_.tell({.kind = Trouble::Kind::failure, .rank = end.rank, .how = how_of(end)});
+}
+
+Replacement::Replacement(const JobParts& job, int attempt, int restarts_left, RankStore& store, RankStarter& starter, Ending& ending)
+    : LossPolicy(job.hosts, starter.processes(), starter.ends(), ending, restarts_left),
+      job_(job),
+      store_(store),
+      starter_(starter),
+      peers_(job.hosts.make_elastic(attempt, restarts_left)),
+      places_(ends_.size(), {.restarts = terms().is_late ? 1 : 0}) {}  // all ranks of a late host are newcomers
 
 std::string Replacement::loss(std::size_t index) const {
-  const RankEnd& end = parts_.ends[index];
+  const RankEnd& end = ends_[index];
   if (!places_[index].not_started.empty()) return fmt::format("rank {} was not started again ({})", end.rank, places_[index].not_started);
   return fmt::format("rank {} {}", end.rank, end.how == How::exited && end.code == 0 ? "left without finalize" : end.describe());
 }
 
 /// A process that was started while the job ran is a member once it has initialized.
 bool Replacement::is_member(std::size_t index) const {
-  return parts_.processes.is_alive(index) && !parts_.ends.is_left_out(index) && (places_[index].restarts == 0 || !parts_.ends.is_in_no_group(index));
+  return processes_.is_alive(index) && !ends_.is_left_out(index) && (places_[index].restarts == 0 || !ends_.is_in_no_group(index));
 }
 
 bool Replacement::will_restart() const {
-  return parts_.ending.is_running() && std::ranges::any_of(places_, [](const RankPlace& place) { return place.restart || place.is_asked; });
+  return ending_.is_running() && std::ranges::any_of(places_, [](const RankPlace& place) { return place.restart || place.is_asked; });
 }
 
 /// The launcher that decides when too few are left stays while there are members on other hosts.
 bool Replacement::goes_on() const {
   if (will_restart()) return true;
-  Hosts& hosts = parts_.job.hosts;
-  if (!hosts.decides() || !parts_.ending.is_running() || are_too_few_ || is_stopped_) return false;
-  if (hosts.first_trouble()) return false;  // the others end their ranks, and say no more of them
+  if (!hosts_.decides() || !ending_.is_running() || are_too_few_ || is_stopped_) return false;
+  if (hosts_.first_trouble()) return false;  // the others end their ranks, and say no more of them
   return doubt_ || tally_of_others().members > 0;
 }
 
 void Replacement::wait_for(PollSet& set) {
   if (next_look_) set.wake_at(*next_look_);
-  if (doubt_ && parts_.job.hosts.decides()) set.wake_at(*doubt_);
+  if (doubt_ && hosts_.decides()) set.wake_at(*doubt_);
   peers_->wait_for(set);
   for (const RankPlace& place : places_) {
     if (place.restart) set.wake_at(*place.restart);
@@ -62,10 +75,10 @@ void Replacement::wait_for(PollSet& set) {
 }
 
 void Replacement::advance() {
-  hear();
+  take_news();
   end_those_left_out();
   if (!next_look_ || next_look_->passed()) next_look_.emplace(look_period);
-  if (parts_.ends.is_judging()) return;  // whether a rank that has ended has failed is known in a moment
+  if (ends_.is_judging()) return;  // whether a rank that has ended has failed is known in a moment
   const std::vector<std::size_t> lost = note_lost();
   HostTally all = tally();
   peers_->tell(all);
@@ -73,19 +86,19 @@ void Replacement::advance() {
   all.members += others.members;
   all.well += others.well;
   const bool is_enough = all.members + all.well >= terms().least_ranks;
-  const bool goes_on = (is_enough || parts_.job.hosts.are_several()) && all.well == 0 && !is_stopped_;
+  const bool goes_on = (is_enough || hosts_.are_several()) && all.well == 0 && !is_stopped_;
   for (const std::size_t i : lost) announce(i, goes_on);
   if (has_too_few(all)) {
     const int last = last_lost_ >= 0 ? last_lost_ : others.last_lost;
     const std::string why = fmt::format("fewer than {} ranks are left", terms().least_ranks);
-    parts_.job.hosts.tell({.kind = Trouble::Kind::too_few, .rank = last, .how = why});
+    hosts_.tell({.kind = Trouble::Kind::too_few, .rank = last, .how = why});
     return fail(why, last);
   }
   if (all.well > 0) {  // a job that comes to its end takes nobody in any more
     cancel_restarts();
-    parts_.job.hosts.close();
+    hosts_.close();
   }
-  if (all.members == 0 && parts_.processes.any_alive()) return parts_.ending.ask_to_end(SIGTERM);  // these wait to be taken in
+  if (all.members == 0 && processes_.any_alive()) return ending_.ask_to_end(SIGTERM);  // these wait to be taken in
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (places_[i].restart && places_[i].restart->passed() && !doubt_) replace(i);
   }
@@ -93,10 +106,10 @@ void Replacement::advance() {
 
 HostTally Replacement::tally() const {
   HostTally own{.last_lost = last_lost_};
-  for (std::size_t i = 0; i < parts_.ends.size(); ++i) {
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
     if (is_member(i)) ++own.members;
-    if (parts_.ends.has_ended_well(i)) ++own.well;
-    own.names.push_back(parts_.ends[i].name);
+    if (ends_.has_ended_well(i)) ++own.well;
+    own.names.push_back(ends_[i].name);
   }
   return own;
 }
@@ -118,20 +131,20 @@ bool Replacement::has_too_few(const HostTally& all) {
     doubt_.reset();
     return false;
   }
-  if (!parts_.job.hosts.are_several()) return true;
+  if (!hosts_.are_several()) return true;
   if (!doubt_) doubt_.emplace(doubt_time);
-  return parts_.job.hosts.decides() && doubt_->passed();
+  return hosts_.decides() && doubt_->passed();
 }
 
-void Replacement::hear() {
+void Replacement::take_news() {
   news_ = peers_->take();
-  for (const std::string& name : news_.lost) parts_.store.leave_out(name);
+  for (const std::string& name : news_.lost) store_.leave_out(name);
   // The ranks that meet for the first time look there for one that will not come.
-  if (news_.first_end) parts_.store.note_first_end(*news_.first_end);
+  if (news_.first_end) store_.note_first_end(*news_.first_end);
   for (const auto& [rank, number] : news_.granted) take_grant(rank, number);
   for (const auto& [name, number] : news_.ended) {
-    for (std::size_t i = 0; i < parts_.ends.size(); ++i) {
-      if (parts_.ends[i].name == name) parts_.ends.at(i).order = number;
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      if (ends_[i].name == name) ends_.at(i).order = number;
     }
   }
 }
@@ -144,9 +157,9 @@ void Replacement::take_grant(int rank, int number) {
   } else if (number > 0) {
     const milliseconds pause = back_off(++place.restarts);
     place.restart.emplace(pause);
-    parts_.job.console.say(fmt::format("{}; another process takes its place in {} s (restart {} of {})", loss(index), pause.count() / 1000, number,
-                                       peers_->most_restarts()),
-                           Topic::failing);
+    job_.console.say(fmt::format("{}; another process takes its place in {} s (restart {} of {})", loss(index), pause.count() / 1000, number,
+                                 peers_->most_restarts()),
+                     Topic::failing);
   } else {
     announce(index, false);
   }
@@ -157,45 +170,44 @@ std::vector<std::size_t> Replacement::note_lost() {
   std::vector<std::size_t> lost;
   for (std::size_t i = 0; i < places_.size(); ++i) {
     RankPlace& place = places_[i];
-    RankEnd& end = parts_.ends.at(i);
-    if (end.how == How::running || parts_.ends.has_ended_well(i)) continue;
+    RankEnd& end = ends_.at(i);
+    if (end.how == How::running || ends_.has_ended_well(i)) continue;
     if (place.is_lost) {
       // The others may say that they have survived a rank only after they have lost the next one. So a loss counts as survived from a later look on.
-      if (parts_.ends.is_left_out(i)) end.is_survived = true;
+      if (ends_.is_left_out(i)) end.is_survived = true;
       continue;
     }
     place.is_lost = true;
     last_lost_ = end.rank;
     place.patience.reset();
-    end.is_survived = place.restarts > 0 && parts_.ends.is_in_no_group(i);  // it had no part in the job so far
-    parts_.lose(i);
+    end.is_survived = place.restarts > 0 && ends_.is_in_no_group(i);  // it had no part in the job so far
+    starter_.lose(i);
     lost.push_back(i);
   }
-  parts_.ends.failure().take();  // what a lost rank says last replaces no earlier failure
+  ends_.failure().take();  // what a lost rank says last replaces no earlier failure
   return lost;
 }
 
 void Replacement::announce(std::size_t index, bool is_replaced) {
-  if (!is_replaced) return parts_.job.console.say(loss(index), Topic::failing);
+  if (!is_replaced) return job_.console.say(loss(index), Topic::failing);
   places_[index].is_asked = true;
-  peers_->ask_restart(parts_.ends[index].rank);
-  hear();
+  peers_->ask_restart(ends_[index].rank);
+  take_news();
 }
 
 /// Ends the processes that the others have left out, because they did not answer: nobody waits for them any more.
 void Replacement::end_those_left_out() {
-  parts_.ends.observe();  // most of them are dead
+  ends_.observe();  // most of them are dead
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (!parts_.processes.is_alive(i) || !parts_.ends.is_left_out(i)) continue;
+    if (!processes_.is_alive(i) || !ends_.is_left_out(i)) continue;
     RankPlace& place = places_[i];
-    const milliseconds grace = parts_.job.options.grace;
+    const milliseconds grace = job_.options.grace;
     if (!place.patience) {
-      parts_.job.console.say(fmt::format("the others go on without rank {} (pid {}), which is ended", parts_.ends[i].rank, parts_.ends[i].pid),
-                             Topic::failing);
-      parts_.processes.ask_to_end(i, SIGTERM);
+      job_.console.say(fmt::format("the others go on without rank {} (pid {}), which is ended", ends_[i].rank, ends_[i].pid), Topic::failing);
+      processes_.ask_to_end(i, SIGTERM);
       place.patience.emplace(grace);
     } else if (place.patience->passed()) {
-      parts_.processes.kill(i);
+      processes_.kill(i);
       place.patience.emplace(grace + look_period);
     }
   }
@@ -206,7 +218,7 @@ void Replacement::replace(std::size_t index) {
   RankPlace& place = places_[index];
   place.restart.reset();
   try {
-    parts_.start(index, fmt::format("{}.{}", parts_.ends[index].rank, place.restarts), place.restarts);
+    starter_.start_newcomer(index, fmt::format("{}.{}", ends_[index].rank, place.restarts), place.restarts);
   } catch (const StartFailed& failed) {  // the others need not end with it
     place.not_started = failed.message();
     return announce(index, true);
@@ -236,27 +248,27 @@ void Replacement::stop() {
 
 /// Too few ranks are left, or a host that the job needs is lost: the attempt ends as if every failure ended it.
 void Replacement::fail(const std::string& why, int rank) {
-  if (!parts_.ending.is_running()) return;
+  if (!ending_.is_running()) return;
   are_too_few_ = true;
   next_look_.reset();
   doubt_.reset();
   // On several hosts others may give some back as well, which decides in the end.
   const int restarts_left = peers_->most_restarts() - news_.restarts + cancel_restarts();
-  const bool is_own = rank >= terms().first_rank && rank < terms().first_rank + parts_.job.options.ranks;
-  parts_.ends.failure().replace(why, is_own ? std::optional(rank) : std::nullopt);
-  if (!parts_.processes.any_alive()) return;
-  if (restarts_left <= 0 || terms().is_open) return parts_.ending.leave_alone(false);
-  parts_.job.console.say(why + "; all are ended", Topic::failing);
-  parts_.ending.ask_to_end(SIGTERM);
+  const bool is_own = rank >= terms().first_rank && rank < terms().first_rank + job_.options.ranks;
+  ends_.failure().replace(why, is_own ? std::optional(rank) : std::nullopt);
+  if (!processes_.any_alive()) return;
+  if (restarts_left <= 0 || terms().is_open) return ending_.leave_alone(false);
+  job_.console.say(why + "; all are ended", Topic::failing);
+  ending_.ask_to_end(SIGTERM);
 }
 
 std::optional<std::size_t> Replacement::finish() {
   peers_->finish();
-  hear();
-  for (std::size_t i = 0; i < parts_.ends.size(); ++i) parts_.ends.at(i).is_well = parts_.ends.has_ended_well(i);
+  take_news();
+  for (std::size_t i = 0; i < ends_.size(); ++i) ends_.at(i).is_well = ends_.has_ended_well(i);
   // On several hosts what has ended here says nothing of the job.
-  if (parts_.job.hosts.are_several() && !are_too_few_) return std::nullopt;
-  return first_cause_of_elastic(parts_.ends.all(), terms().least_ranks, are_too_few_);
+  if (hosts_.are_several() && !are_too_few_) return std::nullopt;
+  return first_cause_of_elastic(ends_.all(), terms().least_ranks, are_too_few_);
 }
 
 }  // namespace unisono::launcher

@@ -7,17 +7,18 @@
 
 #include "base/deadline.h"
 #include "base/essential_calls.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/processors.h"
 #include "launch/hosts/nodes.h"
-#include "launch/hosts/one_host.h"
 #include "launch/hosts/store_meeting.h"
 #include "launch/job/attempt.h"
-#include "launch/job/observers.h"
 #include "launch/job/report.h"
-#include "launch/job/summary.h"
 #include "launch/process/host.h"
 #include "launch/process/program.h"
+#include "launch/view/http_server.h"
+#include "launch/view/metrics.h"
+#include "launch/view/state_server.h"
 
 namespace unisono::launcher {
 
@@ -35,16 +36,7 @@ void check_stdin(const JobOptions& options, int world_size) {
   }
 }
 
-/// A job that goes on without lost ranks is one of unisono's own: MPI forms no world anew.
-void check_elastic(const JobOptions& options) {
-  const std::string backend = options.backend.empty() ? options.environment.get("UNISONO_BACKEND").value_or("") : options.backend;
-  if (backend.find("mpi") != std::string::npos) {
-    throw InvalidArgument("MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
-  }
-  if (options.function) throw InvalidArgument("the ranks of a function are not replaced");
-}
-
-/// Throws StartFailed where the launcher could not watch its ranks. Programs may do without shared memory.
+/// Throws StartFailed if the launcher could not watch its ranks. Programs may do without shared memory.
 void check_system(const JobOptions& options) {
   std::string all;
   for (const base::RefusedCall& call : base::refused_calls()) {
@@ -55,34 +47,36 @@ void check_system(const JobOptions& options) {
 }
 
 void check(const JobOptions& options) {
-  if (options.ranks < 1 || options.ranks > most_ranks) {
-    throw InvalidArgument(fmt::format("the number of ranks must be from 1 to {}, not {}", most_ranks, options.ranks));
-  }
-  if (options.min_ranks < 0 || options.min_ranks > options.ranks) {
-    throw InvalidArgument(fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
-  }
-  if (options.min_ranks > 0 || options.hosts.come_and_go()) check_elastic(options);
-  if (options.command.empty() == !options.function) throw InvalidArgument("a job runs either a command or a function");
-  if (options.grace < milliseconds(0)) throw InvalidArgument("the grace must not be negative");
-  if (options.max_restarts < 0) throw InvalidArgument("the number of restarts must not be negative");
-  if (options.hosts.master_port < 0 || options.hosts.master_port > highest_port) throw InvalidArgument("the master port must be from 0 to 65535");
-  if (options.hosts.nnodes < 1 || options.hosts.nnodes > most_ranks / options.ranks) {
-    throw InvalidArgument(fmt::format("the number of nodes must be at least 1, and of ranks at most {} in all, not {} nodes with {} ranks",
-                                      most_ranks, options.hosts.nnodes, options.ranks));
-  }
-  if (options.hosts.node_rank < 0 || options.hosts.node_rank >= options.hosts.nnodes) {
-    throw InvalidArgument(fmt::format("the node rank must be from 0 to {}, not {}", options.hosts.nnodes - 1, options.hosts.node_rank));
-  }
-  if (!options.hosts.store.empty()) {
-    if (options.hosts.nnodes == 1) throw InvalidArgument("several hosts meet in a store, and --nnodes does not say how many");
-    if (!options.hosts.master_addr.empty()) throw InvalidArgument("the hosts meet in the store or at an address, not both: --store, --master-addr");
-  } else if (options.hosts.nnodes > 1 && !options.command.empty() && options.hosts.master_addr.empty()) {
-    throw InvalidArgument("a job of several hosts needs the address of the first one, where they meet: --master-addr; or --store");
-  }
-  if (options.hosts.nnodes == 1) check_stdin(options, options.ranks);
-  if (options.shown.metrics_port && (*options.shown.metrics_port < 0 || *options.shown.metrics_port > highest_port))
-    throw InvalidArgument("the port of the metrics must be from 0 to 65535");
-  if (options.hosts.silence <= milliseconds(0)) throw InvalidArgument("the time of silence must be positive");
+  const HostOptions& hosts = options.hosts;
+  const auto refuse_if = [](bool is_wrong, const std::string& text) {
+    if (is_wrong) throw InvalidArgument(text);
+  };
+  const auto is_no_port = [](int port) { return port < 0 || port > highest_port; };
+  refuse_if(options.ranks < 1 || options.ranks > most_ranks,
+            fmt::format("the number of ranks must be from 1 to {}, not {}", most_ranks, options.ranks));
+  refuse_if(options.min_ranks < 0 || options.min_ranks > options.ranks,
+            fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
+  const bool is_elastic = options.min_ranks > 0 || hosts.come_and_go();
+  // Such a job is one of unisono's own: MPI forms no world anew.
+  refuse_if(is_elastic && asks_for_mpi(options), "MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");
+  refuse_if(is_elastic && options.function, "the ranks of a function are not replaced");
+  refuse_if(options.command.empty() == !options.function, "a job runs either a command or a function");
+  refuse_if(options.grace < milliseconds(0), "the grace must not be negative");
+  refuse_if(options.max_restarts < 0, "the number of restarts must not be negative");
+  refuse_if(is_no_port(hosts.master_port), "the master port must be from 0 to 65535");
+  refuse_if(hosts.nnodes < 1 || hosts.nnodes > most_ranks / options.ranks,
+            fmt::format("the number of nodes must be at least 1, and of ranks at most {} in all, not {} nodes with {} ranks", most_ranks,
+                        hosts.nnodes, options.ranks));
+  refuse_if(hosts.node_rank < 0 || hosts.node_rank >= hosts.nnodes,
+            fmt::format("the node rank must be from 0 to {}, not {}", hosts.nnodes - 1, hosts.node_rank));
+  const bool has_store = !hosts.store.empty();
+  refuse_if(has_store && hosts.nnodes == 1, "several hosts meet in a store, and --nnodes does not say how many");
+  refuse_if(has_store && !hosts.master_addr.empty(), "the hosts meet in the store or at an address, not both: --store, --master-addr");
+  refuse_if(!has_store && hosts.nnodes > 1 && !options.command.empty() && hosts.master_addr.empty(),
+            "a job of several hosts needs the address of the first one, where they meet: --master-addr; or --store");
+  if (hosts.nnodes == 1) check_stdin(options, options.ranks);
+  refuse_if(is_no_port(options.shown.metrics_port.value_or(0)), "the port of the metrics must be from 0 to 65535");
+  refuse_if(hosts.silence <= milliseconds(0), "the time of silence must be positive");
   check_system(options);
 }
 
@@ -111,55 +105,91 @@ void say_what_was_chosen(const JobOptions& options) {
   if (options.ranks > base::allowed_processors()) base::info(fmt::format("{} share {}", ranks, cores));
 }
 
+/// Those who look at a job while it runs: the server of metrics and the status line, as far as they were asked for, and in a job of several hosts
+/// what `unisono status` asks. None of them asks the ranks anything.
+class Observers {
+ public:
+  /// Says where the metrics are. Throws StartFailed if their port is in use. `job`: the identity of the job on this host.
+  Observers(const JobOptions& options, const std::string& job, Console& console, Hosts& hosts) {
+    if (options.function) return;
+    view_ = std::make_shared<JobView>(job, options.hosts.node_rank, hosts.terms().world_size);
+    const auto look = [view = view_] { return view->look(); };
+    hosts.answer_for_states(look);
+    if (hosts.are_several() || options.shown.has_conductor()) {
+      state_server_.emplace([look, &hosts] {
+        std::vector<JobSeen> all = hosts.states_of_others();
+        all.push_back(look());
+        std::ranges::sort(all, {}, &JobSeen::node);
+        return all;
+      });
+    }
+    if (shows_status_line(options)) status_line_.emplace(console, look);
+    if (!options.shown.metrics_port) return;
+    const auto metrics = std::make_shared<Metrics>(look);
+    server_.emplace(static_cast<std::uint16_t>(*options.shown.metrics_port),
+                    HttpServer::Page{"/metrics", metrics_type, [metrics] { return metrics->text(); }});
+    const std::string host = options.hosts.nnodes > 1 ? " on " + base::host_name() : "";
+    console.say(fmt::format("metrics: http://127.0.0.1:{}/metrics{}", server_->port(), host), Topic::metrics);
+  }
+
+  /// Null if the ranks run a function: its children would have the descriptors of the others' records.
+  JobView* view() { return view_.get(); }
+  /// Null if none is shown.
+  StatusLine* status_line() { return status_line_ ? &*status_line_ : nullptr; }
+
+ private:
+  std::shared_ptr<JobView> view_;  ///< the thread that answers other hosts lasts longer than this object
+  std::optional<StatusLine> status_line_;
+  std::optional<HttpServer> server_;
+  std::optional<StateServer> state_server_;
+};
+
+bool asks_to_end(int signal) { return std::ranges::find(ending_signals, signal) != ending_signals.end(); }
+
+/// A round of waiting outside of an attempt: for the console, for signals, and for what `more` adds. Returns the signals that have come.
+std::vector<int> wait_round(
+    Console& console, SignalScope* signals, const std::function<void(PollSet&)>& more = [](PollSet&) {}) {
+  PollSet set;
+  console.wait_for(set);
+  if (signals != nullptr) set.add(signals->fd(), POLLIN, [](short) {});
+  more(set);
+  set.wait();
+  console.flush();
+  std::vector<int> all;
+  while (const auto signal = signals != nullptr ? signals->next() : std::nullopt) all.push_back(*signal);
+  return all;
+}
+
 /// Waits before a restart. Returns a signal that arrives meanwhile; it forbids the restart.
 std::optional<int> wait_for_restart(milliseconds time, SignalScope* signals, Console& console) {
   const base::Deadline deadline(time);
   while (!deadline.passed()) {
-    PollSet set;
-    console.wait_for(set);
-    if (signals != nullptr) set.add(signals->fd(), POLLIN, [](short) {});
-    set.wake_at(deadline);
-    set.wait();
-    console.flush();
-    while (signals != nullptr) {
-      const auto signal = signals->next();
-      if (!signal) break;
-      if (std::ranges::find(ending_signals, *signal) != ending_signals.end()) return signal;
-      if (*signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
+    for (const int signal : wait_round(console, signals, [&](PollSet& set) { set.wake_at(deadline); })) {
+      if (asks_to_end(signal)) return signal;
+      if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
     }
   }
   return std::nullopt;
 }
 
-/// How an attempt has ended, on all hosts as far as that is known.
-struct Ended {
-  bool leaves = false;             ///< a signal takes this host alone out of the job
-  bool interrupted_first = false;  ///< the signal came before any failure
-  std::optional<Trouble> trouble = {};
-};
+bool is_kind(const std::optional<Trouble>& trouble, Trouble::Kind kind) { return trouble && trouble->kind == kind; }
 
 /// Waits for the other hosts' ranks to end, and takes their reports. A first signal is passed on to the others, a second one ends the wait. Returns
-/// false where it ends the wait, or takes this host alone out of the job.
-bool await_others(const JobParts& parts, JobResult& result, Ended& ended) {
+/// false if it ends the wait, or takes this host alone out of the job.
+bool await_others(const JobParts& parts, JobResult& result, AttemptEnd& ended) {
   Hosts& hosts = parts.hosts;
   while (!hosts.all_ended()) {
-    PollSet set;
-    parts.console.wait_for(set);
-    hosts.wait_for(set, [&] { hosts.take_trouble(); });
-    if (parts.signals != nullptr) set.add(parts.signals->fd(), POLLIN, [](short) {});
-    set.wait();
-    parts.console.flush();
-    while (const auto signal = parts.signals != nullptr ? parts.signals->next() : std::nullopt) {
-      if (std::ranges::find(ending_signals, *signal) == ending_signals.end()) continue;
+    for (const int signal : wait_round(parts.console, parts.signals, [&](PollSet& set) { hosts.wait_for(set, [&] { hosts.take_trouble(); }); })) {
+      if (!asks_to_end(signal)) continue;
       const bool gives_up = std::exchange(result.interrupted_by, signal).has_value();
-      ended.leaves = !gives_up && hosts.is_left_by(*signal);
+      ended.leaves = !gives_up && hosts.is_left_by(signal);
       if (ended.leaves) {
-        parts.console.say(signal_name(*signal) + ": this host leaves the job; its ranks have ended before", Topic::interrupt);
+        parts.console.say(signal_name(signal) + ": this host leaves the job; its ranks have ended before", Topic::interrupt);
         return false;
       }
-      hosts.tell({.kind = Trouble::Kind::interrupt, .signal = *signal});
+      hosts.tell({.kind = Trouble::Kind::interrupt, .signal = signal});
       parts.console.say(
-          signal_name(*signal) + (gives_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"),
+          signal_name(signal) + (gives_up ? " again: not waiting for the other hosts" : ": the other hosts are told to end their ranks"),
           Topic::interrupt);
       if (gives_up) return false;
     }
@@ -167,33 +197,31 @@ bool await_others(const JobParts& parts, JobResult& result, Ended& ended) {
   return true;
 }
 
-/// Puts together how the ranks of all hosts have ended.
-void put_together(const JobParts& parts, JobResult& result, Ended& ended) {
+/// Puts together how the ranks of all hosts have ended. Returns the trouble of the attempt, if there was any.
+std::optional<Trouble> put_together(const JobParts& parts, JobResult& result, AttemptEnd& ended) {
   Hosts& hosts = parts.hosts;
-  if (!hosts.are_several()) return;
+  if (!hosts.are_several() || ended.leaves) return std::nullopt;
   hosts.end(result.ends);
   const bool is_complete = await_others(parts, result, ended);
-  if (ended.leaves) return;
+  if (ended.leaves) return std::nullopt;
   const auto trouble = hosts.first_trouble();
-  auto ends = hosts.ends();  // none where host 0 is lost
-  const bool is_lost = trouble && trouble->kind == Trouble::Kind::lost;
-  if (is_complete && (!ends.empty() || is_lost)) {
+  auto ends = hosts.ends();  // none if host 0 is lost
+  if (is_complete && (!ends.empty() || is_kind(trouble, Trouble::Kind::lost))) {
     if (!ends.empty()) result.ends = std::move(ends);
     result.first_cause = first_cause_of_hosts(result.ends, hosts.terms().least_ranks, trouble);
   }
   result.replacements = hosts.replacements();
-  ended.trouble = hosts.first_trouble();
-  ended.interrupted_first = ended.trouble && ended.trouble->kind == Trouble::Kind::interrupt;
-  if (ended.interrupted_first) result.interrupted_by = ended.trouble->signal;
+  ended.interrupted_first = is_kind(trouble, Trouble::Kind::interrupt);
+  if (ended.interrupted_first) result.interrupted_by = trouble->signal;
+  return trouble;
 }
 
 /// Tells whether the launchers of the hosts, and no rank, are why the job has ended; says so then.
 bool is_caused_by_launchers(const JobParts& parts, JobResult& result, const std::optional<Trouble>& trouble) {
-  if (!trouble) return false;
   const bool is_explained =
       result.first_cause && !is_consequence(result.ends[*result.first_cause]) && !is_only_named(result.ends[*result.first_cause]);
-  const bool is_lost = trouble->kind == Trouble::Kind::lost && !is_explained;
-  if (!is_lost && trouble->kind != Trouble::Kind::displaced) return false;
+  const bool is_lost = is_kind(trouble, Trouble::Kind::lost) && !is_explained;
+  if (!is_lost && !is_kind(trouble, Trouble::Kind::displaced)) return false;
   parts.console.say(
       "first cause: " + (is_lost ? fmt::format("the launcher at {} is lost: {}", parts.hosts.name_of(trouble->node), trouble->how) : trouble->how),
       Topic::lost);
@@ -201,7 +229,7 @@ bool is_caused_by_launchers(const JobParts& parts, JobResult& result, const std:
   return true;
 }
 
-/// Says why the job has failed. Where a conductor shows the messages of all hosts, only the host of the first cause does so: it has the rank's last
+/// Says why the job has failed. If a conductor shows the messages of all hosts, only the host of the first cause does so: it has the rank's last
 /// lines.
 void account_for_failure(const JobParts& parts, const Attempt& attempt, const JobResult& result) {
   const int cause = result.ends[*result.first_cause].rank;
@@ -215,38 +243,33 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
   parts.hosts.begin(result.attempts);
   Attempt attempt(parts, result.attempts, max_restarts - result.attempts - result.replacements);
   ++result.attempts;
-  attempt.run();
-  result.replacements += attempt.replacements();
-  result.ends = attempt.ends();
-  add_waits(result.ends, attempt.records());
-  result.first_cause = attempt.cause();
-  result.interrupted_by = attempt.interrupted_by();
-  Ended ended{.leaves = attempt.leaves(), .interrupted_first = attempt.interrupted_first()};
-  if (!ended.leaves) put_together(parts, result, ended);
-  if (ended.leaves) {
+  AttemptEnd ended = attempt.run();
+  result.replacements += ended.replacements;
+  result.ends = std::move(ended.ends);
+  add_waits(result.ends, ended.records);
+  result.first_cause = ended.cause;
+  result.interrupted_by = ended.interrupted_by;
+  const auto trouble = put_together(parts, result, ended);
+  const auto end_by_signal = [&result] {
     result.exit_code = exit_signaled + *result.interrupted_by;
     return false;
-  }
-  if (is_caused_by_launchers(parts, result, ended.trouble)) return false;
+  };
+  if (ended.leaves) return end_by_signal();
+  if (is_caused_by_launchers(parts, result, trouble)) return false;
   result.exit_code = result.first_cause ? exit_code_of_job(result.ends, *result.first_cause) : 0;
-  if (result.interrupted_by && ended.interrupted_first) {
-    result.exit_code = exit_signaled + *result.interrupted_by;
-    return false;
-  }
+  if (result.interrupted_by && ended.interrupted_first) return end_by_signal();
   if (!result.first_cause) return false;
   account_for_failure(parts, attempt, result);
   const int restarts_left = max_restarts - (result.attempts - 1) - result.replacements;
   if (result.interrupted_by && restarts_left > 0) parts.hosts.give_up_restart(result.attempts, *result.interrupted_by);
-  const bool is_host_lost = ended.trouble && ended.trouble->kind == Trouble::Kind::lost;
-  if (result.interrupted_by || is_host_lost || restarts_left <= 0 || parts.terms().is_open) return false;
+  if (result.interrupted_by || is_kind(trouble, Trouble::Kind::lost) || restarts_left <= 0 || parts.terms().is_open) return false;
   const milliseconds pause = back_off(result.attempts);
   parts.console.say(fmt::format("restart {} of {} in {} s", result.attempts + result.replacements, max_restarts, pause.count() / 1000),
                     Topic::restart);
   if (const auto signal = wait_for_restart(pause, parts.signals, parts.console)) {
     parts.hosts.give_up_restart(result.attempts, *signal);
     result.interrupted_by = signal;
-    result.exit_code = exit_signaled + *signal;
-    return false;
+    return end_by_signal();
   }
   return true;
 }
@@ -256,18 +279,9 @@ bool attempt_once(const JobParts& parts, JobResult& result) {
 void write_out(Console& console, SignalScope* signals) {
   console.flush();
   while (!console.is_empty()) {
-    bool give_up = false;
-    PollSet set;
-    console.wait_for(set);
-    if (signals != nullptr) {
-      set.add(signals->fd(), POLLIN, [&](short) {
-        while (const auto signal = signals->next())
-          give_up = give_up || (*signal != SIGCONT && *signal != SIGUSR1 && *signal != SIGUSR2 && *signal != SIGWINCH);
-      });
+    for (const int signal : wait_round(console, signals)) {
+      if (signal != SIGCONT && signal != SIGUSR1 && signal != SIGUSR2 && signal != SIGWINCH) return;
     }
-    set.wait();
-    if (give_up) return;
-    console.flush();
   }
 }
 
@@ -276,7 +290,8 @@ JobResult run_job(const JobOptions& given) {
   JobOptions options = given;
   open_standard_descriptors();
   Task task{.arguments = options.command, .function = options.function};
-  if (!task.function) task.path = find_program(options.command.front(), options.environment);
+  if (task.function) task.program_descriptors = open_descriptors();
+  else task.path = find_program(options.command.front(), options.environment);
   const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks));
   const std::vector<int> cpus = allowed_cpus();
   const std::string job_id = random_id();
@@ -300,7 +315,7 @@ JobResult run_job(const JobOptions& given) {
   StdinPump stdin_pump(options.standard_input);
   say_what_was_chosen(options);
   check_stdin(options, hosts->terms().world_size);
-  Observers observers(options, job_id, hosts->terms().world_size, console, *hosts);
+  Observers observers(options, job_id, console, *hosts);
   if (!logs.path.empty()) console.say("logs: " + logs.path, Topic::logs);
   if (!logs.warning.empty()) console.say("warning: " + logs.warning);
   console.flush();

@@ -18,7 +18,6 @@ struct MpiPlaces {
   int ranks() const { return hosts[static_cast<std::size_t>(own)].ranks; }
   int first_rank() const { return first_rank_of(own); }
   int world_size() const { return first_rank_of(static_cast<int>(hosts.size())); }
-  bool is_one_host() const { return hosts.size() == 1; }
   int first_rank_of(int host) const {
     int sum = 0;
     for (int h = 0; h < host; ++h) sum += hosts[static_cast<std::size_t>(h)].ranks;

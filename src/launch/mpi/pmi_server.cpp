@@ -58,15 +58,6 @@ PmiServer::PmiServer(const MpiPlaces& places, std::string job, MpiExchange excha
   values_["PMI_process_mapping"] = mapping_of(places);
 }
 
-void PmiServer::add_descriptors(std::vector<int>& all, int but_of) const {
-  for (const auto& connection : connections_) {
-    if (connection.fd) all.push_back(connection.fd.get());
-  }
-  for (std::size_t i = 0; i < rank_ends_.size(); ++i) {
-    if (static_cast<int>(i) != but_of) all.push_back(rank_ends_[i].get());
-  }
-}
-
 void PmiServer::wait_for(PollSet& set) {
   for (auto& connection : connections_) {
     if (connection.fd) set.add(connection.fd.get(), POLLIN, [this, &connection](short) { serve(connection); });

@@ -23,8 +23,6 @@ class PmiServer {
 
   /// Returns the end that a rank of this host inherits; `started` closes it here.
   int rank_end(int local_rank) const { return rank_ends_[static_cast<std::size_t>(local_rank)].get(); }
-  /// Adds the launcher's ends, which a child without exec has to close.
-  void add_descriptors(std::vector<int>& all, int but_of) const;
   void started() { rank_ends_.clear(); }
 
   void wait_for(PollSet& set);

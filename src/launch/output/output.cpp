@@ -1,20 +1,43 @@
 #include "launch/output/output.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 
-#include "launch/output/pseudo_terminal.h"
 #include "launch/process/program.h"
 
 namespace unisono::launcher {
 namespace {
+
+/// Returns class, byte order and machine of an ELF file; empty text for any other file, such as a script.
+std::string architecture(const std::string& file) {
+  std::array<char, EI_NIDENT + 4> head{};
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream.read(head.data(), head.size()) || std::string_view(head.data(), SELFMAG) != ELFMAG) return {};
+  return {head[EI_CLASS], head[EI_DATA], head[EI_NIDENT + 2], head[EI_NIDENT + 3]};
+}
+
+/// Tells whether the loader accepts our library. It would print a message for a library of another architecture, once for each process.
+bool can_load(const std::string& program) {
+  const std::string other = architecture(program);
+  static const auto& own = *new const std::string(architecture("/proc/self/exe"));
+  return other.empty() || other == own;
+}
+
+void append(EnvironmentBlock& environment, std::string_view name, const std::string& value) {
+  const std::string before = environment.get(name);
+  environment.set(name, before.empty() ? value : before + ":" + value);
+}
 
 constexpr std::string_view tag = "[unisono] ";
 /// Lines this close to the end of the output are still on the screen and are not repeated.
@@ -30,6 +53,34 @@ bool same_file(int a, int b) {
 std::size_t prefix_width(int world_size) { return std::to_string(world_size - 1).size() + 3; }
 
 }  // namespace
+
+std::optional<PseudoTerminal> open_pseudo_terminal(const winsize& size) {
+  PseudoTerminal terminal;
+  terminal.reading.reset(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  std::array<char, 64> name{};
+  const int reading = terminal.reading.get();
+  if (reading < 0 || ::grantpt(reading) != 0 || ::unlockpt(reading) != 0 || ::ptsname_r(reading, name.data(), name.size()) != 0) return std::nullopt;
+  terminal.writing.reset(::open(name.data(), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  termios modes{};
+  if (!terminal.writing || ::tcgetattr(terminal.writing.get(), &modes) != 0) return std::nullopt;
+  ::cfmakeraw(&modes);
+  if (::tcsetattr(terminal.writing.get(), TCSANOW, &modes) != 0) return std::nullopt;
+  ::ioctl(reading, TIOCSWINSZ, &size);
+  return terminal;
+}
+
+void write_line_by_line(EnvironmentBlock& environment, int pipe, const std::string& program) {
+  if (!environment.has("PYTHONUNBUFFERED")) environment.set("PYTHONUNBUFFERED", 1);
+  static const auto& library = *new const std::string(find_helper("libunisono-lines.so"));
+  struct stat about {};
+  // LD_PRELOAD separates libraries by colons and blanks, without quoting.
+  if (library.empty() || library.find_first_of(": ") != std::string::npos || ::fstat(pipe, &about) != 0) return;
+  if (environment.has("_STDBUF_O") || !can_load(program)) return;
+  environment.set("UNISONO_OUTPUT_PIPE", "pipe:[" + std::to_string(about.st_ino) + "]");
+  append(environment, "LD_PRELOAD", library);
+  // AddressSanitizer refuses to run after an unknown library. This one replaces no function, so its check is switched off.
+  append(environment, "ASAN_OPTIONS", "verify_asan_link_order=0");
+}
 
 Console::Console(const base::Environment& environment, Verbosity verbosity, int conductor)
     : out_(STDOUT_FILENO),
@@ -209,13 +260,6 @@ void OutputMultiplexer::close(int rank) {
   for (std::size_t stream = 0; stream < 2; ++stream) drain(channels_[2 * static_cast<std::size_t>(rank) + stream]);
 }
 
-bool OutputMultiplexer::all_closed() const {
-  for (const Channel& channel : channels_) {
-    if (channel.source.valid()) return false;
-  }
-  return true;
-}
-
 void OutputMultiplexer::settle_live_lines() {
   for (Channel& channel : channels_) channel.stream.settle();
 }
@@ -226,14 +270,6 @@ void OutputMultiplexer::resize() {
     const winsize size = size_of_ranks(*channel.sink);
     ::ioctl(channel.source.get(), TIOCSWINSZ, &size);  // fails for a pipe, without harm
   }
-}
-
-std::vector<int> OutputMultiplexer::descriptors() const {
-  std::vector<int> all;
-  for (const Channel& channel : channels_) {
-    if (channel.source.valid()) all.push_back(channel.source.get());
-  }
-  return all;
 }
 
 const std::deque<std::string>& OutputMultiplexer::unseen_last_lines(std::size_t rank) const {

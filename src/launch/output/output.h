@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,9 +13,25 @@
 #include "base/file_descriptor.h"
 #include "launch/job_options.h"
 #include "launch/output/rank_stream.h"
+#include "launch/process/environment_block.h"
 #include "launch/process/poll_set.h"
 
 namespace unisono::launcher {
+
+/// A terminal for the output of a rank. Bytes written to `writing` are read from `reading` unchanged: no echo, no '\r' before '\n', no signals from
+/// characters. No process gets it as its controlling terminal. After the last descriptor of `writing` is closed, reading gives what is left and then
+/// EIO.
+struct PseudoTerminal {
+  base::FileDescriptor reading, writing;
+};
+
+/// Returns nothing where the system has no pseudo-terminals (left).
+std::optional<PseudoTerminal> open_pseudo_terminal(const winsize& size);
+
+/// Makes programs write to this pipe, their standard output, at every end of line, although it is no terminal: Python by PYTHONUNBUFFERED, users of
+/// the C library's stdio (printf, std::cout) by a small preloaded library (LD_PRELOAD). `isatty` stays false, and a reader that leaves still ends the
+/// writer by SIGPIPE. Statically linked programs are not reached. Variables set by the user are kept.
+void write_line_by_line(EnvironmentBlock& environment, int pipe, const std::string& program);
 
 /// The subject of a message of the launcher. The conductor of several hosts shows some of them once, although each host's launcher sends them.
 enum class Topic { other, failing, restart, lost, interrupt, logs, metrics };
@@ -97,13 +114,9 @@ class OutputMultiplexer {
   void tick();
   /// Reads what is left after all writers are gone or are no longer waited for.
   void drain();
-  /// Returns true when no rank, nor a process it started, holds its output open.
-  bool all_closed() const;
   void settle_live_lines();
   /// Gives the ranks' terminals the new size of the launcher's terminal.
   void resize();
-  /// Returns the launcher's descriptors that a child without exec has to close.
-  std::vector<int> descriptors() const;
   /// Returns the last lines of a rank's standard error, or of its output if it wrote no errors. Empty where they have just been shown where the
   /// launcher writes its own sentences.
   const std::deque<std::string>& unseen_last_lines(std::size_t rank) const;

@@ -4,15 +4,16 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 
+#include "launch/process/host.h"
 #include "launch/process/pidfd.h"
 #include "launch/process/program.h"
 
@@ -67,8 +68,17 @@ void leave_at_exit(int code, void*) {
   ::_exit(code);
 }
 
+/// Closes what is the launcher's, or another rank's.
+void close_others(const Task& task, const ChildPlan& plan) {
+  if (task.program_descriptors.empty()) return;  // /proc does not tell which these are
+  for (const int fd : open_descriptors()) {
+    const bool is_own = fd <= STDERR_FILENO || fd == plan.launcher_fd || fd == plan.record_fd || fd == plan.pmi_fd;
+    if (!is_own && std::ranges::find(task.program_descriptors, fd) == task.program_descriptors.end()) ::close(fd);
+  }
+}
+
 [[noreturn]] void run_function(const Task& task, const ChildPlan& plan) {
-  for (const int fd : plan.close_in_function) ::close(fd);
+  close_others(task, plan);
   ::on_exit(leave_at_exit, nullptr);
   int code = 1;
   try {
@@ -86,10 +96,7 @@ void leave_at_exit(int code, void*) {
 
 Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
   watchdog.await_apart();
-  int report[2];  // exec closes it; it carries the errno of a failed exec
-  if (::pipe2(report, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
-  base::FileDescriptor reading(report[0]);
-  base::FileDescriptor writing(report[1]);
+  Pipe report;  // exec closes it; it carries the errno of a failed exec
   char* const* environment = plan.environment.data();
   std::vector<char*> arguments;
   for (const auto& argument : task.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -108,29 +115,24 @@ Child start_child(const Task& task, ChildPlan& plan, const Watchdog& watchdog) {
   if (child.pid < 0) throw StartFailed("cannot fork: " + error_text(errno), 1);
   if (child.pid == 0) {
     become_rank(plan, watchdog, launcher);
-    if (task.function) {
-      reading.reset();
-      writing.reset();
-      run_function(task, plan);
-    }
+    if (task.function) run_function(task, plan);
     ::execve(task.path.c_str(), arguments.data(), environment);
     if (errno == ENOEXEC) ::execve("/bin/sh", shell_arguments.data(), environment);
     const int error = errno;
-    [[maybe_unused]] const auto told = ::write(writing.get(), &error, sizeof error);
+    [[maybe_unused]] const auto told = ::write(report.writing.get(), &error, sizeof error);
     ::_exit(error == ENOENT ? exit_not_found : exit_not_executable);
   }
   ::setpgid(child.pid, child.pid);  // in both processes, so that neither signals the group before it exists
   child.pidfd = open_pidfd(child.pid);
   const int pidfd_error = errno;
-  writing.reset();
+  report.writing.reset();
   int error = 0;
   ssize_t got = 0;
-  while (!task.function && (got = ::read(reading.get(), &error, sizeof error)) < 0 && errno == EINTR) {
+  while (!task.function && (got = ::read(report.reading.get(), &error, sizeof error)) < 0 && errno == EINTR) {
   }
   if (got == static_cast<ssize_t>(sizeof error) || !child.pidfd) {
     ::kill(-child.pid, SIGKILL);
-    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    reap(child.pid);
     watchdog.forget(child.pid);
     if (got != static_cast<ssize_t>(sizeof error)) throw StartFailed("cannot watch a process: " + error_text(pidfd_error), 1);
     const bool is_there = ::access(task.path.c_str(), F_OK) == 0;

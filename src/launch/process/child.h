@@ -3,7 +3,6 @@
 #include <csignal>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +20,7 @@ struct Task {
   std::string path = {};                    ///< the program's file
   std::vector<std::string> arguments = {};  ///< the program's name comes first
   std::function<int(const base::Environment&)> function = {};
+  std::vector<int> program_descriptors = {};  ///< of a function: those that were open before the job, which it may use
 };
 
 /// All that a child needs, prepared before fork, because nothing may be allocated between fork and exec.
@@ -33,7 +33,6 @@ struct ChildPlan {
   std::optional<int> cpu = {};                                       ///< the only processor it may run on
   std::size_t descriptor_limit = 0;                                  ///< the limit to restore; 0: leave it
   const SignalScope* signals = nullptr;                              ///< to undo in the child; null: nothing was changed
-  std::span<const int> close_in_function = {};                       ///< descriptors of the launcher, for a child without exec
 };
 
 struct Child {

@@ -1,11 +1,11 @@
 #include "launch/process/first_cause.h"
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <map>
 #include <sstream>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "launch/process/program.h"
@@ -30,24 +30,29 @@ std::string RankEnd::describe() const {
   return "exited with code " + std::to_string(code);
 }
 
-std::optional<int> blamed_rank(const RankEnd& end) {
-  constexpr std::string_view word = "poisoned ";
-  if (!end.status.starts_with(word)) return std::nullopt;
-  int culprit = 0;
-  const char* last = end.status.data() + end.status.size();
-  if (std::from_chars(end.status.data() + word.size(), last, culprit).ec != std::errc()) return std::nullopt;
-  if (culprit < 0) return std::nullopt;  // a connection was cut, and both of its ends live
-  return culprit;
-}
+namespace {
 
-std::string text_of_failure(const RankEnd& end) {
+/// Reads "KIND NUMBER… TEXT". Returns nothing for a status of another kind.
+template <class... Numbers>
+std::optional<std::string> read_status(const RankEnd& end, std::string_view kind, Numbers&... numbers) {
   std::istringstream fields(end.status);
   std::string word, text;
-  int culprit = 0;
-  if (!(fields >> word >> culprit) || word != "poisoned") return {};
+  if (!(fields >> word) || word != kind || !(fields >> ... >> numbers)) return std::nullopt;
   fields.get();
   std::getline(fields, text, '\0');
   return text;
+}
+
+}  // namespace
+
+std::optional<int> blamed_rank(const RankEnd& end) {
+  int culprit = 0;  // -1: a connection was cut, and both of its ends live
+  return read_status(end, "poisoned", culprit) && culprit >= 0 ? std::optional(culprit) : std::nullopt;
+}
+
+std::string text_of_failure(const RankEnd& end) {
+  int culprit = 0;
+  return read_status(end, "poisoned", culprit).value_or("");
 }
 
 bool is_consequence(const RankEnd& end) {
@@ -56,12 +61,10 @@ bool is_consequence(const RankEnd& end) {
 }
 
 std::optional<MismatchSeen> mismatch_of(const RankEnd& end) {
-  std::istringstream fields(end.status);
-  std::string word;
   MismatchSeen seen;
-  if (!(fields >> word >> seen.culprit >> seen.ranks) || word != "mismatch") return std::nullopt;
-  fields.get();
-  std::getline(fields, seen.text);
+  const auto text = read_status(end, "mismatch", seen.culprit, seen.ranks);
+  if (!text) return std::nullopt;
+  seen.text = text->substr(0, text->find('\n'));
   return seen;
 }
 

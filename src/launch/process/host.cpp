@@ -1,6 +1,7 @@
 #include "launch/process/host.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -10,7 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/processors.h"
@@ -45,12 +49,7 @@ std::string random_id() {
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     throw StartFailed("cannot get random bytes: " + error_text(errno), 1);
   }
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 PortReservation::PortReservation(std::uint16_t port) : PortReservation(base::resolve("127.0.0.1", port).front()) {}
@@ -80,6 +79,16 @@ void open_standard_descriptors() {
     // `fd` is the lowest free number, so open returns it. It stands for a standard stream and is therefore not CLOEXEC.
     [[maybe_unused]] const int opened = ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
   }
+}
+
+std::vector<int> open_descriptors() {
+  std::vector<int> all;
+  std::error_code error;
+  // The first thread of the process may have ended, and the folder of the process is empty then.
+  for (std::filesystem::directory_iterator entry("/proc/thread-self/fd", error), end; !error && entry != end; entry.increment(error))
+    all.push_back(std::stoi(entry->path().filename().string()));
+  std::erase_if(all, [](int fd) { return ::fcntl(fd, F_GETFD) < 0; });  // that of the folder itself
+  return all;
 }
 
 DescriptorLimit::DescriptorLimit(std::size_t needed) {

@@ -40,6 +40,9 @@ class PortReservation {
 /// Opens descriptors 0, 1 and 2 where they are closed, so that no pipe of the launcher becomes one of them.
 void open_standard_descriptors();
 
+/// Returns the descriptors that are open now.
+std::vector<int> open_descriptors();
+
 /// Raises the limit of open descriptors for its lifetime where `needed` exceeds it and the hard limit allows. Throws StartFailed where it does not.
 class DescriptorLimit {
  public:

@@ -1,13 +1,17 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "launch/process/program.h"
 
 namespace unisono::launcher {
 
@@ -39,6 +43,25 @@ class PollSet {
   std::vector<pollfd> entries_;
   std::vector<std::function<void(short)>> ready_;
   Milliseconds limit_ = Milliseconds::max();
+};
+
+/// Ends rounds of waiting from another thread.
+class Notifier {
+ public:
+  /// Throws StartFailed if there is no descriptor to spare.
+  Notifier() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!fd_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
+  }
+  /// Rounds end, until `clear` is called.
+  void notify() const { ::eventfd_write(fd_.get(), 1); }
+  void clear() const {
+    eventfd_t notified = 0;
+    ::eventfd_read(fd_.get(), &notified);
+  }
+  int fd() const { return fd_.get(); }
+
+ private:
+  base::FileDescriptor fd_;
 };
 
 }  // namespace unisono::launcher

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "launch/process/program.h"
+#include "launch/process/pidfd.h"
 
 namespace unisono::launcher {
 namespace {
@@ -40,13 +40,10 @@ void StdinPump::begin_attempt() {
 base::FileDescriptor StdinPump::open(int rank) {
   if (!target_.includes(rank)) return base::FileDescriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!terminal_ && target_.kind == StdinTarget::Kind::one) return base::FileDescriptor(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3));
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw StartFailed("cannot make a pipe: " + error_text(errno), 1);
-  base::FileDescriptor reading(ends[0]);
-  base::FileDescriptor writing(ends[1]);
-  ::fcntl(writing.get(), F_SETFL, O_NONBLOCK);
-  feeds_.push_back({.pipe = std::move(writing)});
-  return reading;
+  Pipe pipe;
+  ::fcntl(pipe.writing.get(), F_SETFL, O_NONBLOCK);
+  feeds_.push_back({.pipe = std::move(pipe.writing)});
+  return std::move(pipe.reading);
 }
 
 void StdinPump::wait_for(PollSet& set) {
@@ -108,14 +105,6 @@ void StdinPump::forget_sent() {
   for (const Feed& feed : feeds_) sent = std::min(sent, feed.sent);
   pending_.erase(0, sent);
   for (Feed& feed : feeds_) feed.sent -= sent;
-}
-
-std::vector<int> StdinPump::descriptors() const {
-  std::vector<int> all;
-  for (const Feed& feed : feeds_) {
-    if (feed.pipe) all.push_back(feed.pipe.get());
-  }
-  return all;
 }
 
 }  // namespace unisono::launcher

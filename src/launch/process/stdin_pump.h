@@ -38,8 +38,6 @@ class StdinPump {
   void wait_for(PollSet& set);
   /// Returns true once after text was typed.
   bool take_typed() noexcept { return std::exchange(typed_, false); }
-  /// Returns the launcher's descriptors that a child without exec has to close.
-  std::vector<int> descriptors() const;
 
  private:
   struct Feed {

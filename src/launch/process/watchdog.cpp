@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "launch/process/leftovers.h"
+#include "launch/process/pidfd.h"
 #include "launch/process/program.h"
 
 namespace unisono::launcher {
@@ -90,8 +90,7 @@ Watchdog::Watchdog(std::string_view job_id) {
 Watchdog::~Watchdog() {
   tell(life_line_.get(), {Order::goodbye, 0});
   life_line_.reset();
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  reap(pid_);
 }
 
 void Watchdog::await_apart() const noexcept {

@@ -28,7 +28,6 @@ class Watchdog {
   /// Call it when the group is empty and before its leader is reaped, while no other process can have its number.
   void forget(pid_t group) const noexcept;
 
-  int life_line() const noexcept { return life_line_.get(); }
   pid_t pid() const noexcept { return pid_; }
 
  private:

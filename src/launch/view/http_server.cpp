@@ -1,6 +1,5 @@
 #include "launch/view/http_server.h"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -82,9 +81,7 @@ std::optional<HttpRequest> parse_http(std::string_view head) {
   return request;
 }
 
-HttpServer::HttpServer(std::uint16_t port, Page page, const Limits& limits)
-    : page_(std::move(page)), limits_(limits), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!stop_) throw StartFailed("cannot make an event descriptor: " + error_text(errno), 1);
+HttpServer::HttpServer(std::uint16_t port, Page page, const Limits& limits) : page_(std::move(page)), limits_(limits) {
   const base::SocketAddress address = base::resolve("127.0.0.1", port).front();
   base::Opened opened = base::try_listen(address);
   if (!opened.fd) throw StartFailed(fmt::format("cannot listen on {}: {}", base::describe(address), base::error_text(opened.error)), 1);
@@ -94,7 +91,7 @@ HttpServer::HttpServer(std::uint16_t port, Page page, const Limits& limits)
 }
 
 HttpServer::~HttpServer() {
-  ::eventfd_write(stop_.get(), 1);
+  stop_.notify();
   thread_.join();
 }
 
@@ -107,7 +104,7 @@ void HttpServer::serve() {
 bool HttpServer::round() {
   bool is_stopped = false;
   PollSet set;
-  set.add(stop_.get(), POLLIN, [&](short) { is_stopped = true; });
+  set.add(stop_.fd(), POLLIN, [&](short) { is_stopped = true; });
   if (rest_ && rest_->passed()) rest_.reset();
   if (rest_) set.wake_at(*rest_);
   else set.add(listening_.get(), POLLIN, [this](short) { accept(); });

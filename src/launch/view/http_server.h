@@ -60,7 +60,7 @@ class HttpServer {
   const Limits limits_;
   base::FileDescriptor listening_;
   std::uint16_t port_ = 0;
-  base::FileDescriptor stop_;
+  const Notifier stop_;
   std::optional<base::Deadline> rest_;  ///< nobody is let in before
   std::list<Connection> connections_;   ///< the oldest one first
   base::Thread thread_;

@@ -1,18 +1,49 @@
 #include "launch/view/standstill.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "launch/process/system_wait.h"
-#include "launch/view/waits.h"
+#include "launch/view/rank_facts.h"
 #include "recorder/whereabouts.h"
 
 namespace unisono::launcher {
 namespace {
+
+/// True where the process could go on. The call of a rank whose process has ended or was stopped waits for nothing any more.
+bool can_wait(const RankFacts& rank) { return rank.process.lives && !rank.process.is_stopped && rank.record.state != recorder::RankState::left; }
+
+bool holds(const RankFacts& rank, const recorder::CallSeen& call) {
+  if (call.state == recorder::CallState::waiting) return true;
+  // In a trace a call that has failed is over. It is what the rank stood in, unless the rank has called again since. The waits of the program for its
+  // asynchronous calls are of no group.
+  if (!rank.is_trace || call.state != recorder::CallState::failed) return false;
+  return std::ranges::none_of(
+      rank.record.recent, [&](const recorder::CallSeen& other) { return !other.group.empty() && std::max(other.queued, other.begun) > call.done; });
+}
+
+std::uint64_t time_in(const RankFacts& rank, const recorder::CallSeen& call) {
+  const std::uint64_t end = call.done != 0 ? call.done : rank.record.now;
+  return call.begun == 0 || end < call.begun ? 0 : end - call.begun;
+}
+
+/// True where a rank has a receive that takes messages of that sender, group and tag.
+bool has_asked(const RankFacts& rank, int sender, const recorder::CallSeen& send) {
+  return std::ranges::any_of(rank.record.recent, [&](const recorder::CallSeen& call) {
+    return call.kind == Operation::recv && call.group == send.group && call.tag == send.tag && (call.peer == sender || call.peer < 0);
+  });
+}
+
+/// True where a rank's record reaches back to that moment.
+bool remembers(const RankFacts& rank, const recorder::CallSeen& send) {
+  const auto& recent = rank.record.recent;
+  if (!rank.is_here) return recent.size() >= rank.record.calls;  // its host tells only its last call
+  return recent.size() >= rank.record.calls || (!recent.empty() && std::max(recent.front().begun, recent.front().done) < send.done);
+}
 
 std::string tag_text(int tag) { return tag == 0 ? "without a tag" : fmt::format("with tag {}", tag); }
 std::string place_or_call(const recorder::CallSeen& call) { return call.place.empty() ? call_text(call) : call.place; }
@@ -79,7 +110,7 @@ std::string stray_advice(const Waits& waits, const Wait& wait) {
 
 /// A rank that others wait for, and that does not wait itself.
 Delay root_delay(const Waits& waits, const Wait& wait, int late) {
-  Delay delay{.text = demand(waits, wait, late), .advice = {}, .late = late, .for_ns = wait.for_ns, .circle = {}, .call = *wait.call};
+  Delay delay{.text = demand(waits, wait, late), .late = late, .for_ns = wait.for_ns, .call = *wait.call};
   const RankFacts* const rank = waits.find(late);
   const std::string stray = stray_text(waits, wait);
   if (!stray.empty()) delay.text += ": " + stray;
@@ -110,8 +141,7 @@ std::string links_text(const std::vector<Wait>& circle) {
 Delay strayed_delay(const Waits& waits, const std::vector<Wait>& circle) {
   const Wait& late = circle.front();
   const Wait& before = circle.back();  // it waits for the late one
-  Delay delay{
-      .text = demand(waits, before, late.own()), .advice = {}, .late = late.own(), .for_ns = before.for_ns, .circle = {}, .call = *before.call};
+  Delay delay{.text = demand(waits, before, late.own()), .late = late.own(), .for_ns = before.for_ns, .call = *before.call};
   delay.text += fmt::format(": it is in {}, and waits for rank {}", placed_text(*late.call), late.other());
   if (circle.size() > 2) delay.text += links_text({circle.begin(), circle.end() - 1});
   else delay.text += ", which is one of them";
@@ -138,7 +168,6 @@ Delay mutual_delay(const std::vector<Wait>& circle) {
               .advice = "none of these calls can go on before another one of them: compare their order",
               .late = circle.front().own(),
               .for_ns = shortest,
-              .circle = {},
               .call = *circle.back().call};
   delay.text += links_text(circle);
   const auto sends = [](const Wait& wait) { return wait.call->kind == Operation::send; };
@@ -177,10 +206,8 @@ Delay anybody_delay(std::span<const RankFacts> ranks, const Waits& waits, const 
   }
   Delay delay{.text = fmt::format("rank {} waits in {} for a message of any rank {} for {}", wait.own(), placed_text(*wait.call),
                                   tag_text(wait.call->tag), duration_text(wait.for_ns)),
-              .advice = {},
               .late = free.empty() ? wait.own() : free.front(),
               .for_ns = wait.for_ns,
-              .circle = {},
               .call = *wait.call};
   if (free.empty()) {
     delay.text += ", and no rank can send one: all others wait";
@@ -195,11 +222,11 @@ Delay anybody_delay(std::span<const RankFacts> ranks, const Waits& waits, const 
 struct End {
   const Wait* last = nullptr;  // the wait for the rank at the end
   int rank = -1;
-  std::vector<Wait> circle;
+  std::vector<Wait> circle = {};
 };
 
 End end_of(const Waits& waits, const Wait& first) {
-  End end{.last = &first, .rank = first.other(), .circle = {}};
+  End end{.last = &first, .rank = first.other()};
   std::vector<Wait> way;
   if (first.blocks) way.push_back(first);
   for (;;) {
@@ -216,6 +243,73 @@ End end_of(const Waits& waits, const Wait& first) {
 }
 
 }  // namespace
+
+Waits::Waits(std::span<const RankFacts> ranks, std::uint64_t at_least) : ranks_(ranks) {
+  for (const RankFacts& rank : ranks) {
+    if (!can_wait(rank)) continue;
+    const auto& recent = rank.record.recent;
+    // Several calls may wait: the one that the program itself is in tells what it waits for, or else the one that has waited longest.
+    const auto waits = [&](const recorder::CallSeen& call) { return holds(rank, call) && call.waited_for >= 0 && call.begun != 0; };
+    auto found = std::ranges::find_if(recent, [&](const recorder::CallSeen& call) { return waits(call) && call.queued == 0; });
+    const bool is_direct = found != recent.end();
+    if (!is_direct) found = std::ranges::find_if(recent, waits);
+    if (found == recent.end() || time_in(rank, *found) < at_least) continue;
+    all_.push_back({.rank = &rank,
+                    .call = &*found,
+                    .for_ns = time_in(rank, *found),
+                    .blocks = is_direct || rank.record.program_waits_since != 0 || rank.is_trace});
+  }
+}
+
+const RankFacts* Waits::find(int rank) const {
+  const auto found = std::ranges::find(ranks_, rank, [](const RankFacts& each) { return each.record.rank; });
+  return found == ranks_.end() ? nullptr : &*found;
+}
+
+const Wait* Waits::of(int rank) const {
+  const auto found = std::ranges::find_if(all_, [&](const Wait& wait) { return wait.own() == rank && wait.blocks; });
+  return found == all_.end() ? nullptr : &*found;
+}
+
+std::vector<int> Waits::company(const Wait& wait) const {
+  std::vector<int> ranks;
+  for (const Wait& each : all_) {
+    // Ranks that wait in collectives of one group wait in the same one: another one would be a Mismatch. Their numbers differ where messages are
+    // sent.
+    const bool is_same = !is_message(wait.call->kind) && !is_message(each.call->kind) && each.call->group == wait.call->group;
+    if (is_same || each.rank == wait.rank) ranks.push_back(each.own());
+  }
+  return ranks;
+}
+
+Stray stray_for(const Waits& waits, const Wait& receiver) {
+  const int sender = receiver.call->peer;
+  const RankFacts* const from = waits.find(sender);
+  if (receiver.call->kind != Operation::recv || from == nullptr) return {};
+  Stray astray, elsewhere;
+  bool is_open = true;  // no later message to the receiver was asked for
+  for (auto call = from->record.recent.rbegin(); call != from->record.recent.rend(); ++call) {
+    if (call->kind != Operation::send || call->group != receiver.call->group) continue;
+    const RankFacts* const to = waits.find(call->peer);
+    const bool is_stray = to != nullptr && remembers(*to, *call) && !has_asked(*to, sender, *call);
+    if (call->peer == receiver.own()) {
+      is_open = is_open && is_stray;
+      if (is_open) astray = {.send = &*call, .to = call->peer};
+    }
+    if (!is_stray) continue;
+    if (elsewhere.send == nullptr && call->tag == receiver.call->tag) elsewhere = {.send = &*call, .to = call->peer};
+  }
+  return astray.send != nullptr ? astray : elsewhere;
+}
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 6;
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
+  if (ranks.size() > most) return fmt::format("{} ranks", ranks.size());
+  std::string text = "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ") + std::to_string(ranks[i]);
+  return text;
+}
 
 std::vector<Delay> delays_of(std::span<const RankFacts> ranks, std::uint64_t at_least) {
   const Waits waits(ranks, at_least);

@@ -1,7 +1,6 @@
 #include "launch/view/state_server.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,7 +19,7 @@
 #include "base/socket.h"
 #include "launch/process/host.h"
 #include "launch/process/poll_set.h"
-#include "launch/view/job_state.h"
+#include "launch/view/job_view.h"
 
 namespace unisono::launcher {
 namespace {
@@ -82,9 +81,9 @@ void read_all(std::vector<Answer>& answers) {
 
 }  // namespace
 
-StateServer::StateServer(std::function<std::vector<JobSeen>()> look) : look_(std::move(look)), stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+StateServer::StateServer(std::function<std::vector<JobSeen>()> look) : look_(std::move(look)) {
   base::Opened opened = base::try_listen(base::SocketAddress::abstract_unix(name_prefix(::getpid()) + random_id().substr(0, 8)));
-  if (!opened.fd || !stop_) {  // the job does not depend on it
+  if (!opened.fd) {  // the job does not depend on it
     base::debug("no socket at which `unisono status` could ask for the ranks of other hosts");
     return;
   }
@@ -93,7 +92,7 @@ StateServer::StateServer(std::function<std::vector<JobSeen>()> look) : look_(std
 }
 
 StateServer::~StateServer() {
-  if (stop_) ::eventfd_write(stop_.get(), 1);
+  stop_.notify();
   thread_.join();
 }
 
@@ -102,7 +101,7 @@ void StateServer::serve() {
   for (bool is_stopped = false; !is_stopped;) {
     base::FileDescriptor asking;
     PollSet set;
-    set.add(stop_.get(), POLLIN, [&](short) { is_stopped = true; });
+    set.add(stop_.fd(), POLLIN, [&](short) { is_stopped = true; });
     if (std::exchange(rests, false)) set.wake_within(rest_after_refusal);
     else
       set.add(listening_.get(), POLLIN, [&](short) {

@@ -9,6 +9,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/thread.h"
+#include "launch/process/poll_set.h"
 #include "launch/view/job_view.h"
 
 namespace unisono::launcher {
@@ -28,7 +29,8 @@ class StateServer {
   void answer(const base::FileDescriptor& asking);
 
   const std::function<std::vector<JobSeen>()> look_;
-  base::FileDescriptor listening_, stop_;
+  base::FileDescriptor listening_;
+  const Notifier stop_;
   base::Thread thread_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 // The ranks that meet for the first time look for the first end. They do not wait for a process that was started later.
 TEST(ElasticWords, TheFirstEndIsThatOfAProcessOfTheStart) {
   const auto store = std::make_shared<MemoryStore>();
-  const ElasticKeys keys{.attempt = 3};
+  const AttemptKeys keys{.attempt = 3};
   const auto say = [&](const std::vector<std::string>& names) {
     ElasticHosts host({.store = store, .keys = keys, .host = 1, .hosts = [] { return std::vector<JobHost>{{.number = 1, .ranks = 2}}; }});
     for (const std::string& name : names) host.tell_end(name, "exit 7");

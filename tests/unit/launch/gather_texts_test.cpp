@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/hosts/gather_texts.h"
+#include "launch/hosts/node_exchange.h"
 #include "store/batch.h"
 #include "store/waiters.h"
 #include "unisono/error.h"

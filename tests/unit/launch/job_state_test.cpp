@@ -11,9 +11,9 @@
 
 #include "base/bytes.h"
 #include "base/socket.h"
-#include "launch/hosts/job_hosts.h"
-#include "launch/hosts/node_states.h"
-#include "launch/view/job_state.h"
+#include "launch/hosts/host_texts.h"
+#include "launch/hosts/nodes.h"
+#include "launch/view/job_view.h"
 #include "launch/view/standstill.h"
 #include "launch/view/state_server.h"
 #include "recorder/ticks.h"

@@ -1,5 +1,5 @@
 // How the launchers of several hosts tell each other that their ranks have ended.
-#include "launch/hosts/nodes_text.h"
+#include "launch/hosts/host_texts.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "launch/hosts/admission.h"
-#include "launch/hosts/job_hosts.h"
 #include "launch/hosts/nodes.h"
 
 #include "unisono/error.h"

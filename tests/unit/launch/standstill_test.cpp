@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "status/report.h"
-#include "launch/process/system_wait.h"
+#include "launch/view/rank_facts.h"
 #include "launch/view/standstill.h"
 #include "unit/temporary_file.h"
 

@@ -11,8 +11,8 @@
 
 #include "base/file_of_own.h"
 #include "base/printable.h"
-#include "launch/output/rank_log.h"
-#include "launch/view/job_state.h"
+#include "launch/output/rank_stream.h"
+#include "launch/view/job_view.h"
 #include "recorder/dump.h"
 #include "recorder/reader.h"
 #include "recorder/recorder.h"

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/output/pseudo_terminal.h"
+#include "launch/output/output.h"
 #include "launch/output/sink.h"
 #include "status/report.h"
 #include "status/watch.h"

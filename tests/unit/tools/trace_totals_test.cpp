@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "launch/job/summary.h"
+#include "launch/job/report.h"
 #include "made_trace.h"
 #include "recorder/recorder.h"
 #include "trace/page.h"

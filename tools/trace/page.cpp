@@ -195,7 +195,7 @@ class PageWriter {
     write_steps();
     file_.put(",\n\"ranks\":[");
     for (std::size_t i = 0; i < trace_.ranks.size(); ++i) write_rank(i);
-    file_.put("],\n\"kinds\":[");
+    file_.put("],\n\"kinds\":[\n");
     file_.list(kinds_.texts(), std::identity(), ",\n");
     file_.put("],\n\"profiles\":{");
     bool is_first = true;

@@ -2,6 +2,8 @@ option(UNISONO_BUILD_COMMAND "Build the unisono command" ${PROJECT_IS_TOP_LEVEL}
 option(UNISONO_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_BUILD_EXAMPLES "Build the examples" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_BUILD_BENCH "Build the benchmarks and the drivers of the peers that are found" ${PROJECT_IS_TOP_LEVEL})
+option(UNISONO_BUILD_SIMULATE "Build unisono simulate, with the command" ON)
+option(UNISONO_BUILD_TRACE "Build unisono trace, with the command" ON)
 option(UNISONO_INSTALL "Make the install target put the library, the command and the CMake package in place" ${PROJECT_IS_TOP_LEVEL})
 option(UNISONO_DEVELOPER "Warnings are errors; the preset developer turns it on" OFF)
 option(UNISONO_WHEEL "For the Python package: the prefix is its folder, in which no file is a link" OFF)

@@ -1,6 +1,7 @@
 // unisono info prints what was found on this host and what applies here. It reads only; with --schedules in a job, its ranks measure as well.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -23,7 +24,7 @@
 #include "schedule/selection.h"
 #include "common/commands.h"
 #include "common/json.h"
-#include "help/described.h"
+#include "help/usage.h"
 #include "base/control_groups.h"
 #include "base/environment.h"
 #include "base/file_descriptor.h"
@@ -38,7 +39,6 @@
 #include "common/machine.h"
 #include "rendezvous/launchers.h"
 #include "common/text.h"
-#include "help/usage.h"
 #include "unisono/collectives_v.h"
 #include "unisono/context.h"
 #include "unisono/error.h"
@@ -70,17 +70,17 @@ Json backend_facts() {
 
 Json host_facts() {
   Json facts;
-  put(facts, "name", base::host_name());
-  put(facts, "machine", base::machine_id());
-  put(facts, "system", kernel_version());
-  put(facts, "processor", cpu_model());
-  put(facts, "cpus usable", base::allowed_processors());
-  put(facts, "cpus", affinity_list());
-  put(facts, "cpu quota", base::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none");
-  put(facts, "reduce kernels", kernels::target_name());
-  put(facts, "huge pages", chosen_word("/sys/kernel/mm/transparent_hugepage/enabled"));
-  if (const auto limit = base::ControlGroups().memory()) put(facts, "memory limit", fmt::format("{} MiB (control group)", *limit >> 20));
-  else put(facts, "memory limit", "none");
+  put(facts, {{"name", base::host_name()},
+              {"machine", base::machine_id()},
+              {"system", kernel_version()},
+              {"processor", cpu_model()},
+              {"cpus usable", base::allowed_processors()},
+              {"cpus", affinity_list()},
+              {"cpu quota", base::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none"},
+              {"reduce kernels", kernels::target_name()},
+              {"huge pages", chosen_word("/sys/kernel/mm/transparent_hugepage/enabled")}});
+  const auto limit = base::ControlGroups().memory();
+  put(facts, "memory limit", limit ? fmt::format("{} MiB (control group)", *limit >> 20) : "none");
   return facts;
 }
 
@@ -140,9 +140,9 @@ Json timeout_facts(const base::Environment& environment) {
   Json facts;
   const auto of_environment = environment.get("UNISONO_TIMEOUT");
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(InitOptions{}.timeout).count();
-  put(facts, "every call", of_environment ? *of_environment + " s (UNISONO_TIMEOUT)" : fmt::format("{} s", seconds));
-  put(facts, "finalize", "10 s");
-  put(facts, "warning of a long wait", "after 30 s");
+  put(facts, {{"every call", of_environment ? *of_environment + " s (UNISONO_TIMEOUT)" : fmt::format("{} s", seconds)},
+              {"finalize", "10 s"},
+              {"warning of a long wait", "after 30 s"}});
   return facts;
 }
 
@@ -178,25 +178,23 @@ std::string encryption_facts() {
 Json gather_facts() {
   const base::Environment& environment = base::Environment::process();
   Json facts;
-  put(facts, "version", base::to_string(base::library_version()));
-  put(facts, "launcher", to_string(infer_launcher()));
-  put(facts, "backends", backend_facts());
-  put(facts, "host", host_facts());
-  put(facts, "shared memory", shared_memory_facts());
-  put(facts, "limits", limit_facts());
-  std::string directories;
-  for (const auto& directory : engines::plugin_directories()) directories.append(directories.empty() ? "" : ":").append(directory);
-  put(facts, "plug-ins from", directories);
-  put(facts, "encryption", encryption_facts());
-  put(facts, "timeouts", timeout_facts(environment));
-  put(facts, "environment", environment_facts(environment));
-  put(facts, "remarks", remarks_on(environment));
+  put(facts, {{"version", base::to_string(base::library_version())},
+              {"launcher", to_string(infer_launcher())},
+              {"backends", backend_facts()},
+              {"host", host_facts()},
+              {"shared memory", shared_memory_facts()},
+              {"limits", limit_facts()}});
+  put(facts, {{"plug-ins from", fmt::format("{}", fmt::join(engines::plugin_directories(), ":"))},
+              {"encryption", encryption_facts()},
+              {"timeouts", timeout_facts(environment)},
+              {"environment", environment_facts(environment)},
+              {"remarks", remarks_on(environment)}});
   return facts;
 }
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-std::string ranks_on_hosts(int ranks, int hosts) { return fmt::format("{} on {} host{}", ranks, hosts, hosts == 1 ? "" : "s"); }
+std::string ranks_on_hosts(int ranks, int hosts) { return fmt::format("{} on {}", ranks, counted(static_cast<std::size_t>(hosts), "host")); }
 
 void add_choices(const std::vector<std::pair<std::string, std::string>>& table, Json& facts) {
   put(facts, "assumed in any case", schedule::describe_assumed({}));

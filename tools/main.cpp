@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,28 +15,15 @@
 #include <utility>
 #include <vector>
 
-#include "base/environment.h"
-#include "common/command_line.h"
 #include "common/commands.h"
-#include "common/program.h"
 #include "common/text.h"
-#include "help/completion.h"
-#include "help/described.h"
-#include "help/manual.h"
 #include "help/usage.h"
-#include "hosts/agent.h"
-#include "hosts/conducted.h"
+#include "hosts/host_child.h"
 #include "launch/process/program.h"
 
 namespace {
 
 using namespace unisono::tools;
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string list;
-  for (const std::string& word : words) list.append(list.empty() ? "" : ", ").append(word);
-  return list;
-}
 
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   const std::vector<std::string> names = command_names(app);
@@ -44,18 +32,18 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   struct stat about {};
   const bool is_file = ::stat(word.c_str(), &about) == 0 && S_ISREG(about.st_mode);
   if (is_file || word.find('/') != std::string::npos) return fmt::format("'{}' is no command; to start it as ranks: unisono run -n 2 {}", word, word);
-  return fmt::format("{}; there are {}", text, listed(names));
+  return fmt::format("{}; there are {}", text, fmt::join(names, ", "));
 }
 
 /// Returns what is wrong with the word in the place of the sub-command's name; empty if nothing is.
 std::string objection(const CLI::App& app, const std::vector<std::string>& words) {
   const std::vector<std::string> names = command_names(app);
-  if (words.empty()) return "a command is missing; there are " + listed(names);
+  if (words.empty()) return fmt::format("a command is missing; there are {}", fmt::join(names, ", "));
   const std::string& word = words.front();
   if (std::ranges::find(names, word) != names.end()) return {};
   if (!word.starts_with('-')) return unknown_command(app, word);
   if (app.get_option_no_throw(word) != nullptr) return {};
-  return fmt::format("unknown option '{}'; options stand behind a command: {}", word, listed(names));
+  return fmt::format("unknown option '{}'; options stand behind a command: {}", word, fmt::join(names, ", "));
 }
 
 void add_version(CLI::App& app) {
@@ -125,23 +113,13 @@ void explain_all(const CLI::App& app) {
                       {"2", "Wrong use: an unknown command, option or value. Nothing was done."}}});
 }
 
-/// Does what is no sub-command, since nobody types it: completion asks, the build has the manual written, and another host has its part of a job
-/// done. Returns the exit code; nothing: these words ask for none of them.
-std::optional<int> was_asked_by_a_program(const CLI::App& app, const std::vector<std::string>& words) {
-  if (words.empty()) return std::nullopt;
-  if (words[0] == "__host") return serve_as_host();
-  if (words[0] == "__complete") complete(app, {words.begin() + 1, words.end()});
-  else if (words[0] == "__manual" && words.size() == 3) write_manual(app, words[1], words[2]);
-  else return std::nullopt;
-  return 0;
-}
-
-int run_command(CLI::App& app, std::vector<std::string> words) {
-  if (const auto code = was_asked_by_a_program(app, words)) return *code;
+/// Another host has its part of a job done; any other word in the place of a sub-command's name is refused.
+std::optional<int> serve(const CLI::App& app, std::vector<std::string>& words) {
+  if (!words.empty() && words[0] == "__host") return serve_as_host();
   take_conductor_off(words);
   if (!words.empty() && words[0] == "__doctor") words[0] = "doctor";  // whose program cannot be started here, which is said
-  if (const std::string wrong = objection(app, words); !wrong.empty()) return complain(app, wrong);
-  return carry_out(app, words);
+  const std::string wrong = objection(app, words);
+  return wrong.empty() ? std::nullopt : std::optional(complain(app, wrong));
 }
 
 /// Becomes the program of the sub-command that the words are for. Returns where they are for none, or its program is missing.
@@ -166,11 +144,10 @@ void become_program(const char* own_name, std::vector<std::string> words) {
 int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   become_program(argc > 0 ? argv[0] : "unisono", words);  // in front of what follows: it has to find the environment as it is
-  unisono::base::Environment::forget_secrets();
-  CLI::App app;
-  set_up(app);
-  add_commands(app, words.empty() ? "" : words[0]);
-  explain_all(app);
-  for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
-  return with_messages(app, [&] { return run_command(app, words); });
+  const auto add = [&](CLI::App& app) {
+    add_commands(app, words.empty() ? "" : words[0]);
+    explain_all(app);
+    for (CLI::App* command : app.get_subcommands({})) command->group("Commands");
+  };
+  return run_program(words, add, serve);
 }

@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "engines/registry.h"
-#include "common/command_line.h"
 #include "common/commands.h"
-#include "help/described.h"
+#include "help/usage.h"
 #include "base/log.h"
 #include "base/odd_variables.h"
-#include "hosts/allocation.h"
-#include "hosts/conducted.h"
+#include "hosts/host_list.h"
+#include "hosts/host_child.h"
 #include "hosts/options.h"
 #include "hosts/start_words.h"
 #include "launch/job/supervisor.h"
@@ -29,7 +28,6 @@
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
-#include "help/usage.h"
 
 namespace unisono::tools {
 namespace {

@@ -4,9 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/baseline.h"
-#include "bench/plot.h"
 #include "bench/rows.h"
+#include "bench/report.h"
 #include "input.h"
 #include "unisono/error.h"
 

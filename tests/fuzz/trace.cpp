@@ -7,9 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "made_record.h"
-#include "trace/chrome.h"
-#include "trace/merge.h"
 #include "trace/page.h"
+#include "trace/merge.h"
 #include "trace/totals.h"
 #include "unisono/error.h"
 

@@ -27,10 +27,8 @@ def variables_of_a_rank():
     return set(re.findall(r"^\[0\] (\w+)=", told, re.M)) - set(environment) - {"_", "PWD", "SHLVL", "OLDPWD"}
 
 
-names = {"unisono.1", "unisono-run.1", "unisono-info.1", "unisono-doctor.1", "unisono-simulate.1", "unisono-status.1", "unisono-trace.1",
-         "unisono-completion.1", "unisono-environment.7"}
-if "--sizes" in command.options("bench"):
-    names.add("unisono-bench.1")
+names = {"unisono.1", "unisono-run.1", "unisono-info.1", "unisono-doctor.1", "unisono-status.1", "unisono-completion.1", "unisono-environment.7"}
+names |= {f"unisono-{name}.1" for name in ("bench", "simulate", "trace") if "--json" in command.options(name)}
 checks.equal("the pages", {page.name for page in pages}, names)
 
 if shutil.which("groff"):

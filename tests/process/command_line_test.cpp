@@ -81,10 +81,10 @@ TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {
   EXPECT_EQ(refusal({}), "unisono: a command is missing; there are run, bench, info, doctor, simulate, status, trace, completion, version, help");
 }
 
-/// Copies `unisono` and the program of `trace` into a prefix. Returns the path of `unisono`.
+/// Copies `unisono` and the program of `doctor` into a prefix. Returns the path of `unisono`.
 std::string install_into(const std::string& prefix) {
   const std::filesystem::path built = std::filesystem::path(UNISONO_COMMAND).parent_path().parent_path();
-  for (const char* file : {"bin/unisono", "libexec/unisono/unisono-trace"}) {
+  for (const char* file : {"bin/unisono", "libexec/unisono/unisono-doctor"}) {
     const std::filesystem::path target = std::filesystem::path(prefix) / file;
     std::filesystem::create_directories(target.parent_path());
     std::filesystem::copy_file(built / file, target);
@@ -94,18 +94,18 @@ std::string install_into(const std::string& prefix) {
 
 TEST(CommandLine, AProgramIsFoundInAPrefixThatIsNamedAsItsFolder) {
   const TemporaryFolder folder;
-  RunningCommand command({install_into(folder.path() + "/libexec"), "trace", "--help"});
+  RunningCommand command({install_into(folder.path() + "/libexec"), "doctor", "--help"});
   EXPECT_EQ(command.wait(), 0) << command.err();
-  EXPECT_EQ(command.out(), ask({"trace", "--help"}).out);
+  EXPECT_EQ(command.out(), ask({"doctor", "--help"}).out);
 }
 
 TEST(CommandLine, AProgramThatAnybodyCouldHavePutThereIsNotStarted) {
   const TemporaryFolder folder;
   const std::string unisono = install_into(folder.path() + "/prefix");
   std::filesystem::permissions(folder.path() + "/prefix/libexec/unisono", std::filesystem::perms::all);
-  RunningCommand command({unisono, "trace", "folder"});
+  RunningCommand command({unisono, "doctor"});
   EXPECT_EQ(command.wait(), 2);
-  EXPECT_NE(unwrapped(command.err()).find("/libexec/unisono/unisono-trace is not used: "), std::string::npos) << command.err();
+  EXPECT_NE(unwrapped(command.err()).find("/libexec/unisono/unisono-doctor is not used: "), std::string::npos) << command.err();
 }
 
 TEST(CommandLine, ACommandWhoseProgramIsMissingSaysHowToGetIt) {

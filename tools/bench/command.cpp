@@ -13,22 +13,18 @@
 #include <tuple>
 
 #include "base/processors.h"
-#include "bench/baseline.h"
+#include "bench/rows.h"
 #include "bench/measure.h"
 #include "bench/options.h"
-#include "bench/peers.h"
-#include "bench/plot.h"
-#include "bench/report.h"
 #include "bench/set.h"
-#include "bench/summary.h"
+#include "bench/report.h"
 #include "common/commands.h"
-#include "help/described.h"
+#include "help/usage.h"
 #include "engines/registry.h"
 #include "launch/process/program.h"
 #include "common/machine.h"
 #include "common/text.h"
 #include "unisono/error.h"
-#include "help/usage.h"
 
 namespace unisono::tools {
 
@@ -129,8 +125,7 @@ int measure_and_report(const BenchOptions& options, const std::optional<BenchBas
   launcher::SignalScope signals(ending_signals);
   const launcher::Watchdog watchdog("bench");
   try {
-    const std::vector<BenchSetup> setups =
-        bench_setups(options.peers, plan.ranks, plan.ranks > base::allowed_processors(), base::Environment::process(), signals, watchdog);
+    const std::vector<BenchSetup> setups = bench_setups(options.peers, plan.ranks, plan.ranks > base::allowed_processors());
     std::vector<std::string> sets;
     for (const BenchSetup& setup : setups) sets.push_back(setup.name);
     if (baseline) baseline->check_has(conditions_of(options, plan), sets);
@@ -251,8 +246,6 @@ void explain_bench(const CLI::App* command) {
                           {"128+S", "Signal S ended the run; the table was printed."}}});
 }
 
-}  // namespace
-
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command = add_command(app, "bench");
@@ -265,4 +258,7 @@ void add_bench(CLI::App& app) {
   });
 }
 
+}  // namespace
 }  // namespace unisono::tools
+
+int main(int argc, char** argv) { return unisono::tools::run_program({argv + 1, argv + argc}, unisono::tools::add_bench); }

@@ -2,33 +2,104 @@
 
 #include "bench/measure.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <iterator>
 #include <memory>
 
 #include "base/deadline.h"
 #include "base/processors.h"
-#include "bench/progress.h"
 #include "bench/report.h"
 #include "bench/results.h"
 #include "bench/set.h"
+#include "common/machine.h"
+#include "common/text.h"
 #include "engines/registry.h"
 #include "launch/process/program.h"
-#include "common/machine.h"
-#include "common/sizes.h"
-#include "common/text.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {
-
 namespace {
 
 constexpr int usual_rounds = 11;
 constexpr int quick_rounds = 3;
+
+using Seconds = std::chrono::duration<double>;
+
+/// A temporary folder, removed by the destructor.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "unisono-bench-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw LaunchFailed("cannot make a folder like " + name + ": " + launcher::error_text(errno));
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Returns "5 s", "12 min" or "3 h 20 min".
+std::string rough_duration(Seconds time) {
+  constexpr double minute = 60, hour = 3600;
+  const double seconds = time.count();
+  if (seconds < 1.5 * minute) return fmt::format("{:.0f} s", std::ceil(seconds));
+  const auto minutes = static_cast<long>(std::ceil(seconds / minute));
+  return seconds < hour ? fmt::format("{} min", minutes) : fmt::format("{} h {} min", minutes / 60, minutes % 60);
+}
+
+/// A line on standard error, where that is a terminal, with how far a measurement is and about how long it still takes. The destructor erases it.
+class BenchProgress {
+ public:
+  /// `limit`: no further round begins after this time.
+  BenchProgress(int rounds, std::size_t sets, std::optional<Seconds> limit) : rounds_(rounds), sets_(sets), limit_(limit) {}
+  ~BenchProgress() {
+    if (is_shown_) std::cerr << "\r\033[K" << std::flush;
+  }
+  BenchProgress(const BenchProgress&) = delete;
+  BenchProgress& operator=(const BenchProgress&) = delete;
+
+  /// Tells that the set with this number has done `part`, from 0 to 1, of a round.
+  void show(int round, std::size_t number, const std::string& set, double part) {
+    constexpr std::chrono::milliseconds between{100};
+    const Clock::time_point now = Clock::now();
+    if (!is_shown_ || (part > 0 && now - shown_ < between)) return;
+    shown_ = now;
+    std::string text = fmt::format("\r\033[Kround {} of {}, {}", round + 1, rounds_, set);
+    // All rounds take about as long as those so far.
+    const Seconds elapsed = now - start_;
+    const double done = (round + (static_cast<double>(number) + part) / static_cast<double>(sets_)) / rounds_;
+    constexpr Seconds too_early{0.5};
+    if (elapsed > too_early && done > 0) {
+      Seconds left = elapsed * ((1 - done) / done);
+      if (limit_) left = std::clamp(*limit_ - elapsed, Seconds(0), left);
+      text += fmt::format(", about {} left", rough_duration(left));
+    }
+    std::cerr << text + " " << std::flush;  // in one write
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bool is_shown_ = ::isatty(STDERR_FILENO) == 1;
+  const int rounds_;
+  const std::size_t sets_;
+  const std::optional<Seconds> limit_;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point shown_ = {};
+};
 
 template <class T>
 void keep_first(std::vector<T>& list) {
@@ -90,18 +161,19 @@ void describe_run(const BenchResults& results, const BenchSetup& setup, int want
 void name_gaps(const std::vector<BenchRow>& rows, const bench::Plan& plan, const std::vector<BenchSetup>& setups) {
   for (const BenchSetup& setup : setups)
     for (const std::string& peer : setup.peers) {
-      std::string gaps;
+      std::vector<std::string_view> gaps;
       for (const bench::Operation operation : plan.operations) {
         const auto is_it = [&](const BenchRow& row) { return row.set == setup.name && row.impl == peer && row.operation == operation; };
-        if (std::ranges::none_of(rows, is_it)) gaps.append(gaps.empty() ? "" : ", ").append(bench::to_string(operation));
+        if (std::ranges::none_of(rows, is_it)) gaps.push_back(bench::to_string(operation));
       }
-      if (!gaps.empty()) std::cerr << wrap(fmt::format("unisono bench: {} has no {} of {}", peer, gaps, unisono::to_string(plan.dtype)), 2) << "\n";
+      if (gaps.empty()) continue;
+      std::cerr << wrap(fmt::format("unisono bench: {} has no {} of {}", peer, fmt::join(gaps, ", "), unisono::to_string(plan.dtype)), 2) << "\n";
     }
 }
 
 void measure_rounds(const std::vector<std::unique_ptr<BenchSet>>& sets, const BenchOptions& options, int rounds, BenchResults& results) {
   const base::Deadline budget(std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds.value_or(0) * 1000)));
-  BenchProgress progress(rounds, sets.size(), options.seconds ? std::optional(std::chrono::duration<double>(*options.seconds)) : std::nullopt);
+  BenchProgress progress(rounds, sets.size(), options.seconds ? std::optional(Seconds(*options.seconds)) : std::nullopt);
   for (int done = 0; done < rounds && !(options.seconds && budget.passed() && done >= quick_rounds); ++done) {
     for (std::size_t i = 0; i < sets.size(); ++i) {
       const std::string& name = sets[i]->setup().name;
@@ -169,7 +241,7 @@ BenchMeasured measure(const BenchOptions& options, const bench::Plan& plan, cons
   for (const BenchSetup& setup : setups) {
     sets.push_back(std::make_unique<BenchSet>(setup, plan_of_set(plan, setup, options), folder.path() / setup.name, base::Environment::process(),
                                               signals, watchdog));
-    results.set_backend(setup.name, sets.back()->backend());
+    results.add_set(setup.name, sets.back()->backend());
   }
   const int rounds = options.rounds.value_or(options.quick ? quick_rounds : usual_rounds);
   BenchMeasured measured;
@@ -186,5 +258,7 @@ BenchMeasured measure(const BenchOptions& options, const bench::Plan& plan, cons
   if (!measured.interrupted) name_gaps(measured.rows, plan, setups);
   return measured;
 }
+
+using Seconds = std::chrono::duration<double>;
 
 }  // namespace unisono::tools

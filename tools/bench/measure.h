@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/options.h"
-#include "bench/peers.h"
+#include "bench/set.h"
 #include "bench/rows.h"
 #include "harness/plan.h"
 #include "launch/process/signals.h"

@@ -1,6 +1,7 @@
 #include "bench/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -19,18 +20,15 @@ constexpr std::array<std::string_view, 4> known_peers = {"openmpi", "mpich", "gl
 bool is_peer(std::string_view word) { return std::ranges::find(known_peers, word) != known_peers.end(); }
 
 [[noreturn]] void refuse_word(const std::string& word) {
-  std::string names;
+  std::vector<std::string_view> names;
+  for (const bench::Operation each : bench::operations()) names.push_back(bench::to_string(each));
   std::vector<std::string_view> candidates(known_peers.begin(), known_peers.end());
-  for (const bench::Operation each : bench::operations()) {
-    names.append(names.empty() ? "" : ", ").append(bench::to_string(each));
-    candidates.push_back(bench::to_string(each));
-  }
-  names.append(" and ").append(all_operations);
+  candidates.insert(candidates.end(), names.begin(), names.end());
   candidates.push_back(all_operations);
   const std::string_view meant = base::nearest(word, candidates);
   const std::string text = fmt::format("unknown operation '{}'", word);
   if (!meant.empty()) throw InvalidArgument(fmt::format("{}; did you mean '{}'?", text, meant));
-  throw InvalidArgument(text, {.hint = "there are " + names});
+  throw InvalidArgument(text, {.hint = fmt::format("there are {} and {}", fmt::join(names, ", "), all_operations)});
 }
 
 }  // namespace

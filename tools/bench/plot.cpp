@@ -1,9 +1,10 @@
-#include "bench/plot.h"
+#include "bench/report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "common/svg.h"
 #include "common/text.h"
@@ -42,18 +43,6 @@ std::vector<Curve> curves_of(const std::vector<BenchRow>& rows) {
   return curves;
 }
 
-/// A panel for each operation under each conditions, in the order in which these first appear.
-std::vector<std::vector<const BenchRow*>> panels_of(const std::vector<BenchRow>& rows) {
-  std::vector<std::vector<const BenchRow*>> panels;
-  for (const BenchRow& row : rows) {
-    const auto is_its = [&](const auto& panel) { return panel.front()->operation == row.operation && panel.front()->conditions == row.conditions; };
-    auto found = std::ranges::find_if(panels, is_its);
-    if (found == panels.end()) found = panels.insert(found, std::vector<const BenchRow*>());
-    found->push_back(&row);
-  }
-  return panels;
-}
-
 /// A quantity that a panel shows.
 struct Quantity {
   std::string_view title;
@@ -71,24 +60,24 @@ std::string bandwidth_name(double gigabytes) {
 constexpr Quantity times = {.title = "time", .of = time_itself, .name = short_duration};
 constexpr Quantity bandwidths = {.title = "bandwidth: bytes by time", .of = bandwidth, .name = bandwidth_name};
 
-LogPanel panel_for(const std::vector<const BenchRow*>& rows, const Quantity& quantity, LogPanel::Frame frame) {
+LogPanel panel_for(const std::vector<BenchRow>& rows, const Quantity& quantity, LogPanel::Frame frame) {
   constexpr double none = std::numeric_limits<double>::infinity();
   LogPanel::Range bytes{.least = none, .most = 0}, values{.least = none, .most = 0};
-  for (const BenchRow* row : rows) {
-    const auto size = static_cast<double>(row->bytes);
+  for (const BenchRow& row : rows) {
+    const auto size = static_cast<double>(row.bytes);
     bytes = {.least = std::min(bytes.least, size), .most = std::max(bytes.most, size)};
-    for (const double us : {row->time_us.low, row->time_us.high}) {
+    for (const double us : {row.time_us.low, row.time_us.high}) {
       if (us <= 0) continue;
-      const double value = quantity.of(*row, us);
+      const double value = quantity.of(row, us);
       values = {.least = std::min(values.least, value), .most = std::max(values.most, value)};
     }
   }
   return {frame, bytes, values};
 }
 
-std::vector<std::size_t> sizes_of(const std::vector<const BenchRow*>& rows) {
+std::vector<std::size_t> sizes_of(const std::vector<BenchRow>& rows) {
   std::vector<std::size_t> sizes;
-  for (const BenchRow* row : rows) sizes.push_back(row->bytes);
+  for (const BenchRow& row : rows) sizes.push_back(row.bytes);
   std::ranges::sort(sizes);
   sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
   constexpr std::size_t most_named = 6;  // that stand beside each other without touching
@@ -98,20 +87,20 @@ std::vector<std::size_t> sizes_of(const std::vector<const BenchRow*>& rows) {
   return named;
 }
 
-void draw_curve(Svg& svg, const std::vector<const BenchRow*>& rows, const Curve& curve, const Quantity& quantity, const LogPanel& panel, Pen pen) {
+void draw_curve(Svg& svg, const std::vector<BenchRow>& rows, const Curve& curve, const Quantity& quantity, const LogPanel& panel, Pen pen) {
   std::vector<Svg::Point> points;
-  for (const BenchRow* row : rows) {
-    if (Curve{.impl = row->impl, .set = row->set, .label = {}} != curve || row->time_us.low <= 0) continue;
-    const auto size = static_cast<double>(row->bytes);
-    points.push_back(panel.at(size, quantity.of(*row, row->time_us.middle)));
-    svg.line(panel.at(size, quantity.of(*row, row->time_us.low)), panel.at(size, quantity.of(*row, row->time_us.high)), pen.stroke(false));
+  for (const BenchRow& row : rows) {
+    if (Curve{.impl = row.impl, .set = row.set, .label = {}} != curve || row.time_us.low <= 0) continue;
+    const auto size = static_cast<double>(row.bytes);
+    points.push_back(panel.at(size, quantity.of(row, row.time_us.middle)));
+    svg.line(panel.at(size, quantity.of(row, row.time_us.low)), panel.at(size, quantity.of(row, row.time_us.high)), pen.stroke(false));
   }
   std::ranges::stable_sort(points, {}, [](const Svg::Point& point) { return point.x; });
   svg.polyline(points, pen.stroke());
   for (const Svg::Point& point : points) pen.mark(svg, point);
 }
 
-void draw_panel(Svg& svg, const std::vector<const BenchRow*>& rows, const std::vector<Curve>& curves, const Quantity& quantity, Svg::Point corner) {
+void draw_panel(Svg& svg, const std::vector<BenchRow>& rows, const std::vector<Curve>& curves, const Quantity& quantity, Svg::Point corner) {
   const LogPanel panel =
       panel_for(rows, quantity, {.left = corner.x + left_margin, .top = corner.y + panel_head, .width = panel_width, .height = panel_height});
   svg.text(corner.x + left_margin, corner.y + panel_head - 6, quantity.title);
@@ -142,7 +131,7 @@ double draw_legend(Svg& svg, const std::vector<Curve>& curves, bool draws) {
 
 std::string plot_of(const std::vector<BenchRow>& rows) {
   const std::vector<Curve> curves = curves_of(rows);
-  const auto panels = panels_of(rows);
+  const auto panels = grouped(rows, [](const BenchRow& row) { return std::tie(row.operation, row.conditions); });
   constexpr double row_height = panel_head + panel_height + panel_foot + 20;
   Svg measured(0, 0);
   const double begin = draw_legend(measured, curves, false);
@@ -151,7 +140,7 @@ std::string plot_of(const std::vector<BenchRow>& rows) {
   draw_legend(svg, curves, true);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     const double top = begin + row_height * static_cast<double>(i);
-    const BenchRow& any = *panels[i].front();
+    const BenchRow& any = panels[i].front();
     svg.text(left_margin, top + 18, fmt::format("{}: {}", bench::to_string(any.operation), text_of(any.conditions)), "font-weight=\"bold\"");
     draw_panel(svg, panels[i], curves, times, {.x = 0, .y = top});
     if (any.bytes != 0) draw_panel(svg, panels[i], curves, bandwidths, {.x = column_width, .y = top});

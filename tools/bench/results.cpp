@@ -1,6 +1,7 @@
 #include "bench/results.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "harness/statistics.h"
@@ -24,19 +25,14 @@ struct Measured {
   double voluntary, involuntary, processor_ns;
 };
 
-struct Series {
-  std::vector<double> medians;  // one for each round, in the order of the rounds
-  std::vector<double> samples;  // all of them
-  std::vector<double> voluntary, involuntary, processor_ns;
+/// The blocks of one candidate, in the order of the rounds.
+using Series = std::vector<Measured>;
 
-  void add(const Measured& block) {
-    medians.push_back(block.median);
-    samples.insert(samples.end(), block.samples.begin(), block.samples.end());
-    voluntary.push_back(block.voluntary);
-    involuntary.push_back(block.involuntary);
-    processor_ns.push_back(block.processor_ns);
-  }
-};
+std::vector<double> each(const Series& series, double Measured::*figure) {
+  std::vector<double> figures;
+  for (const Measured& block : series) figures.push_back(block.*figure);
+  return figures;
+}
 
 /// The position of the operation on the command line, the bytes, and the implementation.
 using Key = std::tuple<std::size_t, std::size_t, int, std::string>;
@@ -66,72 +62,65 @@ bench::Interval in_microseconds(const bench::Interval& ns) { return {.middle = n
 /// Returns the median of the quotients of each round.
 bench::Interval ratio_of(const Series& one, const Series& ours) {
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < one.medians.size(); ++i) ratios.push_back(one.medians[i] / std::max(ours.medians[i], 1e-3));
+  for (std::size_t i = 0; i < one.size(); ++i) ratios.push_back(one[i].median / std::max(ours[i].median, 1e-3));
   return bench::median_interval(ratios);
 }
 
 }  // namespace
 
 void BenchResults::add(const std::string& set, const nlohmann::json& event, double stolen) {
-  if (!rounds_.contains(set)) sets_.push_back(set);
-  rounds_[set].push_back({.stolen = stolen, .barrier_ns = event.at("barrier_ns"), .blocks = event.at("blocks")});
+  sets_[place_of(set)].rounds.push_back({.stolen = stolen, .barrier_ns = event.at("barrier_ns"), .blocks = event.at("blocks")});
 }
 
-std::vector<const BenchResults::Round*> BenchResults::kept(const std::string& set) const {
-  std::vector<const Round*> all;
-  std::vector<const Round*> undisturbed;
-  const auto found = rounds_.find(set);
-  if (found == rounds_.end()) return all;
-  for (const Round& round : found->second) {
+std::size_t BenchResults::place_of(const std::string& set) const {
+  return static_cast<std::size_t>(std::ranges::find(sets_, set, &Set::name) - sets_.begin());
+}
+
+std::vector<const BenchResults::Round*> BenchResults::kept(const Set& set) {
+  std::vector<const Round*> all, undisturbed;
+  for (const Round& round : set.rounds) {
     all.push_back(&round);
     if (round.stolen <= most_stolen) undisturbed.push_back(&round);
   }
   return undisturbed.size() * 2 >= all.size() ? undisturbed : all;
 }
 
-std::size_t BenchResults::rounds(const std::string& set) const {
-  const auto found = rounds_.find(set);
-  return found == rounds_.end() ? 0 : found->second.size();
-}
-
-std::size_t BenchResults::dropped(const std::string& set) const { return rounds_.at(set).size() - kept(set).size(); }
+std::size_t BenchResults::dropped(const std::string& set) const { return rounds(set) - kept(sets_[place_of(set)]).size(); }
 
 std::optional<double> BenchResults::barrier_ns(const std::string& set) const {
   std::vector<double> values;
-  for (const Round* round : kept(set)) values.push_back(round->barrier_ns);
+  for (const Round* round : kept(sets_[place_of(set)])) values.push_back(round->barrier_ns);
   return values.empty() ? std::nullopt : std::optional(bench::median(std::move(values)));
 }
 
-std::vector<BenchRow> BenchResults::rows_of(const std::string& set) const {
+void BenchResults::add_rows(const Set& set, std::vector<BenchRow>& rows) const {
   std::map<Key, Series> series;
   std::vector<bench::Operation> order;
   for (const Round* round : kept(set))
-    for (const auto& [key, block] : fastest_of(round->blocks, order)) series[key].add(block);
-  std::vector<BenchRow> rows;
+    for (auto& [key, block] : fastest_of(round->blocks, order)) series[key].push_back(block);
   for (const auto& [key, one] : series) {
     const auto& [place, bytes, column, impl] = key;
-    BenchRow row{.set = set, .conditions = conditions_, .operation = order[place], .impl = impl, .backend = impl, .bytes = bytes};
-    if (impl.starts_with("unisono")) row.backend = backend(set);
-    row.time_us = in_microseconds(bench::median_interval(one.medians));
-    row.p99_us = bench::quantile(one.samples, 0.99) / 1000;
-    row.min_us = *std::ranges::min_element(one.samples) / 1000;
-    row.spread_us = (bench::quantile(one.medians, 0.75) - bench::quantile(one.medians, 0.25)) / 1000;
-    row.voluntary = bench::median(one.voluntary);
-    row.involuntary = bench::median(one.involuntary);
-    row.processor_us = bench::median(one.processor_ns) / 1000;
+    BenchRow row{.set = set.name, .conditions = conditions_, .operation = order[place], .impl = impl, .backend = impl, .bytes = bytes};
+    if (impl.starts_with("unisono")) row.backend = set.backend;
+    std::vector<double> samples;
+    for (const Measured& block : one) samples.insert(samples.end(), block.samples.begin(), block.samples.end());
+    const std::vector<double> medians = each(one, &Measured::median);
+    row.time_us = in_microseconds(bench::median_interval(medians));
+    row.p99_us = bench::quantile(samples, 0.99) / 1000;
+    row.min_us = *std::ranges::min_element(samples) / 1000;
+    row.spread_us = (bench::quantile(medians, 0.75) - bench::quantile(medians, 0.25)) / 1000;
+    row.voluntary = bench::median(each(one, &Measured::voluntary));
+    row.involuntary = bench::median(each(one, &Measured::involuntary));
+    row.processor_us = bench::median(each(one, &Measured::processor_ns)) / 1000;
     const auto ours = series.find({place, bytes, column_of("unisono"), "unisono"});
-    if (impl != "unisono" && ours != series.end() && ours->second.medians.size() == one.medians.size()) row.ratio = ratio_of(one, ours->second);
+    if (impl != "unisono" && ours != series.end() && ours->second.size() == one.size()) row.ratio = ratio_of(one, ours->second);
     rows.push_back(std::move(row));
   }
-  return rows;
 }
 
 std::vector<BenchRow> BenchResults::rows() const {
   std::vector<BenchRow> rows;
-  for (const std::string& set : sets_) {
-    std::vector<BenchRow> some = rows_of(set);
-    rows.insert(rows.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
-  }
+  for (const Set& set : sets_) add_rows(set, rows);
   return rows;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -18,16 +17,16 @@ class BenchResults {
   explicit BenchResults(BenchConditions conditions) : conditions_(std::move(conditions)) {}
 
   const BenchConditions& conditions() const noexcept { return conditions_; }
-  /// Names unisono's backend in a set.
-  void set_backend(const std::string& set, std::string backend) { backends_[set] = std::move(backend); }
-  const std::string& backend(const std::string& set) const { return backends_.at(set); }
+  /// Adds a set, in which this is unisono's backend. The functions below know only those that were added.
+  void add_set(std::string name, std::string backend) { sets_.push_back({.name = std::move(name), .backend = std::move(backend)}); }
+  const std::string& backend(const std::string& set) const { return sets_[place_of(set)].backend; }
   /// `stolen`: the share of the machine's time that other guests got meanwhile.
   void add(const std::string& set, const nlohmann::json& event, double stolen);
   std::vector<BenchRow> rows() const;
   /// Returns the median of the harness's own barrier, which shows in which of its two states the machine was.
   std::optional<double> barrier_ns(const std::string& set) const;
   /// Returns how many rounds have been added.
-  std::size_t rounds(const std::string& set) const;
+  std::size_t rounds(const std::string& set) const { return sets_[place_of(set)].rounds.size(); }
   std::size_t dropped(const std::string& set) const;
 
  private:
@@ -36,13 +35,16 @@ class BenchResults {
     double barrier_ns = 0;
     nlohmann::json blocks;
   };
-  std::vector<const Round*> kept(const std::string& set) const;
-  std::vector<BenchRow> rows_of(const std::string& set) const;
+  struct Set {
+    std::string name, backend;
+    std::vector<Round> rounds = {};
+  };
+  std::size_t place_of(const std::string& set) const;
+  static std::vector<const Round*> kept(const Set& set);
+  void add_rows(const Set& set, std::vector<BenchRow>& rows) const;
 
   BenchConditions conditions_;
-  std::map<std::string, std::string> backends_;
-  std::vector<std::string> sets_;
-  std::map<std::string, std::vector<Round>> rounds_;
+  std::vector<Set> sets_;
 };
 
 }  // namespace unisono::tools

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <iosfwd>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,9 +64,37 @@ double bus_factor_of(const BenchRow& row);
 /// Tells whether the row is of another library, and not of a part or a mode of unisono.
 bool is_of_peer(const BenchRow& row);
 
+/// Returns the rows together of which the function returns the same, in the order in which that first appears.
+template <class Key>
+std::vector<std::vector<BenchRow>> grouped(const std::vector<BenchRow>& rows, const Key& key_of) {
+  std::vector<std::vector<BenchRow>> groups;
+  for (const BenchRow& row : rows) {
+    auto found = std::ranges::find_if(groups, [&](const auto& group) { return key_of(group.front()) == key_of(row); });
+    if (found == groups.end()) found = groups.insert(found, std::vector<BenchRow>());
+    found->push_back(row);
+  }
+  return groups;
+}
+
 /// Returns the JSON documented in docs/design/performance.md.
 nlohmann::json to_json(const std::vector<BenchRow>& rows);
 /// Reads what `--json` has written. Throws InvalidArgument, with the file and what is wrong in it, where it is something else.
 std::vector<BenchRow> read_rows(const std::string& path);
+
+/// Earlier results that new ones are compared with.
+class BenchBaseline {
+ public:
+  /// Reads what an earlier `--json` has written. Throws InvalidArgument where the file is something else.
+  explicit BenchBaseline(std::string path);
+
+  /// Throws InvalidArgument if nothing was measured under these conditions in any of these sets.
+  void check_has(const BenchConditions& conditions, const std::vector<std::string>& sets) const;
+  /// Returns, in lines of 80 columns, which medians and ratios have changed: those whose 95 % intervals have no value in common.
+  std::string changes_in(const std::vector<BenchRow>& rows) const;
+
+ private:
+  std::string path_;
+  std::vector<BenchRow> rows_;
+};
 
 }  // namespace unisono::tools

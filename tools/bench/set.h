@@ -1,35 +1,37 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <chrono>
-#include <deque>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <string>
+#include <vector>
 
-#include "bench/peers.h"
+#include "base/environment.h"
 #include "base/file_descriptor.h"
 #include "harness/plan.h"
 #include "launch/process/child.h"
 
 namespace unisono::tools {
 
+/// A way to start the ranks of a measurement, and the peers measured in them beside unisono and the roofline.
+struct BenchSetup {
+  std::string name = {};                             ///< plain, openmpi, mpich
+  std::string driver = {};                           ///< the program that every rank runs
+  std::vector<std::string> launcher = {};            ///< the command in front of it
+  std::vector<std::string> peers = {};               ///< the peers of this set
+  std::map<std::string, std::string> versions = {};  ///< versions of the peers
+};
+
+/// Sorts the peers asked for into process sets: one for each MPI, else a plain one; Gloo goes into the first. `oversubscribed`: more ranks than
+/// cores. Throws InvalidArgument for an unknown peer, LaunchFailed with what to install for one that is missing on this machine.
+std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed);
+
 /// SIGINT or SIGTERM arrived while the bench was waiting.
 struct BenchInterrupted {
   int signal;
-};
-
-/// A temporary folder, removed by the destructor.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const noexcept { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// The running ranks of one setup. They measure a round when told to and sleep in between, so that sets can take turns.

@@ -2,8 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <utility>
 
-#include "common/own_programs.h"
+#include "base/environment.h"
+#include "base/version.h"
+#include "common/child.h"
+#include "help/usage.h"
+#include "unisono/error.h"
 
 namespace unisono::tools {
 namespace {
@@ -23,6 +31,26 @@ constexpr std::array all = {
     SubCommand{"help", "Explain a command and its options", Kind::brief},
 };
 
+/// Returns the sub-command that was being parsed, or the whole command.
+const CLI::App& concerned(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : *chosen.front();  // NOLINT(bugprone-return-const-ref-from-parameter): main's
+}
+
+/// Names that mpirun and torchrun have for the number of ranks.
+constexpr std::array same_as_ranks = {"-np", "--np", "--nprocs", "--nproc-per-node"};
+
+/// Translates an option to our name: torchrun takes '_' for '-', and other launchers have other names for the number of ranks.
+std::string in_our_words(const CLI::App& command, const std::string& word) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  std::string name = word.substr(0, equals);
+  if (command.get_option_no_throw(name) != nullptr && name.size() > 2) return word;
+  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
+  const bool means_ranks = std::ranges::find(same_as_ranks, name) != same_as_ranks.end();
+  if (means_ranks && command.get_option_no_throw("--ranks") != nullptr) name = "--ranks";
+  return command.get_option_no_throw(name) != nullptr ? name + word.substr(equals) : word;
+}
+
 }  // namespace
 
 std::span<const SubCommand> sub_commands() { return all; }
@@ -37,6 +65,126 @@ Helper program_of(const SubCommand& command) { return helper("unisono-" + std::s
 CLI::App* add_command(CLI::App& app, std::string_view name) {
   const auto* const found = std::ranges::find(all, name, &SubCommand::name);
   return app.add_subcommand(std::string(name), std::string(found->purpose));
+}
+
+std::string own_version() { return "unisono " + base::to_string(base::library_version()); }
+
+std::size_t values_after(const CLI::App& command, const std::string& word) {
+  if (word.find('=') != std::string::npos) return 0;
+  const bool is_long = word.starts_with("--");
+  if (!is_long && word.size() > 2) return 0;  // such as -n4
+  const CLI::Option* option = command.get_option_no_throw(word);
+  return option != nullptr && option->get_expected_min() > 0 && option->get_type_size() > 0 ? 1 : 0;
+}
+
+const CLI::App* find_command(const CLI::App& app, const std::string& name) {
+  const auto commands = app.get_subcommands({});
+  const auto found = std::ranges::find(commands, name, &CLI::App::get_name);
+  return found == commands.end() ? nullptr : *found;
+}
+
+std::vector<std::string>& program_arguments() {
+  static std::vector<std::string> arguments;
+  return arguments;
+}
+
+bool takes_program(const CLI::App& command) { return command.get_name() == "run"; }
+
+std::size_t end_of_options(const CLI::App& command, std::vector<std::string>& words) {
+  std::size_t i = 0;
+  while (i < words.size() && words[i] != "--" && (!takes_program(command) || words[i].starts_with('-'))) {
+    if (words[i].starts_with('-')) words[i] = in_our_words(command, words[i]);
+    i += 1 + values_after(command, words[i]);
+  }
+  return i;
+}
+
+namespace {
+
+/// Gives the application its help pages, and the options that stand in front of a sub-command.
+void set_up(CLI::App& app) {
+  app.description("The command of unisono, with which the processes of a job act as one");
+  app.name("unisono");
+  app.formatter(help_formatter());
+  app.footer("unisono COMMAND …");
+  app.set_help_flag("-h,--help", "Print this page");
+  app.set_version_flag("-V,--version", own_version(), "Print the version");
+  app.require_subcommand(1);
+}
+
+/// Removes the program from the command line if the sub-command is `run`, and returns the rest for the parser. Options that other launchers have
+/// under another name (-np, --nproc-per-node, --master_addr) get their name here.
+std::vector<std::string> take_program_off(const CLI::App& app, std::vector<std::string> arguments) {
+  if (arguments.empty()) return arguments;
+  const CLI::App* command = find_command(app, arguments.front());
+  if (command == nullptr) return arguments;
+  std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  const std::size_t end = std::min(end_of_options(*command, words), words.size());
+  if (takes_program(*command)) {
+    const std::size_t begin = end < words.size() && words[end] == "--" ? end + 1 : end;
+    program_arguments().assign(words.begin() + static_cast<std::ptrdiff_t>(begin), words.end());
+    words.resize(end);
+  }
+  words.insert(words.begin(), arguments.front());
+  return words;
+}
+
+/// Parses the words, of which the first names a sub-command of the application, and carries it out.
+int carry_out(CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> arguments = take_program_off(app, words);
+  if (const CLI::App* command = find_command(app, arguments.front()); command != nullptr && !command->get_allow_extras()) {
+    const std::string wrong = unknown_option(*command, {arguments.begin() + 1, arguments.end()});
+    if (!wrong.empty()) return complain(*command, wrong);
+  }
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them in reverse order
+  app.parse(arguments);
+  return 0;
+}
+
+/// Returns what the function returns, or the exit code that belongs to what it throws, which is said on standard error.
+int with_messages(const CLI::App& app, const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const CLI::RuntimeError& end) {
+    return end.get_exit_code();
+  } catch (const CLI::CallForHelp&) {
+    std::cout << concerned(app).help();
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << "\n";
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return complain(concerned(app), sentence_of(error));
+  } catch (const InvalidArgument& error) {
+    return complain(concerned(app), error.what());
+  } catch (const std::exception& error) {
+    std::cerr << "unisono: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+/// Returns the exit code of what no person types: completion asks, or the build has the manual written. Nothing: the words ask for none of them.
+std::optional<int> answer(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty()) return std::nullopt;
+  if (words[0] == "__complete") complete(app, {words.begin() + 1, words.end()});
+  else if (words[0] == "__manual" && words.size() == 3) write_manual(app, words[1], words[2]);
+  else return std::nullopt;
+  return 0;
+}
+
+}  // namespace
+
+int run_program(std::vector<std::string> words, const std::function<void(CLI::App&)>& add, Serve serve) {
+  base::Environment::forget_secrets();
+  CLI::App app;
+  set_up(app);
+  add(app);
+  return with_messages(app, [&] {
+    if (const auto code = answer(app, words)) return *code;
+    if (const auto code = serve != nullptr ? serve(app, words) : std::nullopt) return *code;
+    if (words.empty()) return complain(app, "a command is missing");
+    return carry_out(app, words);
+  });
 }
 
 }  // namespace unisono::tools

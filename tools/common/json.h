@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstdint>
+#include <initializer_list>
+#include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 namespace unisono::tools {
@@ -12,24 +12,12 @@ namespace unisono::tools {
 /// JSON whose objects keep the order of their members.
 using Json = nlohmann::ordered_json;
 
-// `object[name] = value` for each kind of value. They are compiled once: where many such lines stand one by one, they take most of the compiler's
-// time.
-void put_text(Json& object, std::string_view name, std::string_view value);
-void put_json(Json& object, std::string_view name, Json value);
-void put_number(Json& object, std::string_view name, double value);
-void put_number(Json& object, std::string_view name, std::int64_t value);
-void put_number(Json& object, std::string_view name, std::uint64_t value);
-
-/// Sets a member of the object.
-template <class Value>
-void put(Json& object, std::string_view name, Value&& value) {
-  using Plain = std::remove_cvref_t<Value>;
-  if constexpr (std::is_same_v<Plain, bool>) put_json(object, name, value);
-  else if constexpr (std::is_floating_point_v<Plain>) put_number(object, name, static_cast<double>(value));
-  else if constexpr (std::is_integral_v<Plain> && std::is_signed_v<Plain>) put_number(object, name, static_cast<std::int64_t>(value));
-  else if constexpr (std::is_integral_v<Plain>) put_number(object, name, static_cast<std::uint64_t>(value));
-  else if constexpr (!std::is_same_v<Plain, Json> && std::is_convertible_v<Value, std::string_view>) put_text(object, name, value);
-  else put_json(object, name, std::forward<Value>(value));
+/// Sets a member of the object. It is compiled once for all kinds of values: many lines of `object[name] = value` would take most of the compiler's
+/// time.
+inline void put(Json& object, std::string_view name, Json value) { object[std::string(name)] = std::move(value); }
+/// Sets several members.
+inline void put(Json& object, std::initializer_list<std::pair<std::string_view, Json>> members) {
+  for (const auto& [name, value] : members) put(object, name, value);
 }
 
 }  // namespace unisono::tools

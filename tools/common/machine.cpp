@@ -1,17 +1,17 @@
 #include "common/machine.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "base/host.h"
 #include "common/text.h"
+#include "launch/process/host.h"
 
 namespace unisono::tools {
 
@@ -22,12 +22,6 @@ std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::getline(file, line);
   return line;
-}
-
-std::optional<std::uint64_t> number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -46,30 +40,30 @@ std::string kernel_version() {
 }
 
 std::string affinity_list() {
-  cpu_set_t cpus;
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) return {};
+  const std::vector<int> cpus = launcher::allowed_cpus();
   std::string text;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &cpus)) continue;
-    int last = cpu;
-    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &cpus)) ++last;
-    if (!text.empty()) text += ',';
-    text += last == cpu ? fmt::format("{}", cpu) : fmt::format("{}-{}", cpu, last);
-    cpu = last;
+  for (std::size_t first = 0, last = 0; first < cpus.size(); first = ++last) {
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cpus[first]);
+    if (last > first) text += fmt::format("-{}", cpus[last]);
   }
   return text;
 }
 
-int affinity_count() {
-  cpu_set_t cpus;
-  return ::sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
-}
+int affinity_count() { return std::max(1, static_cast<int>(launcher::allowed_cpus().size())); }
 
 std::string chosen_word(const std::string& path) {
   const std::string line = first_line(path);
   const auto open = line.find('[');
   const auto close = line.find(']');
   return open != std::string::npos && close > open ? line.substr(open + 1, close - open - 1) : line;
+}
+
+std::string field_of(const std::string& path, std::string_view name) {
+  std::ifstream file(path);
+  for (std::string word; file >> word; std::getline(file, word))
+    if (word == name && file >> word) return word;
+  return {};
 }
 
 ProcessorTime processor_time() {
@@ -92,7 +86,7 @@ double stolen_share(const ProcessorTime& before, const ProcessorTime& after) {
 std::size_t private_cache_bytes() {
   if (const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE); bytes > 0) return static_cast<std::size_t>(bytes);
   const std::string text = first_line("/sys/devices/system/cpu/cpu0/cache/index2/size");  // "1024K"
-  if (const auto kib = number(std::string_view(text).substr(0, text.find('K')))) return static_cast<std::size_t>(*kib << 10);
+  if (const auto kib = parse_number<std::uint64_t>(std::string_view(text).substr(0, text.find('K')))) return static_cast<std::size_t>(*kib << 10);
   return std::size_t{1} << 20;
 }
 

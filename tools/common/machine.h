@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace unisono::tools {
@@ -15,6 +16,9 @@ std::string affinity_list();
 int affinity_count();
 /// Returns the chosen word of a line like "always [madvise] never", or the only word of the file.
 std::string chosen_word(const std::string& path);
+
+/// Returns the word behind this one at the beginning of a line: field_of("/proc/meminfo", "MemFree:"). Empty: there is none.
+std::string field_of(const std::string& path, std::string_view name);
 
 /// Ticks since the machine started.
 struct ProcessorTime {

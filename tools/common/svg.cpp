@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "common/sizes.h"
+#include "common/text.h"
 
 namespace unisono::tools {
 namespace {

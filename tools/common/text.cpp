@@ -1,6 +1,14 @@
 #include "common/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <utility>
+
+#include "unisono/error.h"
 
 namespace unisono::tools {
 namespace {
@@ -15,6 +23,9 @@ std::size_t bytes_of(std::string_view text, std::size_t columns) {
   }
   return text.size();
 }
+
+constexpr std::array size_units = {std::pair{"", 0},     std::pair{"b", 0},  std::pair{"kib", 10}, std::pair{"k", 10},
+                                   std::pair{"mib", 20}, std::pair{"m", 20}, std::pair{"gib", 30}, std::pair{"g", 30}};
 
 }  // namespace
 
@@ -67,6 +78,34 @@ std::string entry(std::string_view name, std::string_view description, std::size
   if (columns_of(text) + 2 > column) text.append("\n").append(column, ' ');
   else text = pad_right(text, column);
   return text + wrap(description, column, column) + "\n";
+}
+
+std::size_t parse_bytes(const std::string& text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size());
+  std::ranges::transform(unit, unit.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  for (const auto& [name, shift] : size_units) {
+    if (error != std::errc{} || unit != name) continue;
+    if (number == 0 || number > (std::numeric_limits<std::size_t>::max() >> 16 >> shift)) break;
+    return number << shift;
+  }
+  throw InvalidArgument("'" + text + "' is no size", {.hint = "sizes look like 8, 1KiB, 64MiB"});
+}
+
+std::string counted(std::size_t number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
+
+std::string format_bytes(std::size_t bytes) {
+  for (const auto& [name, shift] : {std::pair{"GiB", 30}, std::pair{"MiB", 20}, std::pair{"KiB", 10}})
+    if (bytes >> shift != 0 && (bytes & ((std::size_t{1} << shift) - 1)) == 0) return fmt::format("{} {}", bytes >> shift, name);
+  return fmt::format("{} B", bytes);
+}
+
+std::pair<double, std::string_view> scaled_bytes(double bytes) {
+  constexpr std::array<std::string_view, 7> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < units.size(); ++unit) bytes /= 1024;
+  return {bytes, units[unit]};
 }
 
 }  // namespace unisono::tools

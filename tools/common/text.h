@@ -1,8 +1,11 @@
 #pragma once
 
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace unisono::tools {
 
@@ -24,5 +27,23 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t used = 0
 /// Returns "  name    description" with the description from `column` on, in as many lines as needed; a long name has the first line to itself. Ends
 /// with a newline.
 std::string entry(std::string_view name, std::string_view description, std::size_t column);
+
+/// Returns the number that is the whole text; nothing: it is something else.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text, int base = 10) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+/// Returns "1 rank" or "2 ranks".
+std::string counted(std::size_t number, std::string_view what);
+
+/// Reads "8", "8B", "1KiB", "1K", "64MiB" or "1G" as bytes. Throws InvalidArgument for other text and for zero.
+std::size_t parse_bytes(const std::string& text);
+/// Returns text such as "8 B" or "64 KiB".
+std::string format_bytes(std::size_t bytes);
+/// Returns the bytes in the largest unit of which they are one or more: 1.5 and "KiB".
+std::pair<double, std::string_view> scaled_bytes(double bytes);
 
 }  // namespace unisono::tools

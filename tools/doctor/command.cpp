@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -12,11 +13,10 @@
 #include "base/host.h"
 #include "base/processors.h"
 #include "common/commands.h"
-#include "help/described.h"
-#include "doctor/report.h"
+#include "help/usage.h"
 #include "doctor/session.h"
-#include "doctor/worker.h"
-#include "hosts/allocation.h"
+#include "hosts/host_child.h"
+#include "hosts/host_list.h"
 #include "hosts/options.h"
 #include "unisono/error.h"
 
@@ -32,10 +32,9 @@ struct DoctorFlags {
 Examination examine_this_host(const base::Environment& environment) {
   Examination found;
   found.hosts.push_back(base::host_name());
-  nlohmann::ordered_json facts = inspect_host(environment, std::nullopt, Reach::this_host, base::allowed_processors());
-  found.findings = findings_of(facts, found.hosts.front());
-  facts.erase("findings");
-  found.facts = nlohmann::ordered_json::array({facts});
+  Json facts = inspect_host(environment, std::nullopt, Reach::this_host, base::allowed_processors());
+  found.findings = take_findings(facts, found.hosts.front());
+  found.facts.push_back(std::move(facts));
   return found;
 }
 
@@ -62,8 +61,6 @@ void examine(const DoctorFlags& flags) {
   if (is_anything_wrong(found)) throw CLI::RuntimeError(1);
 }
 
-}  // namespace
-
 void add_doctor(CLI::App& app) {
   auto flags = std::make_shared<DoctorFlags>();
   CLI::App* command = add_command(app, "doctor");
@@ -87,4 +84,13 @@ void add_doctor(CLI::App& app) {
   command->callback([flags] { examine(*flags); });
 }
 
+/// Another host's doctor has started this one. Returns its exit code; nothing: a person has.
+std::optional<int> serve(const CLI::App&, std::vector<std::string>& words) {
+  take_conductor_off(words);
+  return !words.empty() && words[0] == "__doctor" ? std::optional(serve_as_doctor()) : std::nullopt;
+}
+
+}  // namespace
 }  // namespace unisono::tools
+
+int main(int argc, char** argv) { return unisono::tools::run_program({argv + 1, argv + argc}, unisono::tools::add_doctor, unisono::tools::serve); }

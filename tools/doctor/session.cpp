@@ -11,10 +11,9 @@
 #include <fmt/format.h>
 
 #include "base/deadline.h"
-#include "doctor/peer_probe.h"
 #include "hosts/frames.h"
+#include "hosts/host_start.h"
 #include "hosts/remote_host.h"
-#include "hosts/start_words.h"
 #include "launch/process/host.h"
 #include "launch/process/poll_set.h"
 #include "launch/process/program.h"
@@ -26,7 +25,6 @@ namespace unisono::tools {
 namespace {
 
 using base::Deadline;
-using Json = nlohmann::ordered_json;
 using Kind = Finding::Kind;
 
 /// The times of log files and certificates are compared; ranks themselves use steady clocks.
@@ -55,7 +53,7 @@ class Session {
   }
 
   Examination run() {
-    greet();
+    until([](const Peer& peer) { return peer.hello.has_value(); }, answer_time_);
     inspect();
     compare_clocks();
     compare_addresses();
@@ -77,22 +75,187 @@ class Session {
   };
 
   void start(const HostEntry& entry, const std::string& start_command, const std::vector<std::string>& variables,
-             const base::Environment& environment);
-  void take(Peer& peer, const Frame& frame);
-  void give_up(Peer& peer, const std::string& why, const std::string& hint);
+             const base::Environment& environment) {
+    Peer peer{.entry = entry};
+    peer.remote = std::make_unique<RemoteHost>(entry, start_command);
+    peer.remote->send(FrameKind::config, encode(config_of_agent("/", silence, false, variables, environment)));
+    peer.remote->send(FrameKind::start, encode(Fields{{"log name", "-"}, {"word", "__doctor"}}));
+    hosts_.push_back(std::move(peer));
+  }
+
+  void take(Peer& peer, const Frame& frame) {
+    if (frame.kind == FrameKind::hello) peer.hello = decode_fields(frame.payload);
+    if (frame.kind == FrameKind::failed) give_up(peer, frame.payload, {});
+    if (frame.kind == FrameKind::result) give_up(peer, "its process has ended: " + frame.payload, {});
+    if (frame.kind != FrameKind::output) return;
+    peer.line += frame.payload;
+    const auto end = peer.line.find('\n');
+    if (end == std::string::npos) return;
+    peer.answered_at = now_in_seconds();
+    peer.answer = Json::parse(peer.line.substr(0, end));
+    peer.line.erase(0, end + 1);
+  }
+
+  void give_up(Peer& peer, const std::string& why, const std::string& hint) {
+    const bool other_version = why.starts_with("it has unisono");
+    found_.findings.push_back({Kind::wrong, other_version ? "version" : "host", fmt::format("{}: {}", peer.entry.place, why),
+                               hint.empty() ? "`ssh " + peer.entry.name + " unisono info` shows what works there" : hint, peer.entry.name});
+    peer.answer.reset();
+    peer.hello.reset();
+    peer.entry.slots = 0;  // marks it; its process is let go once nobody uses it
+  }
+
   /// Goes on until the condition holds for all hosts that can be used, and gives up those for which it does not in time.
-  void until(const std::function<bool(const Peer&)>& condition, std::chrono::milliseconds limit);
+  void until(const std::function<bool(const Peer&)>& condition, std::chrono::milliseconds limit) {
+    const Deadline deadline(limit);
+    for (;;) {
+      for (Peer& peer : hosts_) {
+        if (!peer.remote) continue;
+        if (peer.entry.slots > 0 && peer.remote->is_over()) give_up(peer, peer.remote->why(), peer.remote->hint());
+        if (peer.entry.slots > 0 && deadline.passed() && !condition(peer))
+          give_up(peer, fmt::format("no answer within {} s", limit.count() / 1000), {});
+        if (peer.entry.slots == 0) peer.remote.reset();
+      }
+      if (std::ranges::all_of(hosts_, [&](const Peer& peer) { return !peer.remote || condition(peer); })) return;
+      launcher::PollSet set;
+      for (Peer& peer : hosts_)
+        if (peer.remote) peer.remote->wait_for(set, [this, &peer](const Frame& frame) { take(peer, frame); });
+      for (Peer& peer : hosts_)
+        if (peer.remote) peer.remote->send(FrameKind::beat);
+      set.wake_within(std::chrono::seconds(1));
+      set.wake_at(deadline);
+      set.wait();
+    }
+  }
+
   void ask(Peer& peer, const Json& request) {
     peer.answer.reset();
     peer.remote->send(FrameKind::input, request.dump() + "\n");
   }
-  void greet();
-  void inspect();
-  void compare_clocks();
-  void compare_addresses();
-  void compare_mtus();
-  void measure_all();
-  void note_probe(std::size_t from, std::size_t to, const Json& answer);
+
+  void inspect() {
+    // This host is reached, if at all, at the address from which it has reached another one.
+    std::string seen;
+    for (const Peer& peer : hosts_)
+      if (peer.remote && !peer.remote->is_local() && seen.empty()) seen = field(*peer.hello, "peer");
+    for (Peer& peer : hosts_) {
+      if (!peer.remote) continue;
+      ask(peer, {{"do", "inspect"}, {"ranks", peer.entry.slots}, {"secret", secret_}, {"by ssh", !peer.remote->is_local()}, {"seen as", seen}});
+    }
+    until([](const Peer& peer) { return peer.answer.has_value(); }, time_for_answer);
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      if (!hosts_[i].remote) continue;
+      found_.facts[i] = *hosts_[i].answer;
+      for (Finding& each : take_findings(found_.facts[i], hosts_[i].entry.name)) found_.findings.push_back(std::move(each));
+    }
+  }
+
+  /// The other clock was read between the question and the answer; the shortest of several round trips tells most.
+  void compare_clocks() {
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      double shortest = 1e9, difference = 0;
+      for (int sample = 0; sample < clock_samples && hosts_[i].remote; ++sample) {
+        const double asked = now_in_seconds();
+        ask(hosts_[i], {{"do", "clock"}});
+        until([&](const Peer& peer) { return &peer != &hosts_[i] || peer.answer.has_value(); }, time_for_answer);
+        if (!hosts_[i].remote) break;
+        const double trip = hosts_[i].answered_at - asked;
+        if (trip >= shortest) continue;
+        shortest = trip;
+        difference = hosts_[i].answer->at("clock").get<double>() - (asked + trip / 2);
+      }
+      if (!hosts_[i].remote) continue;
+      found_.facts[i]["clock_difference_s"] = difference;
+      if (std::abs(difference) - shortest / 2 < most_clock_difference) continue;
+      found_.findings.push_back({Kind::wrong, "clock",
+                                 fmt::format("its clock is {:.1f} s {} of this host's", std::abs(difference), difference > 0 ? "ahead" : "behind"),
+                                 "start chronyd or systemd-timesyncd on all hosts (timedatectl set-ntp true)", hosts_[i].entry.name});
+    }
+  }
+
+  /// The same address on two hosts is a network of each host's own.
+  void compare_addresses() {
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!hosts_[i].remote || !hosts_[j].remote || hosts_[i].remote->is_local()) continue;
+        const std::string address = found_.facts[i].at("address");
+        if (address.empty() || address != found_.facts[j].at("address").get<std::string>() || base::resolve(address, 0).front().is_loopback())
+          continue;
+        found_.findings.push_back({Kind::wrong, "interface",
+                                   fmt::format("{} and {} would both be reached at {} ({})", hosts_[j].entry.name, hosts_[i].entry.name, address,
+                                               found_.facts[i].at("interface").get<std::string>()),
+                                   "UNISONO_INTERFACE chooses the network that connects them, such as UNISONO_INTERFACE=^docker0",
+                                   hosts_[i].entry.name});
+      }
+    }
+  }
+
+  void compare_mtus() {
+    std::optional<std::size_t> first;
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      if (!hosts_[i].remote) continue;
+      const int mtu = found_.facts[i].at("mtu");
+      if (!first) first = i;
+      const int other = found_.facts[*first].at("mtu");
+      const bool is_loopback = found_.facts[i].at("interface") == "lo" || found_.facts[*first].at("interface") == "lo";
+      if (mtu == 0 || other == 0 || mtu == other || is_loopback) continue;
+      found_.findings.push_back(
+          {Kind::remark, "mtu",
+           fmt::format("the MTU of its {} is {}, and that of {} on {} is {}", found_.facts[i].at("interface").get<std::string>(), mtu,
+                       found_.facts[*first].at("interface").get<std::string>(), hosts_[*first].entry.name, other),
+           "give the interfaces of one network the same MTU: ip link set DEVICE mtu N", hosts_[i].entry.name});
+    }
+  }
+
+  /// Rounds of a tournament: in round r, host i measures to host (i + r) % n, so that no two measure to the same one.
+  void measure_all() {
+    const std::size_t count = hosts_.size();
+    const auto can = [&](std::size_t i) { return hosts_[i].remote && found_.facts[i].at("port").get<int>() != 0; };
+    for (std::size_t round = 1; round < count; ++round) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t to = (i + round) % count;
+        if (hosts_[i].remote) hosts_[i].answer.reset();
+        if (!can(i) || !can(to)) continue;
+        ask(hosts_[i], {{"do", "measure"}, {"address", found_.facts[to].at("address")}, {"port", found_.facts[to].at("port")}, {"secret", secret_}});
+      }
+      until(
+          [&](const Peer& peer) {
+            const auto i = static_cast<std::size_t>(&peer - hosts_.data());
+            return peer.answer.has_value() || !can(i) || !can((i + round) % count);
+          },
+          2 * time_for_answer);
+      for (std::size_t i = 0; i < count; ++i)
+        if (hosts_[i].remote && hosts_[i].answer) note_probe(i, (i + round) % count, *hosts_[i].answer);
+    }
+  }
+
+  void note_probe(std::size_t from, std::size_t to, const Json& answer) {
+    const std::string where = fmt::format("{}:{}", found_.facts[to].at("address").get<std::string>(), found_.facts[to].at("port").get<int>());
+    const std::string pair = hosts_[from].entry.name + " to " + hosts_[to].entry.name;
+    switch (static_cast<Probe::Outcome>(answer.at("outcome").get<int>())) {
+      case Probe::Outcome::no_connection:
+        found_.findings.push_back(
+            {Kind::wrong, "port", fmt::format("{} cannot be reached: {}", where, answer.at("why").get<std::string>()),
+             "ranks listen at ports of the system's choice (net.ipv4.ip_local_port_range): a firewall must let TCP pass between "
+             "the hosts, or UNISONO_INTERFACE name another network",
+             pair});
+        return;
+      case Probe::Outcome::silent:
+        found_.findings.push_back({Kind::wrong, "port", fmt::format("{} accepts a connection, and nothing comes back", where),
+                                   "look for a proxy or a firewall between the two, and for packets that are lost (ping -c 100)", pair});
+        return;
+      case Probe::Outcome::small_only:
+        found_.findings.push_back({Kind::wrong, "mtu", fmt::format("short messages to {} come through, and long ones do not", where),
+                                   fmt::format("a device on the way takes only smaller packets: `ping -M do -s 1472 {}` finds the size; give all "
+                                               "interfaces that MTU (ip link set DEVICE mtu N), and let ICMP pass",
+                                               found_.facts[to].at("address").get<std::string>()),
+                                   pair});
+        break;
+      case Probe::Outcome::fine: break;
+    }
+    found_.latency_us[from][to] = answer.at("latency_us");
+    found_.mebibytes_per_s[from][to] = answer.at("mebibytes_per_s");
+  }
 
   const launcher::DescriptorLimit limit_;
   std::string secret_;
@@ -101,199 +264,7 @@ class Session {
   Examination found_;
 };
 
-void Session::start(const HostEntry& entry, const std::string& start_command, const std::vector<std::string>& variables,
-                    const base::Environment& environment) {
-  Peer peer{.entry = entry};
-  const bool local = is_this_host(entry.name);
-  peer.remote = std::make_unique<RemoteHost>(entry, local ? std::vector<std::string>() : start_words(start_command, entry));
-  Fields config{{"folder", "/"},
-                {"silence", std::to_string(std::chrono::milliseconds(silence).count())},
-                {"outer connection", environment.get("SSH_CONNECTION").value_or("")},
-                {"address is needed", "no"}};
-  for (const std::string& variable : variables) config.emplace_back("variable", variable);
-  peer.remote->send(FrameKind::config, encode(config));
-  peer.remote->send(FrameKind::start, encode(Fields{{"log name", "-"}, {"word", "__doctor"}}));
-  hosts_.push_back(std::move(peer));
-}
-
-void Session::take(Peer& peer, const Frame& frame) {
-  if (frame.kind == FrameKind::hello) peer.hello = decode_fields(frame.payload);
-  if (frame.kind == FrameKind::failed) give_up(peer, frame.payload, {});
-  if (frame.kind == FrameKind::result) give_up(peer, "its process has ended: " + frame.payload, {});
-  if (frame.kind != FrameKind::output) return;
-  peer.line += frame.payload;
-  const auto end = peer.line.find('\n');
-  if (end == std::string::npos) return;
-  peer.answered_at = now_in_seconds();
-  peer.answer = Json::parse(peer.line.substr(0, end));
-  peer.line.erase(0, end + 1);
-}
-
-void Session::give_up(Peer& peer, const std::string& why, const std::string& hint) {
-  const bool other_version = why.starts_with("it has unisono");
-  found_.findings.push_back({Kind::wrong, other_version ? "version" : "host", fmt::format("{}: {}", peer.entry.place, why),
-                             hint.empty() ? "`ssh " + peer.entry.name + " unisono info` shows what works there" : hint, peer.entry.name});
-  peer.answer.reset();
-  peer.hello.reset();
-  peer.entry.slots = 0;  // marks it; its process is let go once nobody uses it
-}
-
-void Session::until(const std::function<bool(const Peer&)>& condition, std::chrono::milliseconds limit) {
-  const Deadline deadline(limit);
-  for (;;) {
-    for (Peer& peer : hosts_) {
-      if (!peer.remote) continue;
-      if (peer.entry.slots > 0 && peer.remote->is_over()) give_up(peer, peer.remote->why(), peer.remote->hint());
-      if (peer.entry.slots > 0 && deadline.passed() && !condition(peer))
-        give_up(peer, fmt::format("no answer within {} s", limit.count() / 1000), {});
-      if (peer.entry.slots == 0) peer.remote.reset();
-    }
-    if (std::ranges::all_of(hosts_, [&](const Peer& peer) { return !peer.remote || condition(peer); })) return;
-    launcher::PollSet set;
-    for (Peer& peer : hosts_)
-      if (peer.remote) peer.remote->wait_for(set, [this, &peer](const Frame& frame) { take(peer, frame); });
-    for (Peer& peer : hosts_)
-      if (peer.remote) peer.remote->send(FrameKind::beat);
-    set.wake_within(std::chrono::seconds(1));
-    set.wake_at(deadline);
-    set.wait();
-  }
-}
-
-void Session::greet() {
-  until([](const Peer& peer) { return peer.hello.has_value(); }, answer_time_);
-}
-
-void Session::inspect() {
-  // This host is reached, if at all, at the address from which it has reached another one.
-  std::string seen;
-  for (const Peer& peer : hosts_)
-    if (peer.remote && !peer.remote->is_local() && seen.empty()) seen = field(*peer.hello, "peer");
-  for (Peer& peer : hosts_) {
-    if (!peer.remote) continue;
-    ask(peer, {{"do", "inspect"}, {"ranks", peer.entry.slots}, {"secret", secret_}, {"by ssh", !peer.remote->is_local()}, {"seen as", seen}});
-  }
-  until([](const Peer& peer) { return peer.answer.has_value(); }, time_for_answer);
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    if (!hosts_[i].remote) continue;
-    found_.facts[i] = *hosts_[i].answer;
-    for (Finding& each : findings_of(*hosts_[i].answer, hosts_[i].entry.name)) found_.findings.push_back(std::move(each));
-    found_.facts[i].erase("findings");
-  }
-}
-
-/// The other clock was read between the question and the answer; the shortest of several round trips tells most.
-void Session::compare_clocks() {
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    double shortest = 1e9, difference = 0;
-    for (int sample = 0; sample < clock_samples && hosts_[i].remote; ++sample) {
-      const double asked = now_in_seconds();
-      ask(hosts_[i], {{"do", "clock"}});
-      until([&](const Peer& peer) { return &peer != &hosts_[i] || peer.answer.has_value(); }, time_for_answer);
-      if (!hosts_[i].remote) break;
-      const double trip = hosts_[i].answered_at - asked;
-      if (trip >= shortest) continue;
-      shortest = trip;
-      difference = hosts_[i].answer->at("clock").get<double>() - (asked + trip / 2);
-    }
-    if (!hosts_[i].remote) continue;
-    found_.facts[i]["clock_difference_s"] = difference;
-    if (std::abs(difference) - shortest / 2 < most_clock_difference) continue;
-    found_.findings.push_back({Kind::wrong, "clock",
-                               fmt::format("its clock is {:.1f} s {} of this host's", std::abs(difference), difference > 0 ? "ahead" : "behind"),
-                               "start chronyd or systemd-timesyncd on all hosts (timedatectl set-ntp true)", hosts_[i].entry.name});
-  }
-}
-
-/// The same address on two hosts is a network of each host's own.
-void Session::compare_addresses() {
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (!hosts_[i].remote || !hosts_[j].remote || hosts_[i].remote->is_local()) continue;
-      const std::string address = found_.facts[i].at("address");
-      if (address.empty() || address != found_.facts[j].at("address").get<std::string>() || base::resolve(address, 0).front().is_loopback()) continue;
-      found_.findings.push_back({Kind::wrong, "interface",
-                                 fmt::format("{} and {} would both be reached at {} ({})", hosts_[j].entry.name, hosts_[i].entry.name, address,
-                                             found_.facts[i].at("interface").get<std::string>()),
-                                 "UNISONO_INTERFACE chooses the network that connects them, such as UNISONO_INTERFACE=^docker0",
-                                 hosts_[i].entry.name});
-    }
-  }
-}
-
-/// Rounds of a tournament: in round r, host i measures to host (i + r) % n, so that no two measure to the same one.
-void Session::measure_all() {
-  const std::size_t count = hosts_.size();
-  const auto can = [&](std::size_t i) { return hosts_[i].remote && found_.facts[i].at("port").get<int>() != 0; };
-  for (std::size_t round = 1; round < count; ++round) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t to = (i + round) % count;
-      if (hosts_[i].remote) hosts_[i].answer.reset();
-      if (!can(i) || !can(to)) continue;
-      ask(hosts_[i], {{"do", "measure"}, {"address", found_.facts[to].at("address")}, {"port", found_.facts[to].at("port")}, {"secret", secret_}});
-    }
-    until(
-        [&](const Peer& peer) {
-          const auto i = static_cast<std::size_t>(&peer - hosts_.data());
-          return peer.answer.has_value() || !can(i) || !can((i + round) % count);
-        },
-        2 * time_for_answer);
-    for (std::size_t i = 0; i < count; ++i)
-      if (hosts_[i].remote && hosts_[i].answer) note_probe(i, (i + round) % count, *hosts_[i].answer);
-  }
-}
-
-void Session::note_probe(std::size_t from, std::size_t to, const Json& answer) {
-  const std::string where = fmt::format("{}:{}", found_.facts[to].at("address").get<std::string>(), found_.facts[to].at("port").get<int>());
-  const std::string pair = hosts_[from].entry.name + " to " + hosts_[to].entry.name;
-  switch (static_cast<Probe::Outcome>(answer.at("outcome").get<int>())) {
-    case Probe::Outcome::no_connection:
-      found_.findings.push_back({Kind::wrong, "port", fmt::format("{} cannot be reached: {}", where, answer.at("why").get<std::string>()),
-                                 "ranks listen at ports of the system's choice (net.ipv4.ip_local_port_range): a firewall must let TCP pass between "
-                                 "the hosts, or UNISONO_INTERFACE name another network",
-                                 pair});
-      return;
-    case Probe::Outcome::silent:
-      found_.findings.push_back({Kind::wrong, "port", fmt::format("{} accepts a connection, and nothing comes back", where),
-                                 "look for a proxy or a firewall between the two, and for packets that are lost (ping -c 100)", pair});
-      return;
-    case Probe::Outcome::small_only:
-      found_.findings.push_back({Kind::wrong, "mtu", fmt::format("short messages to {} come through, and long ones do not", where),
-                                 fmt::format("a device on the way takes only smaller packets: `ping -M do -s 1472 {}` finds the size; give all "
-                                             "interfaces that MTU (ip link set DEVICE mtu N), and let ICMP pass",
-                                             found_.facts[to].at("address").get<std::string>()),
-                                 pair});
-      break;
-    case Probe::Outcome::fine: break;
-  }
-  found_.latency_us[from][to] = answer.at("latency_us");
-  found_.mebibytes_per_s[from][to] = answer.at("mebibytes_per_s");
-}
-
-void Session::compare_mtus() {
-  std::optional<std::size_t> first;
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    if (!hosts_[i].remote) continue;
-    const int mtu = found_.facts[i].at("mtu");
-    if (!first) first = i;
-    const int other = found_.facts[*first].at("mtu");
-    const bool is_loopback = found_.facts[i].at("interface") == "lo" || found_.facts[*first].at("interface") == "lo";
-    if (mtu == 0 || other == 0 || mtu == other || is_loopback) continue;
-    found_.findings.push_back({Kind::remark, "mtu",
-                               fmt::format("the MTU of its {} is {}, and that of {} on {} is {}", found_.facts[i].at("interface").get<std::string>(),
-                                           mtu, found_.facts[*first].at("interface").get<std::string>(), hosts_[*first].entry.name, other),
-                               "give the interfaces of one network the same MTU: ip link set DEVICE mtu N", hosts_[i].entry.name});
-  }
-}
-
 }  // namespace
-
-Findings findings_of(const Json& facts, const std::string& host) {
-  Findings findings;
-  for (const Json& each : facts.at("findings"))
-    findings.push_back({each.at("kind") == "wrong" ? Kind::wrong : Kind::remark, each.at("about"), each.at("text"), each.at("advice"), host});
-  return findings;
-}
 
 Examination examine_hosts(const std::vector<HostEntry>& hosts, const std::string& start_command, const std::vector<std::string>& variables,
                           const base::Environment& environment) {

@@ -1,20 +1,21 @@
 // Completion in shells. The scripts in completions/ ask this program what may come next, so they know no option by themselves.
 
-#include "help/completion.h"
+#include "help/usage.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <string_view>
 
-#include "common/command_line.h"
 #include "common/commands.h"
-#include "help/completion_scripts.h"
-#include "help/described.h"
-#include "help/usage.h"
 
 namespace unisono::tools {
+
+// The files of completions/, compiled in.
+extern const std::string_view bash_script, zsh_script, fish_script;
+
 namespace {
 
 void say(const std::string& word, const std::string& meaning) { std::cout << word << '\t' << meaning << '\n'; }

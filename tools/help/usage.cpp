@@ -9,10 +9,11 @@
 #include <cstdlib>
 #include <iostream>
 #include <limits>
+#include <map>
+#include <utility>
 
-#include "common/command_line.h"
 #include "base/likeness.h"
-#include "help/described.h"
+#include "common/commands.h"
 #include "common/text.h"
 
 namespace unisono::tools {
@@ -32,35 +33,45 @@ std::string usage_of(const CLI::App& command) {
 
 std::string no_such_value(std::string_view wanted, const std::string& text) { return fmt::format("must be {}, not '{}'", wanted, text); }
 
+std::map<const CLI::Option*, Values>& all_values() {
+  static std::map<const CLI::Option*, Values> instance;
+  return instance;
+}
+
+std::map<const CLI::App*, Details>& all_details() {
+  static std::map<const CLI::App*, Details> instance;
+  return instance;
+}
+
+class Help final : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    std::string page = CLI::Formatter::make_help(app, std::move(name), mode);
+    page.erase(page.find_last_not_of('\n') + 1);
+    return page + "\n";
+  }
+  std::string make_usage(const CLI::App* app, std::string) const override { return usage_of(*app) + "\n"; }
+  std::string make_description(const CLI::App* app) const override { return wrap(app->get_description() + ".", 0) + "\n\n"; }
+  std::string make_footer(const CLI::App* app) const override {
+    const std::vector<Example>& examples = details_of(app).examples;
+    std::string page = examples.empty() ? "" : "Examples:\n";
+    for (const Example& example : examples) page += fmt::format("  {}\n      {}\n", example.command, wrap(example.what, 6, 6));
+    return page;
+  }
+  std::string make_option(const CLI::Option* option, bool) const override { return entry(heading_of(option), text_of(option), description_column); }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_name(), command->get_description(), description_column);
+  }
+};
+
 }  // namespace
 
-std::string Help::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
-  std::string page = CLI::Formatter::make_help(app, std::move(name), mode);
-  page.erase(page.find_last_not_of('\n') + 1);
-  return page + "\n";
-}
-
-std::string Help::make_usage(const CLI::App* app, std::string) const { return usage_of(*app) + "\n"; }
-std::string Help::make_description(const CLI::App* app) const { return wrap(app->get_description() + ".", 0) + "\n\n"; }
-std::string Help::make_footer(const CLI::App* app) const {
-  const std::vector<Example>& examples = details_of(app).examples;
-  std::string page = examples.empty() ? "" : "Examples:\n";
-  for (const Example& example : examples) page += fmt::format("  {}\n      {}\n", example.command, wrap(example.what, 6, 6));
-  return page;
-}
-
-std::string Help::make_option(const CLI::Option* option, bool) const { return entry(heading_of(option), text_of(option), description_column); }
-
-std::string Help::make_subcommand(const CLI::App* command) const {
-  return entry(command->get_name(), command->get_description(), description_column);
-}
+std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<Help>(); }
 
 CLI::Validator whole_number(long low, long high) {
   return CLI::Validator(
       [low, high](std::string& text) {
-        long value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error == std::errc() && end == text.data() + text.size() && value >= low && value <= high) return std::string();
+        if (const auto value = parse_number<long>(text); value && *value >= low && *value <= high) return std::string();
         return no_such_value(fmt::format("a whole number from {} to {}", low, high), text);
       },
       "");
@@ -70,9 +81,8 @@ CLI::Validator number_or_range(long most) {
   return CLI::Validator(
       [most](std::string& text) {
         const auto parse = [&](std::string_view part) {
-          long value = 0;
-          const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-          return error == std::errc() && end == part.data() + part.size() && value >= 1 && value <= most ? value : 0;
+          const long value = parse_number<long>(part).value_or(0);
+          return value >= 1 && value <= most ? value : 0;
         };
         const std::string_view whole = text;
         const auto colon = whole.find(':');
@@ -152,6 +162,52 @@ int complain(const CLI::App& command, const std::string& message) {
   const std::string name = full_name(command);
   std::cerr << name << ": " << wrap(message, 2, name.size() + 2) << "\n" << usage_of(command) << "\n       " << name << " --help tells more\n";
   return usage_error;
+}
+
+CLI::Option* offer(CLI::Option* option, Values values) {
+  if (values.kind == Values::Kind::file) option->type_name("FILE");
+  if (values.kind == Values::Kind::folder) option->type_name("FOLDER");
+  all_values()[option] = std::move(values);
+  return option;
+}
+
+CLI::Option* offer(CLI::Option* option, std::vector<std::string> words) {
+  return offer(option, Values{.words = [words = std::move(words)] { return words; }});
+}
+
+const Values* offered(const CLI::Option* option) {
+  const auto found = all_values().find(option);
+  return found == all_values().end() ? nullptr : &found->second;
+}
+
+void explain(const CLI::App* command, Details details) { all_details()[command] = std::move(details); }
+
+const Details& details_of(const CLI::App* command) { return all_details()[command]; }
+
+std::string heading_of(const CLI::Option* option) {
+  if (option->get_positional()) return option->get_name(true);
+  std::string names = option->get_name(false, true);
+  if (const auto comma = names.find(','); comma != std::string::npos) names.insert(comma + 1, " ");
+  const std::string value = option->get_type_name();  // a flag has none
+  return value.empty() ? names : names + " " + value;
+}
+
+std::string text_of(const CLI::Option* option) {
+  const std::string value = option->get_positional() ? std::string() : option->get_default_str();
+  return option->get_description() + (value.empty() ? "" : " (" + value + ")");
+}
+
+std::vector<const CLI::Option*> options_of(const CLI::App& command) {
+  std::vector<const CLI::Option*> words, options;
+  for (const CLI::Option* option : command.get_options()) (option->get_positional() ? words : options).push_back(option);
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
 }
 
 }  // namespace unisono::tools

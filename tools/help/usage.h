@@ -2,23 +2,19 @@
 
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+// What a sub-command knows of itself beyond its options. Help pages, completion and manual pages are all made from it.
 namespace unisono::tools {
 
-/// Formats the help pages: at most 80 columns wide, beginning with the line in the command's footer.
-class Help final : public CLI::Formatter {
- public:
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
-  std::string make_usage(const CLI::App* app, std::string name) const override;
-  std::string make_description(const CLI::App* app) const override;
-  std::string make_footer(const CLI::App* app) const override;
-  std::string make_option(const CLI::Option* option, bool is_positional) const override;
-  std::string make_subcommand(const CLI::App* command) const override;
-};
+/// Returns what formats the help pages: at most 80 columns wide, beginning with the line in the command's footer.
+std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 // These validators check an option's value. Their error continues the option's name as a sentence: "must be …, not 'four'".
 
@@ -43,5 +39,62 @@ std::string sentence_of(const CLI::ParseError& error);
 
 /// Prints the message and the usage to standard error, and returns the exit code of wrong use.
 int complain(const CLI::App& command, const std::string& message);
+
+/// What may stand for the value of an option, or for a word that belongs to none.
+struct Values {
+  enum class Kind { words, file, folder };
+  Kind kind = Kind::words;
+  std::function<std::vector<std::string>()> words = {};  ///< asked only when they are needed
+  std::string separators = {};                           ///< characters of which each may stand between several of the words
+};
+
+/// Notes what may stand for the option's value. Other values are as valid as they were. Returns the option.
+CLI::Option* offer(CLI::Option* option, Values values);
+CLI::Option* offer(CLI::Option* option, std::vector<std::string> words);
+/// Returns what was noted; null: nothing was.
+const Values* offered(const CLI::Option* option);
+
+struct Example {
+  std::string_view command;
+  std::string_view what;  ///< what it does
+};
+struct ExitCode {
+  std::string_view code;
+  std::string_view meaning;
+};
+
+/// What the manual page says beyond the options; help shows the examples. In the paragraphs and meanings, `words` in backquotes are to be typed.
+/// All texts are literals.
+struct Details {
+  std::vector<std::string_view> paragraphs = {};
+  std::vector<Example> examples = {};
+  std::vector<ExitCode> exit_codes = {};
+};
+
+void explain(const CLI::App* command, Details details);
+/// Returns empty details for a command that was not explained.
+const Details& details_of(const CLI::App* command);
+
+/// Returns the names of an option and what its value is: "-n, --ranks INT". A word without an option has one name.
+std::string heading_of(const CLI::Option* option);
+/// Returns what the option does, with its default in parentheses.
+std::string text_of(const CLI::Option* option);
+/// Returns the options of a command in the order of its help page, words without an option first.
+std::vector<const CLI::Option*> options_of(const CLI::App& command);
+
+/// Returns the names of the sub-commands.
+std::vector<std::string> command_names(const CLI::App& app);
+
+/// Writes the pages of the sub-commands that this program has into the folders man1 and man7 of this one; `unisono` itself, those of the whole
+/// command and of the environment as well. Throws Error if it cannot.
+void write_manual(const CLI::App& app, const std::filesystem::path& folder, const std::string& date);
+
+/// Adds `unisono completion SHELL`, which prints a shell's completion script.
+void add_completion(CLI::App& app);
+
+/// Prints what the last of these words may become: the words of a command line behind `unisono`, up to the cursor, of which the last may be empty.
+/// The first line says what may follow: "words" (one a line, with a tab and what it means), "files", "folders", or "program N", where the shell knows
+/// better: the program to start is word N, counted from 1. The scripts in completions/ read it.
+void complete(const CLI::App& app, std::vector<std::string> words);
 
 }  // namespace unisono::tools

@@ -1,4 +1,4 @@
-#include "hosts/agent.h"
+#include "hosts/host_child.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,6 @@
 #include "base/secret.h"
 #include "base/socket.h"
 #include "hosts/frames.h"
-#include "hosts/host_child.h"
 #include "hosts/remote_host.h"
 #include "launch/process/environment_block.h"
 #include "launch/process/host.h"
@@ -72,23 +71,202 @@ class HostAgent {
   };
 
   bool is_over() const { return lost_ || (told_result_ && to_send_.empty()); }
-  void round();
-  void read_frames();
-  void take(const Frame& frame);
-  void configure(Fields fields);
-  void greet(const Fields& fields);
-  void keep_port(const Fields& fields);
-  void start(Fields fields);
-  void read_channel(Channel& channel);
-  void send_messages(Channel& channel, std::string_view bytes);
-  void write_input();
-  void send_signals(launcher::PollSet& set);
-  void hand_on_cancelling();
-  void beat();
-  void write_some();
-  void note_end();
-  void tell_result();
-  void end_child() noexcept;
+
+  void round() {
+    launcher::PollSet set;
+    beat();
+    write_some();
+    set.add(cancelling_.fd(), POLLIN, [this](short) { hand_on_cancelling(); });
+    if (!to_send_.empty()) set.add(STDOUT_FILENO, POLLOUT, [this](short) { write_some(); });
+    set.add(STDIN_FILENO, POLLIN, [this](short) { read_frames(); });
+    if (child_.pidfd && !status_) set.add(child_.pidfd.get(), POLLIN, [this](short) { note_end(); });
+    for (Channel& channel : channels_) {
+      const bool may_read = channel.kind == FrameKind::message || to_send_.size() < most_queued;
+      if (channel.source && may_read) set.add(channel.source.get(), POLLIN, [this, &channel](short) { read_channel(channel); });
+    }
+    if (child_.input && !input_.empty()) set.add(child_.input.get(), POLLOUT, [this](short) { write_input(); });
+    send_signals(set);
+    if (heard_) set.wake_at(*heard_);
+    if (drain_) set.wake_at(*drain_);
+    if (next_beat_) set.wake_at(*next_beat_);
+    set.wait();
+    tell_result();
+  }
+
+  void read_frames() {
+    std::array<char, bytes_per_read> buffer;
+    const auto bytes = read_some(STDIN_FILENO, buffer);
+    if (!bytes) return;
+    lost_ = bytes->empty();
+    if (lost_) return;
+    reader_.feed(*bytes);
+    ::explicit_bzero(buffer.data(), bytes->size());
+    try {
+      while (auto frame = reader_.next()) {
+        heard_.emplace(silence_);
+        const std::shared_ptr<void> wiped(nullptr, [&](void*) { base::wipe(frame->payload); });  // it may hold a secret
+        take(*frame);
+      }
+    } catch (const StartFailed& error) {
+      send(FrameKind::failed, error.message());
+    } catch (const Error& error) {
+      send(FrameKind::failed, error.message() + (error.info().hint.empty() ? "" : " (" + error.info().hint + ")"));
+    }
+  }
+
+  void take(const Frame& frame) {
+    switch (frame.kind) {
+      case FrameKind::config: return configure(decode_fields(frame.payload));
+      case FrameKind::port: return keep_port(decode_fields(frame.payload));
+      case FrameKind::start: return start(decode_fields(frame.payload));
+      case FrameKind::input: input_ += frame.payload; return write_input();
+      case FrameKind::input_end: input_ended_ = true; return write_input();
+      case FrameKind::signal:
+        if (child_.pidfd && !status_) signals_.push_back(std::stoi(frame.payload));
+        return;
+      case FrameKind::closed:  // the launcher, and then its ranks, get a closed pipe
+        for (Channel& channel : channels_)
+          if (frame.payload == std::string(1, static_cast<char>(channel.kind))) channel.source.reset();
+        return;
+      case FrameKind::pause: return heard_.reset();
+      case FrameKind::beat: return;
+      default: throw ProtocolError("a message of a kind that no host takes");
+    }
+  }
+
+  void configure(Fields fields) {
+    if (const std::string folder = field(fields, "folder"); ::chdir(folder.c_str()) != 0) {
+      throw StartFailed(fmt::format("the folder {} cannot be entered there: {} (--wdir names another one)", folder, error_text(errno)), 1);
+    }
+    environment_.set("PWD", field(fields, "folder"));
+    for (const std::string& variable : all_fields(fields, "variable")) {
+      const auto equals = variable.find('=');
+      environment_.set(variable.substr(0, equals), variable.substr(equals + 1));
+    }
+    silence_ = std::chrono::milliseconds(std::stoll(field(fields, "silence")));
+    heard_.emplace(silence_);
+    next_beat_.emplace(pause_of_beats(silence_));
+    etcd_password_ = take_secret_field(fields, "etcd password");
+    greet(fields);
+  }
+
+  /// Says by which address the other hosts reach this one. The address by which ssh has come here is known to work.
+  void greet(const Fields& fields) {
+    std::string client, server, port;
+    const std::string connection = environment_.get("SSH_CONNECTION");
+    if (connection != field(fields, "outer connection")) std::istringstream(connection) >> client >> port >> server >> port;
+    std::optional<base::SocketAddress> route;
+    if (base::is_numeric(server)) route = base::resolve(server, 0).front();
+    std::string address;
+    if (field(fields, "address is needed") == "yes") address = rendezvous::own_address(environment_.as_environment(), route, false);
+    send(FrameKind::hello, encode(Fields{{"host", base::host_name()}, {"address", address}, {"peer", client}}));
+  }
+
+  void keep_port(const Fields& fields) {
+    const auto resolved = base::resolve(field(fields, "address"), 0);
+    const auto chosen = rendezvous::addresses_to_listen_on(field(fields, "address"), resolved, environment_.as_environment());
+    port_ = std::make_unique<launcher::PortReservation>(rendezvous::with_port(chosen.front(), 0));
+    send(FrameKind::port, std::to_string(port_->port()));
+  }
+
+  void start(Fields fields) {
+    base::FileDescriptor secret, password;
+    if (const base::Secret text = take_secret_field(fields, "secret"); !text.empty()) secret = secret_file(text);
+    if (!etcd_password_.empty()) password = secret_file(etcd_password_);
+    std::vector<std::string> words = all_fields(fields, "word");
+    for (std::string& word : words)
+      if (word == "{token-file}") word = fmt::format("/proc/self/fd/{}", secret.get());
+    words.insert(words.begin(), field(fields, "log name"));
+    base::FileDescriptor messages;
+    child_ = start_host_child(words, secret, password, environment_, messages);
+    channels_.push_back({FrameKind::output, std::move(child_.output)});
+    channels_.push_back({FrameKind::errors, std::move(child_.errors)});
+    channels_.push_back({FrameKind::message, std::move(messages)});
+    write_input();
+  }
+
+  void read_channel(Channel& channel) {
+    std::array<char, bytes_per_read> buffer;
+    const auto bytes = read_some(channel.source.get(), buffer);
+    if (!bytes) return;
+    if (bytes->empty()) return channel.source.reset();
+    if (channel.kind == FrameKind::message) send_messages(channel, *bytes);
+    else send(channel.kind, *bytes);
+  }
+
+  void send_messages(Channel& channel, std::string_view bytes) {
+    channel.line += bytes;
+    for (auto end = channel.line.find('\n'); end != std::string::npos; end = channel.line.find('\n')) {
+      send(FrameKind::message, channel.line.substr(0, end));
+      channel.line.erase(0, end + 1);
+    }
+  }
+
+  void write_input() {
+    if (!child_.pidfd) return;  // not started yet
+    const std::size_t before = input_.size();
+    if (child_.input && !write_front(child_.input.get(), input_)) child_.input.reset();  // nobody reads it
+    if (!child_.input) input_.clear();
+    if (input_.size() < before) send(FrameKind::taken, std::to_string(before - input_.size()));
+    if (input_ended_ && input_.empty()) child_.input.reset();
+  }
+
+  /// A signal that is pending already would be lost, and a second Ctrl-C counts.
+  void send_signals(launcher::PollSet& set) {
+    while (!signals_.empty() && !status_) {
+      if (is_pending(child_.pid, signals_.front())) return set.wake_within(pause_for_signal);
+      launcher::signal_pidfd(child_.pidfd, signals_.front());
+      signals_.pop_front();
+    }
+  }
+
+  /// The ranks have time to end, as after a signal to the command itself. Without a launcher there is nothing to end.
+  void hand_on_cancelling() {
+    while (const auto signal = cancelling_.next()) {
+      if (status_) continue;
+      send(FrameKind::cancelled, std::to_string(*signal));
+      signals_.push_back(*signal);
+      if (child_.pidfd) continue;
+      write_some();
+      lost_ = true;
+    }
+  }
+
+  /// What waits to be sent shows as well that this host lives.
+  void beat() {
+    if (!next_beat_ || !next_beat_->passed()) return;
+    if (to_send_.empty()) send(FrameKind::beat);
+    next_beat_.emplace(pause_of_beats(silence_));
+  }
+
+  void write_some() {
+    if (!write_front(STDOUT_FILENO, to_send_)) lost_ = true;
+  }
+
+  void note_end() {
+    int status = 0;
+    if (status_ || ::waitpid(child_.pid, &status, WNOHANG) != child_.pid) return;
+    status_ = status;
+    drain_.emplace(patience_after_end);
+  }
+
+  void tell_result() {
+    if (!status_ || told_result_) return;
+    bool open = false;
+    for (const Channel& channel : channels_) open = open || channel.source;
+    if (to_send_.size() >= most_queued) drain_.emplace(patience_after_end);  // what is left cannot be read yet
+    if (open && !drain_->passed()) return;
+    told_result_ = true;
+    send(FrameKind::result, WIFSIGNALED(*status_) ? fmt::format("signal {}", WTERMSIG(*status_)) : fmt::format("exit {}", WEXITSTATUS(*status_)));
+  }
+
+  void end_child() noexcept {
+    if (child_.pid <= 0 || status_) return;
+    ::kill(child_.pid, SIGKILL);
+    while (::waitpid(child_.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+
   void send(FrameKind kind, std::string_view payload = {}) { to_send_ += encode(kind, payload); }
 
   FrameReader reader_{""};
@@ -99,227 +277,12 @@ class HostAgent {
   std::chrono::milliseconds silence_ = base::longest_timeout;
   std::optional<base::Deadline> heard_, drain_, next_beat_;
   std::unique_ptr<launcher::PortReservation> port_;
-  pid_t child_ = -1;
-  base::FileDescriptor pidfd_, child_input_;
+  PipedChild child_;
   std::vector<Channel> channels_;
   std::deque<int> signals_;  ///< for the launcher
   std::optional<int> status_;
   bool input_ended_ = false, told_result_ = false, lost_ = false;
 };
-
-void HostAgent::round() {
-  launcher::PollSet set;
-  beat();
-  write_some();
-  set.add(cancelling_.fd(), POLLIN, [this](short) { hand_on_cancelling(); });
-  if (!to_send_.empty()) set.add(STDOUT_FILENO, POLLOUT, [this](short) { write_some(); });
-  set.add(STDIN_FILENO, POLLIN, [this](short) { read_frames(); });
-  if (pidfd_ && !status_) set.add(pidfd_.get(), POLLIN, [this](short) { note_end(); });
-  for (Channel& channel : channels_) {
-    const bool may_read = channel.kind == FrameKind::message || to_send_.size() < most_queued;
-    if (channel.source && may_read) set.add(channel.source.get(), POLLIN, [this, &channel](short) { read_channel(channel); });
-  }
-  if (child_input_ && !input_.empty()) set.add(child_input_.get(), POLLOUT, [this](short) { write_input(); });
-  send_signals(set);
-  if (heard_) set.wake_at(*heard_);
-  if (drain_) set.wake_at(*drain_);
-  if (next_beat_) set.wake_at(*next_beat_);
-  set.wait();
-  tell_result();
-}
-
-void HostAgent::read_frames() {
-  std::array<char, bytes_per_read> bytes;
-  const auto got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
-  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  lost_ = got <= 0;
-  if (lost_) return;
-  reader_.feed({bytes.data(), static_cast<std::size_t>(got)});
-  ::explicit_bzero(bytes.data(), static_cast<std::size_t>(got));
-  try {
-    while (auto frame = reader_.next()) {
-      heard_.emplace(silence_);
-      const std::shared_ptr<void> wiped(nullptr, [&](void*) { base::wipe(frame->payload); });  // it may hold a secret
-      take(*frame);
-    }
-  } catch (const StartFailed& error) {
-    send(FrameKind::failed, error.message());
-  } catch (const Error& error) {
-    send(FrameKind::failed, error.message() + (error.info().hint.empty() ? "" : " (" + error.info().hint + ")"));
-  }
-}
-
-void HostAgent::take(const Frame& frame) {
-  switch (frame.kind) {
-    case FrameKind::config: return configure(decode_fields(frame.payload));
-    case FrameKind::port: return keep_port(decode_fields(frame.payload));
-    case FrameKind::start: return start(decode_fields(frame.payload));
-    case FrameKind::input: input_ += frame.payload; return write_input();
-    case FrameKind::input_end: input_ended_ = true; return write_input();
-    case FrameKind::signal:
-      if (pidfd_ && !status_) signals_.push_back(std::stoi(frame.payload));
-      return;
-    case FrameKind::closed:  // the launcher, and then its ranks, get a closed pipe
-      for (Channel& channel : channels_)
-        if (frame.payload == std::string(1, static_cast<char>(channel.kind))) channel.source.reset();
-      return;
-    case FrameKind::pause: return heard_.reset();
-    case FrameKind::beat: return;
-    default: throw ProtocolError("a message of a kind that no host takes");
-  }
-}
-
-void HostAgent::configure(Fields fields) {
-  if (const std::string folder = field(fields, "folder"); ::chdir(folder.c_str()) != 0) {
-    throw StartFailed(fmt::format("the folder {} cannot be entered there: {} (--wdir names another one)", folder, error_text(errno)), 1);
-  }
-  environment_.set("PWD", field(fields, "folder"));
-  for (const std::string& variable : all_fields(fields, "variable")) {
-    const auto equals = variable.find('=');
-    environment_.set(variable.substr(0, equals), variable.substr(equals + 1));
-  }
-  silence_ = std::chrono::milliseconds(std::stoll(field(fields, "silence")));
-  heard_.emplace(silence_);
-  next_beat_.emplace(pause_of_beats(silence_));
-  etcd_password_ = take_secret_field(fields, "etcd password");
-  greet(fields);
-}
-
-/// What waits to be sent shows as well that this host lives.
-void HostAgent::beat() {
-  if (!next_beat_ || !next_beat_->passed()) return;
-  if (to_send_.empty()) send(FrameKind::beat);
-  next_beat_.emplace(pause_of_beats(silence_));
-}
-
-/// The ranks have time to end, as after a signal to the command itself. Without a launcher there is nothing to end.
-void HostAgent::hand_on_cancelling() {
-  while (const auto signal = cancelling_.next()) {
-    if (status_) continue;
-    send(FrameKind::cancelled, std::to_string(*signal));
-    signals_.push_back(*signal);
-    if (pidfd_) continue;
-    write_some();
-    lost_ = true;
-  }
-}
-
-/// Says by which address the other hosts reach this one. The address by which ssh has come here is known to work.
-void HostAgent::greet(const Fields& fields) {
-  std::string client, server, port;
-  const std::string connection = environment_.get("SSH_CONNECTION");
-  if (connection != field(fields, "outer connection")) std::istringstream(connection) >> client >> port >> server >> port;
-  std::optional<base::SocketAddress> route;
-  if (base::is_numeric(server)) route = base::resolve(server, 0).front();
-  std::string address;
-  if (field(fields, "address is needed") == "yes") address = rendezvous::own_address(environment_.as_environment(), route, false);
-  send(FrameKind::hello, encode(Fields{{"host", base::host_name()}, {"address", address}, {"peer", client}}));
-}
-
-void HostAgent::keep_port(const Fields& fields) {
-  const auto resolved = base::resolve(field(fields, "address"), 0);
-  const auto chosen = rendezvous::addresses_to_listen_on(field(fields, "address"), resolved, environment_.as_environment());
-  port_ = std::make_unique<launcher::PortReservation>(rendezvous::with_port(chosen.front(), 0));
-  send(FrameKind::port, std::to_string(port_->port()));
-}
-
-void HostAgent::start(Fields fields) {
-  base::FileDescriptor secret, password;
-  if (const base::Secret text = take_secret_field(fields, "secret"); !text.empty()) secret = secret_file(text);
-  if (!etcd_password_.empty()) password = secret_file(etcd_password_);
-  std::vector<std::string> words = all_fields(fields, "word");
-  for (std::string& word : words)
-    if (word == "{token-file}") word = fmt::format("/proc/self/fd/{}", secret.get());
-  words.insert(words.begin(), field(fields, "log name"));
-  HostChild child = start_host_child(words, secret, password, environment_);
-  child_ = child.pid;
-  pidfd_ = std::move(child.pidfd);
-  child_input_ = std::move(child.input);
-  channels_.push_back({FrameKind::output, std::move(child.output)});
-  channels_.push_back({FrameKind::errors, std::move(child.errors)});
-  channels_.push_back({FrameKind::message, std::move(child.messages)});
-  write_input();
-}
-
-void HostAgent::read_channel(Channel& channel) {
-  std::array<char, bytes_per_read> bytes;
-  const auto got = ::read(channel.source.get(), bytes.data(), bytes.size());
-  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (got <= 0) return channel.source.reset();
-  const std::string_view text(bytes.data(), static_cast<std::size_t>(got));
-  if (channel.kind == FrameKind::message) send_messages(channel, text);
-  else send(channel.kind, text);
-}
-
-void HostAgent::send_messages(Channel& channel, std::string_view bytes) {
-  channel.line += bytes;
-  for (auto end = channel.line.find('\n'); end != std::string::npos; end = channel.line.find('\n')) {
-    send(FrameKind::message, channel.line.substr(0, end));
-    channel.line.erase(0, end + 1);
-  }
-}
-
-void HostAgent::write_input() {
-  if (!pidfd_) return;  // not started yet
-  while (child_input_ && !input_.empty()) {
-    const auto done = ::write(child_input_.get(), input_.data(), input_.size());
-    if (done < 0 && errno == EAGAIN) return;
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) child_input_.reset();  // nobody reads it
-    const std::size_t taken = done > 0 ? static_cast<std::size_t>(done) : input_.size();
-    input_.erase(0, taken);
-    send(FrameKind::taken, std::to_string(taken));
-  }
-  if (!child_input_ && !input_.empty()) {
-    send(FrameKind::taken, std::to_string(input_.size()));
-    input_.clear();
-  }
-  if (input_ended_) child_input_.reset();
-}
-
-/// A signal that is pending already would be lost, and a second Ctrl-C counts.
-void HostAgent::send_signals(launcher::PollSet& set) {
-  while (!signals_.empty() && !status_) {
-    if (is_pending(child_, signals_.front())) return set.wake_within(pause_for_signal);
-    launcher::signal_pidfd(pidfd_, signals_.front());
-    signals_.pop_front();
-  }
-}
-
-void HostAgent::write_some() {
-  while (!to_send_.empty()) {
-    const auto done = ::write(STDOUT_FILENO, to_send_.data(), to_send_.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0 && errno == EAGAIN) return;
-    lost_ = done <= 0;
-    if (lost_) return;
-    to_send_.erase(0, static_cast<std::size_t>(done));
-  }
-}
-
-void HostAgent::note_end() {
-  int status = 0;
-  if (status_ || ::waitpid(child_, &status, WNOHANG) != child_) return;
-  status_ = status;
-  drain_.emplace(patience_after_end);
-}
-
-void HostAgent::tell_result() {
-  if (!status_ || told_result_) return;
-  bool open = false;
-  for (const Channel& channel : channels_) open = open || channel.source;
-  if (to_send_.size() >= most_queued) drain_.emplace(patience_after_end);  // what is left cannot be read yet
-  if (open && !drain_->passed()) return;
-  told_result_ = true;
-  send(FrameKind::result, WIFSIGNALED(*status_) ? fmt::format("signal {}", WTERMSIG(*status_)) : fmt::format("exit {}", WEXITSTATUS(*status_)));
-}
-
-void HostAgent::end_child() noexcept {
-  if (child_ <= 0 || status_) return;
-  ::kill(child_, SIGKILL);
-  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
 
 }  // namespace
 

@@ -1,9 +1,8 @@
 #include "hosts/frames.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
+#include "common/text.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {
@@ -48,15 +47,13 @@ std::optional<Frame> FrameReader::next() {
     if (bytes_.size() > longest_header) refuse_bytes("a header is too long");
     return std::nullopt;
   }
-  std::size_t length = 0;
   const bool is_header = end >= 3 && end <= longest_header && bytes_[1] == ' ';
-  const auto [stop, error] = std::from_chars(bytes_.data() + std::min<std::size_t>(2, end), bytes_.data() + end, length);
-  if (!is_header || error != std::errc() || stop != bytes_.data() + end || length > longest_payload)
-    refuse_bytes("\"" + bytes_.substr(0, end) + "\"");
-  if (bytes_.size() < end + 1 + length + 1) return std::nullopt;
-  if (bytes_[end + 1 + length] != '\n') refuse_bytes("a message does not end where it should");
-  Frame frame{.kind = static_cast<FrameKind>(bytes_[0]), .payload = bytes_.substr(end + 1, length)};
-  base::wipe_front(bytes_, end + 1 + length + 1);  // it may have held a secret
+  const auto length = is_header ? parse_number<std::size_t>(std::string_view(bytes_).substr(2, end - 2)) : std::nullopt;
+  if (!length || *length > longest_payload) refuse_bytes("\"" + bytes_.substr(0, end) + "\"");
+  if (bytes_.size() < end + 1 + *length + 1) return std::nullopt;
+  if (bytes_[end + 1 + *length] != '\n') refuse_bytes("a message does not end where it should");
+  Frame frame{.kind = static_cast<FrameKind>(bytes_[0]), .payload = bytes_.substr(end + 1, *length)};
+  base::wipe_front(bytes_, end + 1 + *length + 1);  // it may have held a secret
   return frame;
 }
 

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "hosts/start_words.h"
 #include "launch/process/host.h"
 #include "launch/output/rank_stream.h"
 #include "rendezvous/own_address.h"
@@ -30,16 +29,21 @@ void send_with_secret(RemoteHost& host, FrameKind kind, Fields fields, std::stri
 
 }  // namespace
 
+Fields config_of_agent(const std::string& folder, std::chrono::milliseconds silence, bool address_is_needed,
+                       const std::vector<std::string>& variables, const base::Environment& environment) {
+  Fields config{{"folder", folder},
+                {"silence", std::to_string(silence.count())},
+                {"outer connection", environment.get("SSH_CONNECTION").value_or("")},
+                {"address is needed", address_is_needed ? "yes" : "no"}};
+  for (const std::string& variable : variables) config.emplace_back("variable", variable);
+  return config;
+}
+
 void HostStart::reach_hosts() {
-  const std::string connection = job_.options->environment.get("SSH_CONNECTION").value_or("");
   for (const HostEntry& entry : job_.hosts) {
-    const bool local = is_this_host(entry.name);
-    ConductedHost host{.remote = std::make_unique<RemoteHost>(entry, local ? std::vector<std::string>() : start_words(job_.start_command, entry))};
-    Fields config{{"folder", job_.folder},
-                  {"silence", std::to_string(job_.options->hosts.silence.count())},
-                  {"outer connection", connection},
-                  {"address is needed", hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty() ? "yes" : "no"}};
-    for (const std::string& variable : job_.variables) config.emplace_back("variable", variable);
+    ConductedHost host{.remote = std::make_unique<RemoteHost>(entry, job_.start_command)};
+    const bool address_is_needed = hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty();
+    Fields config = config_of_agent(job_.folder, job_.options->hosts.silence, address_is_needed, job_.variables, job_.options->environment);
     send_with_secret(*host.remote, FrameKind::config, std::move(config), "etcd password",
                      job_.options->environment.secret("UNISONO_ETCD_PASSWORD").value_or(base::Secret()));
     hosts_.push_back(std::move(host));

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "help/described.h"
-#include "hosts/conducted_job.h"
+#include "help/usage.h"
+#include "hosts/host_start.h"
 #include "launch/process/host.h"
 #include "store/token.h"
 #include "unisono/error.h"

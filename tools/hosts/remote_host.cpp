@@ -1,8 +1,5 @@
 #include "hosts/remote_host.h"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +15,7 @@
 #include "base/signal_name.h"
 #include "base/socket.h"
 #include "base/version.h"
-#include "common/own_programs.h"
-#include "hosts/pipe.h"
+#include "common/child.h"
 #include "hosts/start_words.h"
 #include "launch/process/environment_block.h"
 #include "launch/process/pidfd.h"
@@ -28,9 +24,6 @@
 
 namespace unisono::tools {
 namespace {
-
-using launcher::error_text;
-using launcher::StartFailed;
 
 constexpr std::string_view greeting_word = "unisono-host ";
 constexpr std::size_t bytes_per_frame_read = 64u << 10;
@@ -41,100 +34,60 @@ std::string last_line(std::string text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
-/// Runs in the child. A session of its own keeps Ctrl-C, which is passed on as a message, from ending ssh.
-void become_ssh(int in, int out, int err, pid_t parent) noexcept {
-  ::setsid();
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != parent) ::_exit(1);
-  ::dup2(in, STDIN_FILENO);
-  ::dup2(out, STDOUT_FILENO);
-  ::dup2(err, STDERR_FILENO);
-  for (const int signal : {SIGINT, SIGQUIT, SIGPIPE, SIGHUP}) ::signal(signal, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-}
-
 }  // namespace
 
 std::string greeting_line() { return std::string(greeting_word) + base::to_string(base::library_version()); }
 
-RemoteHost::RemoteHost(HostEntry entry, const std::vector<std::string>& words)
-    : entry_(std::move(entry)), local_(words.empty()), reader_(greeting_line()) {
-  start(local_ ? std::vector<std::string>{path_of_command(), "__host"} : words);
-}
-
-RemoteHost::~RemoteHost() {
-  in_.reset();
-  out_.reset();
-  err_.reset();
-  if (status_) return;
-  // Without its input it ends by itself, after what it has started; ssh that reaches nobody is ended here.
-  const base::Deadline patience(std::chrono::seconds(2));
-  if (!reader_.greeted() || !base::wait_for(pidfd_.get(), POLLIN, patience)) kill();
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
-}
-
-void RemoteHost::kill() const {
-  if (!status_) launcher::signal_pidfd(pidfd_, SIGKILL);
-}
-
-void RemoteHost::start(const std::vector<std::string>& words) {
+RemoteHost::RemoteHost(HostEntry entry, const std::string& command)
+    : entry_(std::move(entry)), local_(is_this_host(entry_.name)), reader_(greeting_line()) {
+  const std::vector<std::string> words = local_ ? std::vector<std::string>{path_of_command(), "__host"} : start_words(command, entry_);
   program_ = words.front();
   const std::string path = launcher::find_program(program_, base::Environment::process());
   launcher::EnvironmentBlock environment(base::Environment::process());
   for (const char* secret : {"UNISONO_TOKEN", "UNISONO_ETCD_PASSWORD"}) environment.remove(secret);  // which go through standard input alone
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  char* const* const variables = environment.data();
-  Pipe in, out, err;
-  const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  if (pid_ < 0) throw StartFailed("cannot fork: " + error_text(errno), 1);
-  if (pid_ == 0) {
-    become_ssh(in.reading.get(), out.writing.get(), err.writing.get(), parent);
-    ::execve(path.c_str(), arguments.data(), variables);
-    ::_exit(launcher::exit_not_executable);
+  // A session of its own keeps Ctrl-C, which is passed on as a message, from ending ssh.
+  constexpr std::array default_signals{SIGINT, SIGQUIT, SIGPIPE, SIGHUP};
+  child_ = start_piped(path, words, environment, {.has_session = true, .signal_after_us = SIGTERM, .default_signals = default_signals});
+}
+
+RemoteHost::~RemoteHost() {
+  child_.input.reset();
+  child_.output.reset();
+  child_.errors.reset();
+  if (status_) return;
+  // Without its input it ends by itself, after what it has started; ssh that reaches nobody is ended here.
+  const base::Deadline patience(std::chrono::seconds(2));
+  if (!reader_.greeted() || !base::wait_for(child_.pidfd.get(), POLLIN, patience)) kill();
+  while (::waitpid(child_.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  pidfd_ = launcher::open_pidfd(pid_);
-  if (!pidfd_) throw StartFailed("cannot watch a process: " + error_text(errno), 1);
-  in_ = std::move(in.writing);
-  out_ = std::move(out.reading);
-  err_ = std::move(err.reading);
-  for (const auto* fd : {&in_, &out_, &err_}) base::set_non_blocking(fd->get());
+}
+
+void RemoteHost::kill() const {
+  if (!status_) launcher::signal_pidfd(child_.pidfd, SIGKILL);
 }
 
 void RemoteHost::send(FrameKind kind, std::string_view payload) {
-  if (!in_ || closing_) return;
+  if (!child_.input || closing_) return;
   std::string frame = encode(kind, payload);
   base::append_wiping(to_send_, frame);
   base::wipe(frame);  // it may hold a secret
 }
 
 void RemoteHost::write_some() {
-  while (in_ && !to_send_.empty()) {
-    const auto done = ::write(in_.get(), to_send_.data(), to_send_.size());
-    if (done > 0) {
-      base::wipe_front(to_send_, static_cast<std::size_t>(done));
-    } else if (done < 0 && errno == EAGAIN) {
-      return;
-    } else if (errno != EINTR) {
-      in_.reset();  // it has ended, which its output and its process show
-      to_send_.clear();
-    }
+  if (child_.input && !write_front(child_.input.get(), to_send_)) {
+    child_.input.reset();  // it has ended, which its output and its process show
+    to_send_.clear();
   }
-  if (closing_) in_.reset();
+  if (closing_ && to_send_.empty()) child_.input.reset();
 }
 
 void RemoteHost::read_frames(const std::function<void(const Frame&)>& take) {
-  std::array<char, bytes_per_frame_read> bytes;
-  const auto got = ::read(out_.get(), bytes.data(), bytes.size());
-  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (got <= 0) return out_.reset();
+  std::array<char, bytes_per_frame_read> buffer;
+  const auto bytes = read_some(child_.output.get(), buffer);
+  if (!bytes) return;
+  if (bytes->empty()) return child_.output.reset();
   heard_ = base::Clock::now();
-  reader_.feed({bytes.data(), static_cast<std::size_t>(got)});
+  reader_.feed(*bytes);
   try {
     while (const auto frame = reader_.next()) take(*frame);
   } catch (const Error& error) {
@@ -143,35 +96,35 @@ void RemoteHost::read_frames(const std::function<void(const Frame&)>& take) {
     broken_ = "what came from the other host is no message of unisono";
   }
   if (!broken_.empty()) {
-    out_.reset();
+    child_.output.reset();
     kill();
   }
 }
 
 void RemoteHost::read_errors() {
-  std::array<char, most_errors> bytes;
-  const auto got = ::read(err_.get(), bytes.data(), bytes.size());
-  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (got <= 0) return err_.reset();
-  errors_.append(bytes.data(), static_cast<std::size_t>(got));
+  std::array<char, most_errors> buffer;
+  const auto bytes = read_some(child_.errors.get(), buffer);
+  if (!bytes) return;
+  if (bytes->empty()) return child_.errors.reset();
+  errors_ += *bytes;
   if (errors_.size() > most_errors) errors_.erase(0, errors_.size() - most_errors);
 }
 
 void RemoteHost::note_end() {
   int status = 0;
-  if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+  if (!status_ && ::waitpid(child_.pid, &status, WNOHANG) == child_.pid) status_ = status;
 }
 
 void RemoteHost::wait_for(launcher::PollSet& set, const std::function<void(const Frame&)>& take, bool may_read) {
   if (over_) return;
   write_some();
-  if (in_ && !to_send_.empty()) set.add(in_.get(), POLLOUT, [this](short) { write_some(); });
-  if (out_ && may_read) set.add(out_.get(), POLLIN, [this, take](short) { read_frames(take); });
-  if (err_) set.add(err_.get(), POLLIN, [this](short) { read_errors(); });
-  if (!status_) set.add(pidfd_.get(), POLLIN, [this](short) { note_end(); });
+  if (child_.input && !to_send_.empty()) set.add(child_.input.get(), POLLOUT, [this](short) { write_some(); });
+  if (child_.output && may_read) set.add(child_.output.get(), POLLIN, [this, take](short) { read_frames(take); });
+  if (child_.errors) set.add(child_.errors.get(), POLLIN, [this](short) { read_errors(); });
+  if (!status_) set.add(child_.pidfd.get(), POLLIN, [this](short) { note_end(); });
   // A process that ssh leaves behind (a shared connection's master) may hold its standard error open.
-  over_ = status_.has_value() && !out_;
-  if (over_ && err_) read_errors();
+  over_ = status_.has_value() && !child_.output;
+  if (over_ && child_.errors) read_errors();
   if (over_) set.wake_within(std::chrono::milliseconds(0));
 }
 

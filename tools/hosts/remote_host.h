@@ -1,14 +1,12 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/file_descriptor.h"
+#include "common/child.h"
 #include "hosts/frames.h"
 #include "hosts/host_list.h"
 #include "launch/process/poll_set.h"
@@ -22,8 +20,8 @@ inline constexpr std::size_t descriptors_per_host = 8;
 /// standard input ends, and it ends what it has started.
 class RemoteHost {
  public:
-  /// Starts it. `words`: those of start_words; empty: on this host. Throws StartFailed where the program of the first word cannot be run.
-  RemoteHost(HostEntry entry, const std::vector<std::string>& words);
+  /// Starts it. `command`: --ssh, which is not needed for this host. Throws StartFailed where the program of its first word cannot be run.
+  RemoteHost(HostEntry entry, const std::string& command);
   /// Ends it, and waits for ssh to have ended.
   ~RemoteHost();
   RemoteHost(const RemoteHost&) = delete;
@@ -60,7 +58,6 @@ class RemoteHost {
   void forgive_silence() { heard_ = base::Clock::now(); }
 
  private:
-  void start(const std::vector<std::string>& words);
   void write_some();
   void read_frames(const std::function<void(const Frame&)>& take);
   void read_errors();
@@ -69,8 +66,7 @@ class RemoteHost {
   HostEntry entry_;
   bool local_;
   std::string program_;
-  pid_t pid_ = -1;
-  base::FileDescriptor pidfd_, in_, out_, err_;
+  PipedChild child_;
   std::string to_send_, errors_, broken_;
   FrameReader reader_;
   std::optional<int> status_;

@@ -13,7 +13,7 @@
 #include "base/host.h"
 #include "base/interfaces.h"
 #include "base/socket.h"
-#include "common/own_programs.h"
+#include "common/child.h"
 #include "launch/process/program.h"
 #include "unisono/error.h"
 

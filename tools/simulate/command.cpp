@@ -12,12 +12,11 @@
 
 #include "base/likeness.h"
 #include "common/commands.h"
-#include "help/described.h"
+#include "help/usage.h"
 #include "schedule/selection.h"
 #include "simulate/report.h"
-#include "common/sizes.h"
+#include "common/text.h"
 #include "unisono/error.h"
-#include "help/usage.h"
 
 namespace unisono::tools {
 namespace {
@@ -223,8 +222,6 @@ void add_parameter_options(CLI::App* command, SimulateFlags& flags) {
   add("--switch-us", all.switch_us, "A core's change from one rank to another, where --cores is given");
 }
 
-}  // namespace
-
 void add_simulate(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
   CLI::App* command = add_command(app, "simulate");
@@ -252,4 +249,7 @@ void add_simulate(CLI::App& app) {
   command->callback([flags] { simulate_as_asked(*flags); });
 }
 
+}  // namespace
 }  // namespace unisono::tools
+
+int main(int argc, char** argv) { return unisono::tools::run_program({argv + 1, argv + argc}, unisono::tools::add_simulate); }

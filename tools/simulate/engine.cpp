@@ -1,11 +1,13 @@
 // The events of a call: ranks follow their programs, messages become flows, and arrive. After LogGOPSim (Hoefler, Schneider, Lumsdaine 2010), with
 // links that flows share.
+
 #include "simulate/engine.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include <fmt/format.h>
+#include <cstdint>
 
 #include "simulate/run.h"
 #include "unisono/error.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "simulate/job.h"
-#include "simulate/options.h"
 
 namespace unisono::simulate {
 

@@ -1,9 +1,9 @@
 #include "simulate/job.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
-
-#include <fmt/format.h>
 
 namespace unisono::simulate {
 namespace {
@@ -38,7 +38,6 @@ Programs::Shared Programs::write(int rank) {
   Shared& program = programs_[static_cast<std::size_t>(rank)];
   if (program) return program;
   program = std::make_shared<const Program>(writer_.program_of(rank));
-  ++written_;
   instructions_ += program->instructions.size();
   if (instructions_ > most_instructions) {
     throw TooLarge(fmt::format("the schedules of {} ranks by '{}' are too long to be simulated: rank {} alone has {} steps", call_.ranks,

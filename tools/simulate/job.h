@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "simulate/network.h"
+#include "simulate/parameters.h"
 #include "simulate/program.h"
 #include "unisono/error.h"
 
@@ -34,7 +35,6 @@ class Programs {
   const Program& of(int rank) const { return *programs_[static_cast<std::size_t>(rank)]; }
   /// Returns true where ranks with the same place on their hosts have the same program, and no rank is addressed by its number.
   bool are_the_same() const { return are_the_same_; }
-  int written() const { return written_; }
 
  private:
   using Shared = std::shared_ptr<const Program>;
@@ -49,8 +49,22 @@ class Programs {
   double tolerance_ = 0;
   std::vector<Shared> programs_;
   std::size_t instructions_ = 0;
-  int written_ = 0;
   bool are_the_same_ = false;
+};
+
+/// A rank that comes late to the call, or whose processor is slower than the others'.
+struct Straggler {
+  int rank = 0;
+  double late_us = 0;
+  double slowness = 1;
+};
+
+struct SimulationOptions {
+  NetworkOptions network = {};
+  Parameters parameters = {};
+  Folding folding = Folding::automatic;
+  std::vector<Straggler> stragglers = {};
+  double most_messages = simulate::most_messages;  ///< that may have to be followed one by one
 };
 
 }  // namespace unisono::simulate

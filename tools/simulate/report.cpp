@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "common/sizes.h"
 #include "common/text.h"
 #include "unisono/detail/switches.h"
 
@@ -24,15 +23,8 @@ std::string time_text(double us) {
 }
 
 std::string bytes_text(double bytes) {
-  constexpr double unit = 1024;
-  double value = bytes;
-  std::size_t power = 0;
-  constexpr const char* names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  while (value >= unit && power + 1 < std::size(names)) {
-    value /= unit;
-    ++power;
-  }
-  return fmt::format("{:.4g} {}", value, names[power]);
+  const auto [amount, unit] = tools::scaled_bytes(bytes);
+  return fmt::format("{:.4g} {}", amount, unit);
 }
 
 std::string line(std::string_view name, const std::string& value) {
@@ -41,7 +33,7 @@ std::string line(std::string_view name, const std::string& value) {
 
 std::string shape_text(const Report& report) {
   const NetworkOptions& network = report.options.network;
-  std::string text = fmt::format("{} on {} host{}, {}", report.call.ranks, report.call.hosts(), report.call.hosts() == 1 ? "" : "s",
+  std::string text = fmt::format("{} on {}, {}", report.call.ranks, tools::counted(static_cast<std::size_t>(report.call.hosts()), "host"),
                                  topology_names[static_cast<std::size_t>(network.topology)]);
   if (network.topology != Topology::flat) text += fmt::format(" of switches with {} ports", network.ports);
   if (network.oversubscription != 1) text += fmt::format(", oversubscribed {}:1", network.oversubscription);

@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "simulate/flows.h"
-#include "simulate/options.h"
+#include "simulate/job.h"
 
 namespace unisono::simulate {
 

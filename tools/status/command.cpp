@@ -10,13 +10,9 @@
 #include <vector>
 
 #include "common/commands.h"
-#include "help/described.h"
-#include "status/jobs.h"
-#include "status/other_hosts.h"
-#include "status/report.h"
-#include "status/stacks.h"
-#include "status/watch.h"
 #include "help/usage.h"
+#include "status/jobs.h"
+#include "status/report.h"
 
 namespace unisono::tools {
 namespace {

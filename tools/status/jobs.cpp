@@ -1,15 +1,17 @@
 #include "status/jobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "base/printable.h"
+#include "launch/view/state_server.h"
 #include "recorder/dump.h"
 #include "unisono/error.h"
 
@@ -51,6 +53,45 @@ std::vector<JobFacts> jobs_of(std::vector<RankFacts> ranks) {
   return found;
 }
 
+int rank_of(const RankFacts& rank) { return rank.record.rank; }
+
+/// Puts the parts of a job together that this host sees as several, because each launcher has an identity of its own: launchers of two nodes on one
+/// host.
+JobFacts& joined(std::vector<JobFacts>& jobs, const std::vector<launcher::JobSeen>& hosts) {
+  const auto is_part = [&](const JobFacts& job) { return std::ranges::find(hosts, job.name, &launcher::JobSeen::job) != hosts.end(); };
+  auto first = std::ranges::find_if(jobs, is_part);
+  if (first == jobs.end()) return jobs.emplace_back(JobFacts{.name = hosts.front().job, .program = {}, .ranks = {}});
+  for (auto other = first + 1; other != jobs.end();) {
+    if (!is_part(*other)) {
+      ++other;
+      continue;
+    }
+    first->began = std::min(first->began, other->began);
+    first->age_ns = std::max(first->age_ns, other->age_ns);
+    std::ranges::move(other->ranks, std::back_inserter(first->ranks));
+    other = jobs.erase(other);
+  }
+  return *first;
+}
+
+/// Adds the ranks of one job, as its launcher tells of them. Of a rank that is there already the own record stays.
+void add_hosts(std::vector<JobFacts>& jobs, const std::vector<launcher::JobSeen>& hosts) {
+  JobFacts& job = joined(jobs, hosts);
+  const bool is_new = job.ranks.empty();
+  for (const launcher::JobSeen& host : hosts) {
+    job.size = std::max(job.size, host.world_size);
+    for (const RankFacts& rank : host.ranks) {
+      if (std::ranges::find(job.ranks, rank_of(rank), rank_of) != job.ranks.end()) continue;
+      const recorder::RankSeen& record = rank.record;
+      if (job.program.empty()) job.program = record.program;
+      if (record.began != 0 && (is_new || job.ranks.empty())) job.began = job.began == 0 ? record.began : std::min(job.began, record.began);
+      if (record.began != 0) job.age_ns = std::max(job.age_ns, record.now - record.began);
+      job.ranks.push_back(rank);
+    }
+  }
+  std::ranges::stable_sort(job.ranks, {}, rank_of);
+}
+
 }  // namespace
 
 std::vector<JobFacts> find_jobs() {
@@ -89,9 +130,8 @@ std::vector<JobFacts> read_jobs(const std::string& path) {
 void count_cpu_since(const std::vector<JobFacts>& earlier, std::vector<JobFacts>& now) {
   const auto key_of = [](const RankFacts& rank) { return std::tuple(rank.record.host, rank.record.pid, rank.record.life); };
   std::map<std::tuple<std::string, int, std::int64_t>, const RankFacts*> before;
-  for (const JobFacts& job : earlier) {
+  for (const JobFacts& job : earlier)
     for (const RankFacts& rank : job.ranks) before[key_of(rank)] = &rank;
-  }
   for (JobFacts& job : now) {
     for (RankFacts& rank : job.ranks) {
       const auto known = before.find(key_of(rank));
@@ -100,6 +140,10 @@ void count_cpu_since(const std::vector<JobFacts>& earlier, std::vector<JobFacts>
       rank.process.cpu_share = std::max(0.0, rank.process.cpu_seconds - known->second->process.cpu_seconds) / passed;
     }
   }
+}
+
+void add_other_hosts(std::vector<JobFacts>& jobs) {
+  for (const auto& hosts : launcher::ask_launchers()) add_hosts(jobs, hosts);
 }
 
 }  // namespace unisono::tools

@@ -31,4 +31,18 @@ std::vector<JobFacts> read_jobs(const std::string& path);
 /// Has the shares of processors count from an earlier look on.
 void count_cpu_since(const std::vector<JobFacts>& earlier, std::vector<JobFacts>& now);
 
+/// Adds the ranks of other hosts, of the jobs whose launchers on this host tell of them. Launchers are asked, ranks are not.
+void add_other_hosts(std::vector<JobFacts>& jobs);
+/// What the main thread of a rank's process does.
+struct Stack {
+  int rank = -1;
+  std::string tool;                 ///< that has shown it: "gdb"
+  std::vector<std::string> frames;  ///< "#0  pause () from /lib/x86_64-linux-gnu/libc.so.6"
+  std::vector<std::string> python;  ///< "step (train.py:12)"
+  std::string problem;              ///< why there are no frames
+};
+
+/// Looks into the processes of the ranks that others wait for, which stops each of them for a moment: with eu-stack, or gdb, and py-spy.
+std::vector<Stack> stacks_of_late_ranks(const JobFacts& job);
+
 }  // namespace unisono::tools

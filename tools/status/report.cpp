@@ -1,15 +1,23 @@
 #include "status/report.h"
 
-#include <algorithm>
-#include <array>
-#include <set>
-#include <string_view>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
-#include "launch/view/standstill.h"
+#include <algorithm>
+#include <iostream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include "common/json.h"
 #include "common/text.h"
+#include "launch/output/sink.h"
+#include "launch/view/standstill.h"
 
 namespace unisono::tools {
 namespace {
@@ -32,41 +40,38 @@ std::string age_text(const recorder::CallSeen& call, std::uint64_t now) {
 }
 
 std::string bytes_text(double bytes) {
-  constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  constexpr double next = 1024;
-  std::size_t unit = 0;
-  for (; bytes >= next && unit + 1 < units.size(); ++unit) bytes /= next;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 || bytes >= 100 ? 0 : 1, units[unit]);
+  const auto [amount, unit] = scaled_bytes(bytes);
+  return fmt::format("{:.{}f} {}", amount, unit == "B" || amount >= 100 ? 0 : 1, unit);
 }
 
 Json call_json(const recorder::CallSeen& call) {
   Json json;
-  put(json, "operation", call.operation);
-  put(json, "group", call.group);
-  put(json, "sequence", call.sequence);
-  put(json, "state", state_name(call.state));
-  put(json, "bytes", call.bytes);
-  put(json, "dtype", to_string(call.dtype));
+  put(json, {{"operation", call.operation},
+             {"group", call.group},
+             {"sequence", call.sequence},
+             {"state", state_name(call.state)},
+             {"bytes", call.bytes},
+             {"dtype", to_string(call.dtype)}});
   if (call.peer >= 0) put(json, "peer", call.peer);
   if (is_message(call.kind)) put(json, "tag", call.tag);
   if (!call.place.empty()) put(json, "place", call.place);
-  if (call.queued != 0) put(json, "queued_ns", call.queued);
-  if (call.begun != 0) put(json, "begun_ns", call.begun);
-  if (call.done != 0) put(json, "done_ns", call.done);
-  if (call.waited_for >= 0) {
-    put(json, "waited_for", call.waited_for);
-    put(json, "waited_for_count", call.waited_count);
-  }
+  for (const auto& [name, at] : {std::pair{"queued_ns", call.queued}, {"begun_ns", call.begun}, {"done_ns", call.done}})
+    if (at != 0) put(json, name, at);
+  if (call.waited_for >= 0) put(json, {{"waited_for", call.waited_for}, {"waited_for_count", call.waited_count}});
   return json;
+}
+
+/// Returns what the function makes of each element.
+template <class Range, class Make>
+Json all_json(const Range& range, const Make& make) {
+  Json all = Json::array();
+  for (const auto& each : range) all.push_back(make(each));
+  return all;
 }
 
 Json delay_json(const Delay& delay) {
   Json json;
-  put(json, "rank", delay.late);
-  put(json, "waited_ns", delay.for_ns);
-  put(json, "text", delay.text);
-  put(json, "advice", delay.advice);
-  put(json, "call", call_json(delay.call));
+  put(json, {{"rank", delay.late}, {"waited_ns", delay.for_ns}, {"text", delay.text}, {"advice", delay.advice}, {"call", call_json(delay.call)}});
   if (!delay.circle.empty()) put(json, "circle", delay.circle);
   return json;
 }
@@ -74,34 +79,27 @@ Json delay_json(const Delay& delay) {
 Json rank_json(const RankFacts& rank, bool with_calls) {
   const recorder::RankSeen& record = rank.record;
   Json json;
-  put(json, "rank", record.rank);
-  put(json, "pid", record.pid);
-  put(json, "host", record.host);
-  put(json, "state", state_text(rank));
-  put(json, "now_ns", record.now);
-  put(json, "calls", record.calls);
-  put(json, "bytes", record.bytes);
-  put(json, "waited_ns", record.waited);
-  put(json, "waiting_share", waiting_share(rank));
-  put(json, "cpu_seconds", rank.process.cpu_seconds);
-  put(json, "cpu_share", rank.process.cpu_share);
-  put(json, "memory_bytes", rank.process.memory_bytes);
+  put(json, {{"rank", record.rank},
+             {"pid", record.pid},
+             {"host", record.host},
+             {"state", state_text(rank)},
+             {"now_ns", record.now},
+             {"calls", record.calls},
+             {"bytes", record.bytes},
+             {"waited_ns", record.waited},
+             {"waiting_share", waiting_share(rank)},
+             {"cpu_seconds", rank.process.cpu_seconds},
+             {"cpu_share", rank.process.cpu_share},
+             {"memory_bytes", rank.process.memory_bytes}});
   if (!record.failure.empty()) put(json, "failure", record.failure);
   if (const auto* call = call_shown(rank)) put(json, "call", call_json(*call));
-  if (with_calls) {
-    put(json, "recent", Json::array());
-    for (const auto& call : record.recent) json["recent"].push_back(call_json(call));
-  }
+  if (with_calls) put(json, "recent", all_json(record.recent, call_json));
   return json;
 }
 
 Json stack_json(const Stack& stack) {
   Json json;
-  put(json, "rank", stack.rank);
-  put(json, "tool", stack.tool);
-  put(json, "frames", stack.frames);
-  put(json, "python", stack.python);
-  put(json, "problem", stack.problem);
+  put(json, {{"rank", stack.rank}, {"tool", stack.tool}, {"frames", stack.frames}, {"python", stack.python}, {"problem", stack.problem}});
   return json;
 }
 
@@ -115,6 +113,21 @@ std::string delays_text(const JobFacts& job, std::size_t columns) {
   return text;
 }
 
+constexpr int milliseconds_between = 1000;
+
+struct ScreenSize {
+  std::size_t rows = 24, columns = screen_columns;
+};
+
+ScreenSize size_of(int terminal) {
+  winsize size{};
+  ScreenSize found;
+  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0) return found;
+  if (size.ws_row > 1) found.rows = size.ws_row;
+  if (size.ws_col > 1) found.columns = size.ws_col;
+  return found;
+}
+
 }  // namespace
 
 std::string status_text(const JobFacts& job, std::size_t columns) {
@@ -122,7 +135,7 @@ std::string status_text(const JobFacts& job, std::size_t columns) {
   for (const RankFacts& rank : job.ranks) hosts.insert(rank.record.host);
   const bool is_elsewhere = std::ranges::any_of(job.ranks, [](const RankFacts& rank) { return !rank.is_here; });
   const std::string where = job.is_copy    ? "have left their records; they were written"
-                            : is_elsewhere ? fmt::format("are on {} host{}; it began", hosts.size(), hosts.size() == 1 ? "" : "s")
+                            : is_elsewhere ? fmt::format("are on {}; it began", counted(hosts.size(), "host"))
                                            : "are on this host; it began";
   std::string text = wrap(fmt::format("job {}: {}", job.name, job.program), 2, 0, columns) + "\n";
   const std::string_view since = job.is_copy ? "after it began" : "ago";
@@ -186,23 +199,49 @@ std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const JobFacts& job = jobs[i];
     Json json;
-    put(json, "job", job.name);
-    put(json, "program", job.program);
-    put(json, "size", job.size);
-    put(json, "began_ns", job.began);
-    put(json, "age_ns", job.age_ns);
-    put(json, "late", Json::array());
-    for (const Delay& delay : delays_of(job.ranks, told_delay_ns)) json["late"].push_back(delay_json(delay));
-    if (i < stacks.size()) {
-      put(json, "stacks", Json::array());
-      for (const Stack& stack : stacks[i]) json["stacks"].push_back(stack_json(stack));
-    }
-    put(json, "ranks", Json::array());
-    for (const RankFacts& rank : job.ranks) json["ranks"].push_back(rank_json(rank, with_calls));
+    put(json, {{"job", job.name},
+               {"program", job.program},
+               {"size", job.size},
+               {"began_ns", job.began},
+               {"age_ns", job.age_ns},
+               {"late", all_json(delays_of(job.ranks, told_delay_ns), delay_json)}});
+    if (i < stacks.size()) put(json, "stacks", all_json(stacks[i], stack_json));
+    put(json, "ranks", all_json(job.ranks, [&](const RankFacts& rank) { return rank_json(rank, with_calls); }));
     all.push_back(std::move(json));
   }
   constexpr int indent = 2;
   return all.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+// Each line replaces the former one, so that nothing flickers. The last column stays free: behind a letter in it, terminals erase that letter.
+std::string screen_text(const std::vector<JobFacts>& jobs, int terminal) {
+  const ScreenSize size = size_of(terminal);
+  const std::size_t columns = size.columns - 1;
+  std::string all;
+  for (const JobFacts& job : jobs) all += status_text(job, std::min(columns, screen_columns));
+  std::vector<std::string> lines;
+  std::istringstream stream(all);
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  if (const std::size_t most = size.rows - 1; lines.size() > most) {
+    const std::size_t hidden = lines.size() - (most - 1);
+    lines.resize(most - 1);
+    lines.push_back(fmt::format("  … {} more lines: unisono status --once shows all", hidden));
+  }
+  std::string text = "\033[H";
+  for (const std::string& line : lines) text += launcher::cut_to_width(line, columns) + "\033[K\n";
+  return text + "\033[J";
+}
+
+void watch(std::vector<JobFacts> jobs, const std::function<std::vector<JobFacts>()>& look) {
+  std::cout << "\033[2J";
+  while (!jobs.empty()) {
+    std::cout << screen_text(jobs, STDOUT_FILENO) << std::flush;
+    ::poll(nullptr, 0, milliseconds_between);
+    auto next = look();
+    count_cpu_since(jobs, next);
+    jobs = std::move(next);
+  }
 }
 
 }  // namespace unisono::tools

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "status/jobs.h"
-#include "status/stacks.h"
 #include "common/text.h"
+#include "status/jobs.h"
 
 namespace unisono::tools {
 
@@ -18,5 +18,11 @@ std::string dump_text(const JobFacts& job);
 std::string stack_text(const Stack& stack);
 /// Returns all of that as JSON. `stacks` belong to the jobs, in their order; the calls with `with_calls` only.
 std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std::vector<Stack>>& stacks, bool with_calls);
+
+/// Returns what has a terminal show the jobs: no more lines than it has rows, none of which is too long for one row.
+std::string screen_text(const std::vector<JobFacts>& jobs, int terminal);
+
+/// Shows the jobs on the terminal that is standard output, and again each second, until none is left.
+void watch(std::vector<JobFacts> jobs, const std::function<std::vector<JobFacts>()>& look);
 
 }  // namespace unisono::tools

@@ -1,4 +1,4 @@
-#include "status/stacks.h"
+#include "status/jobs.h"
 
 #include <fmt/format.h>
 
@@ -13,8 +13,7 @@
 
 #include "base/environment.h"
 #include "base/printable.h"
-#include "launch/process/program.h"
-#include "status/captured.h"
+#include "common/child.h"
 #include "launch/view/standstill.h"
 
 namespace unisono::tools {
@@ -28,14 +27,6 @@ std::vector<std::string> lines_in(std::string_view text) {
   std::istringstream stream{std::string(text)};
   for (std::string line; std::getline(stream, line);) lines.push_back(base::printable(line));
   return lines;
-}
-
-std::optional<std::string> path_of(const std::string& tool) {
-  try {
-    return launcher::find_program(tool, base::Environment::process());
-  } catch (const launcher::StartFailed&) {
-    return std::nullopt;
-  }
 }
 
 bool runs_python(int pid) {
@@ -56,31 +47,7 @@ std::string reason_in(std::string_view printed) {
   return lines.empty() ? "it printed nothing" : lines.back();
 }
 
-void look_with(Stack& stack, const std::string& tool, const std::vector<std::string>& words) {
-  const Captured captured = capture(words, patience);
-  stack.frames = native_frames(captured.printed);
-  stack.tool = tool;
-  if (!stack.frames.empty()) stack.problem.clear();
-  else
-    stack.problem = captured.in_time ? fmt::format("{}: {}", tool, reason_in(captured.printed))
-                                     : fmt::format("{} did not answer in {} s", tool, patience.count());
-}
-
-Stack stack_of(const RankFacts& rank) {
-  Stack stack{
-      .rank = rank.record.rank, .tool = {}, .frames = {}, .python = {}, .problem = "neither eu-stack nor gdb is installed (Debian: elfutils, gdb)"};
-  const std::string pid = std::to_string(rank.record.pid);
-  if (const auto eu_stack = path_of("eu-stack")) look_with(stack, "eu-stack", {*eu_stack, "-1", "-p", pid});
-  if (const auto gdb = path_of("gdb"); gdb && stack.frames.empty())
-    look_with(stack, "gdb",
-              {*gdb, "-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", pid, "-ex", fmt::format("thread apply 1 bt {}", most_frames)});
-  if (const auto py_spy = path_of("py-spy"); py_spy && runs_python(rank.record.pid))
-    stack.python = python_frames(capture({*py_spy, "dump", "--pid", pid}, patience).printed);
-  return stack;
-}
-
-}  // namespace
-
+/// Returns the frames in what eu-stack or gdb has printed of one thread, without addresses.
 std::vector<std::string> native_frames(std::string_view printed) {
   std::vector<std::string> frames;
   for (const std::string& line : lines_in(printed)) {
@@ -100,6 +67,7 @@ std::vector<std::string> native_frames(std::string_view printed) {
   return frames;
 }
 
+/// Returns the frames of the main thread in what `py-spy dump` has printed.
 std::vector<std::string> python_frames(std::string_view printed) {
   std::vector<std::string> frames;
   bool is_main = false;
@@ -113,6 +81,31 @@ std::vector<std::string> python_frames(std::string_view printed) {
   }
   return frames;
 }
+
+void look_with(Stack& stack, const std::string& tool, const std::vector<std::string>& words) {
+  const Captured captured = capture(words, patience, ChildManner::Errors::with_output);
+  stack.frames = native_frames(captured.printed);
+  stack.tool = tool;
+  if (!stack.frames.empty()) stack.problem.clear();
+  else
+    stack.problem = captured.in_time ? fmt::format("{}: {}", tool, reason_in(captured.printed))
+                                     : fmt::format("{} did not answer in {} s", tool, patience.count());
+}
+
+Stack stack_of(const RankFacts& rank) {
+  Stack stack{
+      .rank = rank.record.rank, .tool = {}, .frames = {}, .python = {}, .problem = "neither eu-stack nor gdb is installed (Debian: elfutils, gdb)"};
+  const std::string pid = std::to_string(rank.record.pid);
+  if (const auto eu_stack = find_tool("eu-stack")) look_with(stack, "eu-stack", {*eu_stack, "-1", "-p", pid});
+  if (const auto gdb = find_tool("gdb"); gdb && stack.frames.empty())
+    look_with(stack, "gdb",
+              {*gdb, "-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", pid, "-ex", fmt::format("thread apply 1 bt {}", most_frames)});
+  if (const auto py_spy = find_tool("py-spy"); py_spy && runs_python(rank.record.pid))
+    stack.python = python_frames(capture({*py_spy, "dump", "--pid", pid}, patience, ChildManner::Errors::with_output).printed);
+  return stack;
+}
+
+}  // namespace
 
 std::vector<Stack> stacks_of_late_ranks(const JobFacts& job) {
   std::vector<Stack> stacks;

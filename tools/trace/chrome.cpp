@@ -1,7 +1,7 @@
-#include "trace/chrome.h"
+#include "trace/page.h"
 
 #include <map>
-#include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -36,23 +36,21 @@ class ChromeWriter {
   }
 
  private:
-  void separate() {
-    file_.put(has_events_ ? ",\n" : "\n");
-    has_events_ = true;
+  template <class... Values>
+  void event(fmt::format_string<Values...> format, Values&&... values) {
+    file_.put(std::exchange(has_events_, true) ? ",\n" : "\n");
+    file_.print(format, std::forward<Values>(values)...);
   }
 
   void name_thread(int rank, int thread, const std::string& name) {
-    separate();
-    file_.print("{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", rank, thread, json_string(name));
+    event("{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", rank, thread, json_string(name));
   }
 
   void describe(std::size_t index) {
     const TracedRank& rank = trace_.ranks[index];
-    separate();
-    file_.print("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":{}}}}}", rank.number,
-                json_string(fmt::format("rank {} on {}", rank.name, rank.about.host)));
-    separate();
-    file_.print("{{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":{},\"tid\":0,\"args\":{{\"sort_index\":{}}}}}", rank.number, index);
+    event("{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{},\"tid\":0,\"args\":{{\"name\":{}}}}}", rank.number,
+          json_string(fmt::format("rank {} on {}", rank.name, rank.about.host)));
+    event("{{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":{},\"tid\":0,\"args\":{{\"sort_index\":{}}}}}", rank.number, index);
     name_thread(rank.number, 0, "calls");
   }
 
@@ -75,33 +73,26 @@ class ChromeWriter {
     const int rank = trace_.ranks[slice.rank].number;
     if (slice.row == Slice::Row::beside) {  // several at a time: they need not lie within each other
       const std::uint64_t id = ++last_id_;
-      separate();
-      file_.print("{{\"ph\":\"b\",\"cat\":\"asynchronous\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{},{}}}", id, rank, micros(slice.begin),
-                  details(slice));
-      separate();
-      file_.print("{{\"ph\":\"e\",\"cat\":\"asynchronous\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{},\"name\":{}}}", id, rank, micros(slice.end),
-                  json_string(trace_.ranks[slice.rank].reader->operation(*slice.call)));
+      event("{{\"ph\":\"b\",\"cat\":\"asynchronous\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{},{}}}", id, rank, micros(slice.begin), details(slice));
+      event("{{\"ph\":\"e\",\"cat\":\"asynchronous\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{},\"name\":{}}}", id, rank, micros(slice.end),
+            json_string(trace_.ranks[slice.rank].reader->operation(*slice.call)));
       return;
     }
-    separate();
-    file_.print("{{\"ph\":\"X\",\"cat\":\"call\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},{}}}", rank, micros(slice.begin),
-                micros(slice.end - slice.begin), details(slice));
+    event("{{\"ph\":\"X\",\"cat\":\"call\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},{}}}", rank, micros(slice.begin),
+          micros(slice.end - slice.begin), details(slice));
     if (slice.waited < shown_wait_ns || slice.waited_for < 0) return;
-    separate();
-    file_.print("{{\"ph\":\"X\",\"cat\":\"wait\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},\"name\":\"waits for rank {}\"}}", rank,
-                micros(slice.begin), micros(slice.waited), trace_.name_of(slice.waited_for));
+    event("{{\"ph\":\"X\",\"cat\":\"wait\",\"pid\":{},\"tid\":0,\"ts\":{},\"dur\":{},\"name\":\"waits for rank {}\"}}", rank, micros(slice.begin),
+          micros(slice.waited), trace_.name_of(slice.waited_for));
     if (slice.late_one_blocks && slice.is_over) add_arrow(slice, rank);
   }
 
   /// From the beginning of the late rank's call to the moment at which this one has waited long enough.
   void add_arrow(const Slice& slice, int rank) {
     const std::uint64_t id = ++last_id_, came = slice.begin + slice.waited;
-    separate();
-    file_.print("{{\"ph\":\"s\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, slice.waited_for,
-                micros(came));
-    separate();
-    file_.print("{{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, rank,
-                micros(came));
+    event("{{\"ph\":\"s\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, slice.waited_for,
+          micros(came));
+    event("{{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"wait\",\"name\":\"was waited for\",\"id\":{},\"pid\":{},\"tid\":0,\"ts\":{}}}", id, rank,
+          micros(came));
   }
 
   void add(const ProfilerFile& profile) {
@@ -112,10 +103,9 @@ class ChromeWriter {
       const auto [thread, is_new] = threads.try_emplace(range.thread, first_profiler_thread + static_cast<int>(threads.size()));
       if (is_new) name_thread(process, thread->second, "torch.profiler " + range.thread);
       const auto args = range.event->find("args");
-      separate();
-      file_.print("{{\"ph\":\"X\",\"cat\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"args\":{}}}", json_string(range.category),
-                  process, thread->second, micros(range.begin), micros(range.end - range.begin), json_string(range.name),
-                  args == range.event->end() ? "{}" : args->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+      event("{{\"ph\":\"X\",\"cat\":{},\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},\"args\":{}}}", json_string(range.category), process,
+            thread->second, micros(range.begin), micros(range.end - range.begin), json_string(range.name),
+            args == range.event->end() ? "{}" : args->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     });
   }
 

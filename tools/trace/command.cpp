@@ -8,12 +8,10 @@
 #include <vector>
 
 #include "common/commands.h"
-#include "help/described.h"
+#include "help/usage.h"
 #include "common/text.h"
-#include "trace/chrome.h"
 #include "trace/page.h"
 #include "trace/totals.h"
-#include "help/usage.h"
 
 namespace unisono::tools {
 namespace {
@@ -41,8 +39,6 @@ void show_trace(const TraceOptions& options) {
   std::cout << trace_text(trace, totals) << "\n";
   std::cout << "  " << html << " is for a browser\n  " << json << " is for ui.perfetto.dev\n";
 }
-
-}  // namespace
 
 void add_trace(CLI::App& app) {
   const auto options = std::make_shared<TraceOptions>();
@@ -74,4 +70,7 @@ void add_trace(CLI::App& app) {
   command->callback([options] { show_trace(*options); });
 }
 
+}  // namespace
 }  // namespace unisono::tools
+
+int main(int argc, char** argv) { return unisono::tools::run_program({argv + 1, argv + argc}, unisono::tools::add_trace); }

@@ -1,17 +1,26 @@
 #include "trace/page.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
+#include <map>
 #include <optional>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
 
-#include <fmt/format.h>
-
-#include "trace/page_kinds.h"
-#include "trace/page_ranges.h"
 #include "trace/text_file.h"
+#include "unisono/tensor.h"
 
 namespace unisono::tools {
+
+/// What page_parts.cpp.in holds: the page in front of its data and behind it.
+extern const std::string_view page_head, page_script;
+
 namespace {
 
 constexpr std::size_t most_steps = 20'000;
@@ -59,6 +68,120 @@ std::string_view state_text(recorder::RankState state) {
   }
 }
 
+/// The kinds of calls: what calls have in common, so that a page says it once. A kind is an operation with its group, dtype, bytes, place and peer.
+class PageKinds {
+ public:
+  PageKinds(const JobTrace& trace, const Merge& merge) : trace_(trace), merge_(merge) {}
+
+  std::size_t index_of(const Slice& slice) {
+    if (slice.rank != rank_) {
+      rank_ = slice.rank;
+      of_rank_.clear();
+    }
+    const recorder::TracedCall& call = *slice.call;
+    const auto [known, is_new] = of_rank_.try_emplace(Key{call.bytes, call.group, call.place, call.operation, call.label, call.dtype, call.peer});
+    if (!is_new) return known->second;
+    std::string text = text_of(slice);
+    const auto [found, is_first] = indices_.try_emplace(text, texts_.size());
+    if (is_first) texts_.push_back(std::move(text));
+    return known->second = found->second;
+  }
+  /// Returns each kind as JSON.
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  using Key = std::tuple<std::uint64_t, std::uint16_t, std::uint16_t, std::uint8_t, std::uint8_t, std::uint8_t, int>;
+
+  std::string text_of(const Slice& slice) const {
+    const recorder::TracedCall& call = *slice.call;
+    const TracedRank& rank = trace_.ranks[slice.rank];
+    const recorder::TraceReader& reader = *rank.reader;
+    return fmt::format("[{},{},{},{},{},{}]", json_string(reader.operation(call)), json_string(merge_.groups()[slice.group].name),
+                       json_string(to_string(static_cast<DType>(call.dtype))), call.bytes, json_string(reader.place(call.place)),
+                       trace_.number_of(rank.generation_of(call.group), call.peer));
+  }
+
+  const JobTrace& trace_;
+  const Merge& merge_;
+  std::size_t rank_ = SIZE_MAX;
+  std::map<Key, std::size_t> of_rank_;  // by the numbers that this rank has for its texts
+  std::map<std::string, std::size_t> indices_;
+  std::vector<std::string> texts_;
+};
+
+constexpr std::size_t most_ranges = 200'000;
+constexpr std::size_t most_threads = 4, most_depth = 3;
+
+struct PageRange {
+  std::uint64_t begin = 0, end = 0;
+  std::size_t name = 0;
+};
+
+struct PageThread {
+  std::string name;
+  std::vector<PageRange> ranges;
+  std::uint64_t time = 0;
+};
+
+/// Leaves the longest ones.
+template <class Each, class Length>
+void keep_longest(std::vector<Each>& list, std::size_t most, Length length_of) {
+  if (list.size() <= most) return;
+  std::ranges::nth_element(list, list.begin() + static_cast<std::ptrdiff_t>(most), std::greater<>{}, length_of);
+  list.resize(most);
+}
+
+std::uint64_t length_of(const PageRange& range) { return range.end - range.begin; }
+
+struct Collected {
+  std::vector<PageThread> threads;
+  std::vector<std::string> names;
+};
+
+Collected collect(const ProfilerFile& file, const JobTrace& trace) {
+  Collected all;
+  std::map<std::string, std::size_t> threads;
+  std::unordered_map<std::string, std::size_t> names;
+  each_range(file, trace, [&](const ProfilerRange& range) {
+    const auto [thread, is_new_thread] = threads.try_emplace(range.thread, all.threads.size());
+    if (is_new_thread) all.threads.push_back({.name = range.thread, .ranges = {}});
+    const auto [name, is_new_name] = names.try_emplace(range.name, all.names.size());
+    if (is_new_name) all.names.push_back(json_string(range.name));
+    PageThread& to = all.threads[thread->second];
+    to.ranges.push_back({.begin = range.begin, .end = range.end, .name = name->second});
+    to.time += range.end - range.begin;
+    if (to.ranges.size() > 2 * most_ranges) keep_longest(to.ranges, most_ranges, length_of);
+  });
+  std::ranges::sort(all.threads, std::greater<>{}, &PageThread::time);
+  if (all.threads.size() > most_threads) all.threads.resize(most_threads);
+  return all;
+}
+
+/// Returns a profiler's ranges as the page wants them, as JSON: the outermost ones of the threads in which most time is spent, each in a lane.
+std::string page_ranges(const ProfilerFile& file, const JobTrace& trace) {
+  Collected all = collect(file, trace);
+  std::vector<std::string> lanes;
+  std::string ranges;
+  std::size_t first_lane = 0;
+  for (PageThread& thread : all.threads) {
+    keep_longest(thread.ranges, most_ranges, length_of);
+    std::ranges::sort(thread.ranges, [](const PageRange& a, const PageRange& b) { return std::pair(a.begin, b.end) < std::pair(b.begin, a.end); });
+    std::vector<std::uint64_t> open;  // the ends of those around
+    std::size_t deepest = 0;
+    for (const PageRange& range : thread.ranges) {
+      while (!open.empty() && open.back() <= range.begin) open.pop_back();
+      const std::size_t depth = open.size();
+      open.push_back(range.end);
+      if (depth >= most_depth) continue;
+      deepest = std::max(deepest, depth + 1);
+      ranges += fmt::format("{}{},{},{},{}", ranges.empty() ? "" : ",", range.name, range.begin, range.end - range.begin, first_lane + depth);
+    }
+    lanes.insert(lanes.end(), deepest, json_string("torch " + thread.name));
+    first_lane += deepest;
+  }
+  return fmt::format("{{\"lanes\":[{}],\"names\":[{}],\"ranges\":[{}]}}", fmt::join(lanes, ","), fmt::join(all.names, ","), ranges);
+}
+
 class PageWriter {
  public:
   PageWriter(const JobTrace& trace, const Merge& merge, const Totals& totals, const std::string& path, std::uint64_t most_calls)
@@ -72,11 +195,10 @@ class PageWriter {
     write_steps();
     file_.put(",\n\"ranks\":[");
     for (std::size_t i = 0; i < trace_.ranks.size(); ++i) write_rank(i);
-    file_.put("],\n\"kinds\":[");
-    bool is_first = true;
-    for (const std::string& kind : kinds_.texts()) file_.print("{}{}", std::exchange(is_first, false) ? "\n" : ",\n", kind);
+    file_.put("],\n\"kinds\":[\n");
+    file_.list(kinds_.texts(), std::identity(), ",\n");
     file_.put("],\n\"profiles\":{");
-    is_first = true;
+    bool is_first = true;
     for (const ProfilerFile& profile : profiles) {
       const TracedRank* const rank = trace_.last_of(profile.rank);
       if (rank == nullptr) continue;
@@ -93,20 +215,18 @@ class PageWriter {
     file_.print("\"job\":{},\"program\":{},\"size\":{},\"missing\":{},\"span\":{},\"began\":{},\"came\":{},\"lost\":{},\"clocks\":[",
                 json_string(trace_.name), json_string(trace_.program), trace_.size, trace_.size - trace_.places(), trace_.span,
                 trace_.real_origin / 1'000'000, json_string(latecomers_text(trace_)), json_string(lost_text(trace_, totals_)));
-    bool is_first = true;
-    for (const std::string& text : clock_texts(trace_)) file_.print("{}{}", std::exchange(is_first, false) ? "" : ",", json_string(text));
+    file_.list(clock_texts(trace_), json_string);
     file_.put("],\"verdict\":[");
-    is_first = true;
-    for (const std::string& text : verdict_of(trace_, totals_)) file_.print("{}{}", std::exchange(is_first, false) ? "" : ",", json_string(text));
+    file_.list(verdict_of(trace_, totals_), json_string);
     file_.put("]");
   }
 
   void write_operations() {
     file_.put(",\n\"operations\":[");
-    bool is_first = true;
-    for (const auto& [name, operation] : totals_.operations)
-      file_.print("{}[{},{},{},{},{}]", std::exchange(is_first, false) ? "" : ",", json_string(name), operation.calls, operation.bytes,
-                  operation.time, operation.waiting);
+    file_.list(totals_.operations, [](const auto& each) {
+      const auto& [name, operation] = each;
+      return fmt::format("[{},{},{},{},{}]", json_string(name), operation.calls, operation.bytes, operation.time, operation.waiting);
+    });
     file_.put("]");
   }
 
@@ -114,16 +234,10 @@ class PageWriter {
   void write_steps() {
     std::vector<Meeting> steps;
     merge_.each_step([&](const Meeting& meeting) { steps.push_back(meeting); });
-    if (steps.size() > most_steps) {
-      const auto last = steps.begin() + most_steps;
-      std::ranges::nth_element(steps, last, std::greater<>{}, [](const Meeting& step) { return step.last - step.first; });
-      steps.erase(last, steps.end());
-    }
+    keep_longest(steps, most_steps, [](const Meeting& step) { return step.last - step.first; });
     std::ranges::sort(steps, {}, &Meeting::last);
     file_.put(",\n\"steps\":[");
-    bool is_first = true;
-    for (const Meeting& step : steps)
-      file_.print("{}{},{},{}", std::exchange(is_first, false) ? "" : ",", step.last, step.last_rank, step.last - step.first);
+    file_.list(steps, [](const Meeting& step) { return fmt::format("{},{},{}", step.last, step.last_rank, step.last - step.first); });
     file_.put("]");
   }
 

@@ -1,12 +1,12 @@
 #include "trace/profiler.h"
 
-#include <charconv>
 #include <cmath>
 #include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "common/text.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {
@@ -44,13 +44,11 @@ std::string text_in(const nlohmann::json& event, const char* name) {
 }  // namespace
 
 ProfilerFile parse_profiler_file(const std::string& text) {
-  ProfilerFile file;
   const auto equals = text.find('=');
-  const auto [end, error] = std::from_chars(text.data(), text.data() + std::min(equals, text.size()), file.rank);
-  if (equals == std::string::npos || error != std::errc{} || end != text.data() + equals || file.rank < 0 || equals + 1 == text.size())
+  const auto rank = parse_number<int>(std::string_view(text).substr(0, equals));
+  if (equals == std::string::npos || !rank || *rank < 0 || equals + 1 == text.size())
     throw InvalidArgument(fmt::format("--with {}: a rank and a file are wanted", text), {.hint = "--with 0=profile.json"});
-  file.path = text.substr(equals + 1);
-  return file;
+  return {.rank = *rank, .path = text.substr(equals + 1)};
 }
 
 void each_range(const ProfilerFile& file, const JobTrace& trace, const std::function<void(const ProfilerRange&)>& visit) {

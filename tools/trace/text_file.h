@@ -29,9 +29,18 @@ class TextFile {
     fmt::format_to(std::back_inserter(buffer_), format, std::forward<Values>(values)...);
     if (buffer_.size() >= most_buffered) flush();
   }
+  /// Puts what the function returns of each element, with a text between them.
+  template <class Range, class Text>
+  void list(const Range& range, const Text& text_of, std::string_view between = ",") {
+    std::string_view separator;
+    for (const auto& each : range) {
+      put(separator);
+      put(text_of(each));
+      separator = between;
+    }
+  }
   /// Throws Error where not everything was written.
   void finish();
-  const std::string& path() const { return path_; }
 
  private:
   static constexpr std::size_t most_buffered = 1 << 20;

@@ -1,16 +1,19 @@
 #include "trace/totals.h"
 
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <numeric>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <string>
+
+#include "base/host.h"
+#include "base/process.h"
+#include "common/text.h"
 #include "launch/job/report.h"
 #include "recorder/trace_file.h"
-#include "common/text.h"
+#include "status/jobs.h"
 
 namespace unisono::tools {
 namespace {
@@ -24,23 +27,17 @@ std::string time_text(std::uint64_t ns) {
 }
 
 std::string amount_text(std::uint64_t bytes) {
-  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  auto amount = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; amount >= 1024 && unit + 1 < units.size(); ++unit) amount /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, units[unit]);
+  const auto [amount, unit] = scaled_bytes(static_cast<double>(bytes));
+  return unit == "B" ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, unit);
 }
 
 std::string part_text(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? "" : fmt::format("{:.1f} %", 100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-std::string counted_text(std::size_t number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
-
-std::string row_of(std::initializer_list<std::string> cells, std::size_t width) {
-  std::string text;
-  for (const std::string& cell : cells) text += pad_left(cell, text.empty() ? 6 : width);
-  return text + "\n";
+std::string row_of(std::string first, std::initializer_list<std::string> cells) {
+  for (const std::string& cell : cells) first += pad_left(cell, 12);
+  return first + "\n";
 }
 
 std::string slowest_text(const JobTrace& trace, const Totals& totals) {
@@ -72,13 +69,12 @@ std::string table_of_ranks(const JobTrace& trace, const Totals& totals) {
     shown.resize(most_rows);
     note = fmt::format("  the {} ranks for which the others waited longest, of {}\n", most_rows, totals.ranks.size());
   }
-  constexpr std::size_t width = 12;
-  std::string text = note + row_of({"rank", "computing", "waiting", "moving", "waited for", "calls", "bytes"}, width);
+  std::string text = note + row_of(pad_left("rank", 6), {"computing", "waiting", "moving", "waited for", "calls", "bytes"});
   for (const std::size_t i : shown) {
     const RankTotals& rank = totals.ranks[i];
-    text += row_of({trace.ranks[i].name, part_text(rank.computing(), rank.span), part_text(rank.waiting, rank.span),
-                    part_text(rank.moving(), rank.span), time_text(rank.caused), std::to_string(rank.calls), amount_text(rank.bytes)},
-                   width);
+    text += row_of(pad_left(trace.ranks[i].name, 6),
+                   {part_text(rank.computing(), rank.span), part_text(rank.waiting, rank.span), part_text(rank.moving(), rank.span),
+                    time_text(rank.caused), std::to_string(rank.calls), amount_text(rank.bytes)});
   }
   return text;
 }
@@ -96,6 +92,39 @@ class Counted {
  private:
   std::uint64_t until_ = 0;
 };
+
+constexpr std::uint64_t at_once_ns = 200'000'000;
+
+/// True where the process that has written the trace is one of this host, and lives.
+bool lives_here(const recorder::RankSeen& about) {
+  constexpr unsigned namespace_bits = 32;
+  const bool is_here = about.life != 0 && about.life >> namespace_bits == base::own_life() >> namespace_bits && about.host == base::host_name();
+  return is_here && about.state != recorder::RankState::left && launcher::process_facts(about.pid, about.life).lives;
+}
+
+/// Returns the generation in which the job's last calls were made.
+int last_generation(const JobTrace& trace) {
+  int last = 0;
+  if (trace.numbers.empty()) return last;  // it has not grown
+  for (const TracedRank& rank : trace.ranks) {
+    rank.reader->each([&](const recorder::TracedCall& call) { last = std::max(last, rank.generation_of(call.group)); });
+  }
+  return last;
+}
+
+/// Puts places into the record for the ranks of its generations, of which each counts anew.
+void name_places(recorder::RankSeen& record, const JobTrace& trace, const TracedRank& rank) {
+  const auto place_of = [&](int generation, int in_world) {
+    const int number = trace.number_of(generation, in_world);
+    const TracedRank* const found = trace.find(number);
+    return found == nullptr ? number : found->place;
+  };
+  record.rank = rank.place;
+  for (recorder::CallSeen& call : record.recent) {
+    call.peer = place_of(call.generation, call.peer);
+    call.waited_for = place_of(call.generation, call.waited_for);
+  }
+}
 
 }  // namespace
 
@@ -189,20 +218,42 @@ std::vector<std::string> verdict_of(const JobTrace& trace, const Totals& totals)
 std::string trace_text(const JobTrace& trace, const Totals& totals) {
   std::string text = fmt::format("job {}: {}\n", trace.name, trace.program);
   const auto add = [&](const std::string& sentence) { text.append("  ").append(wrap(sentence, 4, 2)).append("\n"); };
-  add(fmt::format("{} of {} on {}, {}, {}", trace.places(), counted_text(static_cast<std::size_t>(trace.size), "rank"),
-                  counted_text(trace.clocks.size(), "host"), time_text(trace.span), counted_text(totals.calls, "call")));
+  add(fmt::format("{} of {} on {}, {}, {}", trace.places(), counted(static_cast<std::size_t>(trace.size), "rank"),
+                  counted(trace.clocks.size(), "host"), time_text(trace.span), counted(totals.calls, "call")));
   if (const std::string latecomers = latecomers_text(trace); !latecomers.empty()) add(latecomers);
   if (const std::string lost = lost_text(trace, totals); !lost.empty()) add(lost);
   for (const std::string& clock : clock_texts(trace)) add(clock);
   for (const std::string& sentence : verdict_of(trace, totals)) add(sentence);
   text.append("\n").append(table_of_ranks(trace, totals)).append("\n");
-  text.append("  ").append(pad_right("operation", name_width)).append(row_of({"", "calls", "bytes", "time", "waiting"}, 12).substr(6));
-  for (const auto& [name, operation] : totals.operations) {
-    const std::string row =
-        row_of({"", std::to_string(operation.calls), amount_text(operation.bytes), time_text(operation.time), time_text(operation.waiting)}, 12);
-    text.append("  ").append(pad_right(name, name_width)).append(row.substr(6));
-  }
+  const auto add_row = [&](std::string_view name, std::initializer_list<std::string> cells) {
+    text += row_of("  " + pad_right(name, name_width), cells);
+  };
+  add_row("operation", {"calls", "bytes", "time", "waiting"});
+  for (const auto& [name, operation] : totals.operations)
+    add_row(name, {std::to_string(operation.calls), amount_text(operation.bytes), time_text(operation.time), time_text(operation.waiting)});
   return text;
+}
+
+std::vector<launcher::Delay> standstill_of(const JobTrace& trace) {
+  std::vector<RankFacts> ranks;
+  std::uint64_t latest = 0;
+  const int generation = last_generation(trace);
+  for (const TracedRank& traced : trace.ranks) {
+    if (generation > 1 ? traced.rank_in(generation) < 0 : traced.restarts > 0) continue;  // the job goes on without it, or has gone on without it
+    const bool lives = lives_here(traced.about);
+    RankFacts rank{.record = traced.reader->last_calls(lives), .process = {}, .is_trace = true};
+    rank.process = lives ? launcher::process_facts(rank.record.pid, rank.record.life) : ProcessFacts{.lives = true};
+    name_places(rank.record, trace, traced);
+    latest = std::max(latest, rank.record.now);
+    ranks.push_back(std::move(rank));
+  }
+  if (trace.clocks.size() == 1) {
+    // The ranks that a launcher ends together were all there until then; one that ended before them was not.
+    for (RankFacts& rank : ranks) {
+      if (rank.record.state == recorder::RankState::ended && rank.record.now + at_once_ns < latest) rank.process.lives = false;
+    }
+  }
+  return launcher::delays_of(ranks, launcher::told_delay_ns);
 }
 
 }  // namespace unisono::tools

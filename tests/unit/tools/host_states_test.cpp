@@ -1,5 +1,5 @@
 // The status line of a job of several hosts, put together from what each launcher says of its own ranks.
-#include "hosts/host_states.h"
+#include "hosts/host_streams.h"
 
 #include <gtest/gtest.h>
 

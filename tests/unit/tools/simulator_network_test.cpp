@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "simulate/engine.h"
-#include "simulate/flows.h"
+#include "simulate/network.h"
 #include "unisono/error.h"
 
 namespace unisono::simulate {

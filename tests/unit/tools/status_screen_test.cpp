@@ -12,7 +12,6 @@
 #include "launch/output/output.h"
 #include "launch/output/sink.h"
 #include "status/report.h"
-#include "status/watch.h"
 
 namespace unisono::tools {
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "made_trace.h"
-#include "trace/chrome.h"
 #include "trace/page.h"
 #include "trace/totals.h"
 #include "trace_reading.h"

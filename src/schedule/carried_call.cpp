@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "kernels/reduce.h"
+#include "schedule/schedule_choice.h"
+#include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
 
 namespace unisono::schedule {
@@ -46,7 +49,7 @@ Cost cost_directly(const Problem& problem, const Setting& setting) {
   return cost;
 }
 
-/// Returns the cost of the first step of an all_reduce by shares of that length (carried_sum.h).
+/// Returns the cost of the first step of an all_reduce by shares of that length.
 Cost cost_of_shares(std::size_t share, int ranks) {
   const double others = ranks - 1, sent = static_cast<double>(share) * others;
   return {.rounds = 1, .messages = others, .path = sent, .sent = sent, .mean_messages = others, .mean_sent = sent, .reduced = sent};
@@ -118,27 +121,38 @@ std::optional<Carried::Pattern> pattern_with_agreement(const CollectiveCall& cal
   return fastest_direct_pattern(call, problem, setting);
 }
 
-CarriedCall::CarriedCall(coordination::Coordination& coordination, const CollectiveCall& call, Carried::Pattern pattern)
-    : coordination_(coordination),
+CarriedCall::CarriedCall(LevelEngines& engines, const ScheduleChoice& choice, const CollectiveCall& call, Carried::Pattern pattern)
+    : engines_(engines),
+      choice_(choice),
       call_(call),
-      carried_(contributions_to(call, coordination.size(), coordination.rank(), pattern)),
-      agreement_(coordination.start_agreement(call, &carried_)) {}
+      topology_(engines.coordination().topology()),
+      carried_(contributions_to(call, topology_.size(), topology_.rank, pattern)),
+      current_(engines.coordination().start_agreement(call, &carried_)) {}
 
 const std::byte* CarriedCall::from(int rank, std::size_t offset) const {
-  if (!carried_.is_direct()) return carried_.of(rank, coordination_.topology()) + offset;
-  if (rank != coordination_.rank()) return carried_.from(rank, coordination_.topology()).data();
-  if (!own_.empty()) return own_.data();
-  return carried_.own.data() + (carried_.pattern == Carried::Pattern::blocks ? offset : 0);
+  if (!carried_.is_direct()) return carried_.of(rank, topology_) + offset;
+  if (rank != topology_.rank) return carried_.from(rank, topology_).data();
+  return own_.empty() ? carried_.own.data() + offset : own_.data();
 }
 
 bool CarriedCall::advance() {
   if (is_done_) return true;
-  if (!agreement_->advance()) return false;
+  if (!current_->advance()) return false;
+  if (!std::exchange(has_agreed_, true)) {
+    take_elements();
+    if (has_shares()) {
+      begin_gather();
+      if (!current_->advance()) return false;
+    }
+  }
   is_done_ = true;
-  const OperationTraits& traits = traits_of(call_.operation);
-  const bool receives = traits.receivers == Participants::all_ranks || call_.root == coordination_.rank();
-  if (receives && carried_.each > 0) traits.reduces ? reduce_elements() : move_elements();
   return true;
+}
+
+void CarriedCall::take_elements() {
+  const OperationTraits& traits = traits_of(call_.operation);
+  const bool receives = traits.receivers == Participants::all_ranks || call_.root == topology_.rank;
+  if (receives && carried_.each > 0) traits.reduces ? reduce_elements() : move_elements();
 }
 
 void CarriedCall::move_elements() const {
@@ -146,7 +160,7 @@ void CarriedCall::move_elements() const {
   const std::size_t block = call_.count * size_of(call_.in.dtype());
   const std::size_t begin = traits.in == Layout::blocks ? rank() * block : 0;
   auto* const out = static_cast<std::byte*>(call_.out.data());
-  for (int r = 0; r < coordination_.size(); ++r) {
+  for (int r = 0; r < topology_.size(); ++r) {
     if (carried_.only >= 0 && carried_.only != r) continue;
     std::byte* const to = traits.out == Layout::blocks ? out + static_cast<std::size_t>(r) * block : out;
     if (const std::byte* const source = from(r, begin); source != to && block > 0) std::memcpy(to, source, block);
@@ -155,40 +169,39 @@ void CarriedCall::move_elements() const {
 
 void CarriedCall::reduce_elements() {
   const DType dtype = call_.in.dtype();
-  const std::size_t block = call_.count * size_of(dtype);
-  const std::size_t begin = traits_of(call_.operation).in == Layout::blocks ? rank() * block : 0;
-  auto ranks = static_cast<std::size_t>(coordination_.size());
-  const std::size_t divisor = ranks;
-  if (is_prefix(call_.operation)) ranks = call_.operation == Operation::exscan ? rank() : rank() + 1;
-  if (ranks == 0) return;      // the exclusive prefix of rank 0 is not defined: its output stays as it is
-  if (carried_.is_direct()) {  // the result may take the place of the input
-    const std::byte* const own = from(coordination_.rank(), begin);
-    own_.assign(own, own + block);
+  const std::size_t block = call_.count * size_of(dtype), divisor = static_cast<std::size_t>(topology_.size());
+  const std::size_t begin = has_shares() ? begin_of_share(rank()) : traits_of(call_.operation).in == Layout::blocks ? rank() * block : 0;
+  const std::size_t bytes = has_shares() ? begin_of_share(rank() + 1) - begin : block;
+  auto* const out = static_cast<std::byte*>(call_.out.data()) + (has_shares() ? begin : 0);
+  // The exclusive prefix of rank 0 is not defined: its output stays as it is.
+  const std::size_t ranks = !is_prefix(call_.operation) ? divisor : call_.operation == Operation::exscan ? rank() : rank() + 1;
+  if (ranks == 0 || bytes == 0) return;
+  if (carried_.is_direct() && (call_.custom || !has_shares())) {  // the result may take the place of the input
+    const std::byte* const own = from(topology_.rank, begin);
+    own_.assign(own, own + bytes);
   }
   std::vector<const void*> inputs;
   for (std::size_t r = 0; r < ranks; ++r) inputs.push_back(from(static_cast<int>(r), begin));
-  if (!call_.custom) return kernels::reduce(call_.out.data(), inputs.data(), ranks, call_.count, dtype, call_.op, divisor);
-  std::memcpy(call_.out.data(), inputs.front(), block);
-  for (std::size_t r = 1; r < ranks; ++r) call_.custom->combine(call_.out.data(), inputs[r], call_.count);
+  const std::size_t count = bytes / size_of(dtype);
+  if (!call_.custom) return kernels::reduce(out, inputs.data(), ranks, count, dtype, call_.op, divisor);
+  std::memcpy(out, inputs.front(), bytes);
+  for (std::size_t r = 1; r < ranks; ++r) call_.custom->combine(out, inputs[r], count);
 }
 
-CountsAgreement::CountsAgreement(coordination::Coordination& coordination, const CollectiveCall& call)
-    : coordination_(coordination), comparison_(call, coordination.rank(), coordination.size()), gather_(comparison_.gather()) {
-  carried_.each = gather_.in.bytes();
-  carried_.own = {static_cast<const std::byte*>(gather_.in.data()), carried_.each};
-  agreement_ = coordination_.start_agreement(call, &carried_);
-}
-
-bool CountsAgreement::advance() {
-  if (is_done_) return true;
-  if (!agreement_->advance()) return false;
-  is_done_ = true;
-  auto* const all = static_cast<std::byte*>(gather_.out.data());
-  for (int r = 0; r < coordination_.size(); ++r) {
-    std::memcpy(all + static_cast<std::size_t>(r) * carried_.each, carried_.of(r, coordination_.topology()), carried_.each);
+void CarriedCall::begin_gather() {
+  const DType dtype = call_.in.dtype();
+  std::vector<std::size_t> counts;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(topology_.size()); ++r) {
+    counts.push_back((begin_of_share(r + 1) - begin_of_share(r)) / size_of(dtype));
   }
-  comparison_.judge();
-  return true;
+  gather_.operation = Operation::all_gather_v;
+  gather_.in = TensorView(static_cast<std::byte*>(call_.out.data()) + begin_of_share(rank()), dtype, counts[rank()]);
+  gather_.out = TensorView(call_.out.data(), dtype, call_.count);
+  gather_.counts = Counts(counts);
+  gather_.count = call_.count;
+  gather_.sequence = call_.sequence;
+  engines_.scratch().reset();
+  current_ = std::make_unique<ScheduledTask>(engines_, gather_, choice_.schedule_of(gather_));
 }
 
 }  // namespace unisono::schedule

@@ -16,13 +16,14 @@ ScheduledTask::ScheduledTask(LevelEngines& engines, const CollectiveCall& call, 
 }
 
 bool ScheduledTask::advance() {
-  for (;;) {
-    if (!advance_wave()) return false;
-    if (is_at_end()) return true;
+  while (advance_wave()) {
+    if (stops_ || is_at_end()) return true;
     begin_wave();
   }
+  return false;
 }
 
+/// Advances the steps of the wave that has begun; returns true when all are done.
 bool ScheduledTask::advance_wave() {
   if (attribution_.is_holding()) return attribution_.advance();
   if (active_.empty()) return true;

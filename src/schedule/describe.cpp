@@ -1,13 +1,17 @@
-// The table as text: which algorithm is chosen for how many bytes, by the model of the network.
+// The table and the parameters of the network as text: which algorithm is chosen for how many bytes, by the model of the network.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <string_view>
-
+#include "base/environment.h"
 #include "schedule/carried_call.h"
 #include "schedule/early_call.h"
 #include "schedule/selection.h"
+#include "unisono/error.h"
 
 namespace unisono::schedule {
 namespace {
@@ -89,6 +93,33 @@ std::string text_of(const NetworkParameters& network) {
   const LevelParameters& level = network.network;
   std::string text = fmt::format("{:.3g},{:.3g},{:.3g}", level.latency_us, level.gap_us, level.ns_per_byte);
   return network.is_crowded() ? text + fmt::format(",{:.3g}", network.crowding) : text;
+}
+
+std::optional<NetworkParameters> parse_network(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  NetworkParameters parameters;
+  if (text == "assumed") return parameters;
+  std::vector<double> figures;
+  const char* const end = text.data() + text.size();
+  bool is_right = true;
+  for (const char* at = text.data(); is_right; ++at) {
+    const auto [next, error] = std::from_chars(at, end, figures.emplace_back());
+    is_right = error == std::errc() && std::isfinite(figures.back()) && figures.back() >= 0 && (next == end || *next == ',');
+    if (next == end) break;
+    at = next;
+  }
+  if (!is_right || figures.size() < 3 || figures.size() > 4 || (figures.size() == 4 && figures[3] < 1)) {
+    throw InvalidArgument(fmt::format("UNISONO_NETWORK: \"{}\" is not LATENCY,GAP,BYTE or LATENCY,GAP,BYTE,RANKS", text),
+                          {.hint = "20,3,0.35: 20 µs latency, 3 µs for each further message of a round, 0.35 ns for each byte; or \"assumed\""});
+  }
+  parameters.network = {.latency_us = figures[0], .gap_us = figures[1], .ns_per_byte = figures[2]};
+  if (figures.size() == 4) parameters.crowding = figures[3];
+  return parameters;
+}
+
+const std::string& network_override() {
+  static const std::string& text = *new std::string(base::Environment::process().get("UNISONO_NETWORK").value_or(""));
+  return text;
 }
 
 std::string describe(const NetworkParameters& network) {

@@ -99,6 +99,12 @@ class Builder {
   }
   void send(Level level, int peer, const Slice& in) { add(Step::Kind::send, level, in, {}).peer = peer; }
   void receive(Level level, int peer, const Slice& out) { add(Step::Kind::receive, level, {}, out).peer = peer; }
+  /// Receives and sends at the same time, in a wave of their own.
+  void exchange(Level level, int from, const Slice& out, int target, const Slice& in) {
+    receive(level, from, out);
+    send(level, target, in);
+    next_wave();
+  }
   void copy(const Slice& out, const Slice& in) {
     const std::size_t n = std::min(in.count, out.count);
     if (n > 0) add(Step::Kind::copy, Level::group, in.part(0, n), out.part(0, n));

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "schedule/carried_call.h"
 #include "schedule/early_call.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/detail/floating_point.h"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,11 @@ std::string text_of(const NetworkParameters& network);
 std::string describe(const NetworkParameters& network);
 /// Returns the parameters that nothing measures.
 std::string describe_assumed(const NetworkParameters& network);
+/// Reads a text of UNISONO_NETWORK: "LATENCY,GAP,BYTE" in µs, µs and ns, and a fourth figure for the ranks for each processor if it is not 1, are
+/// taken instead of a calibration, "assumed" takes the defaults, and "" means a calibration. Throws InvalidArgument for any other form.
+std::optional<NetworkParameters> parse_network(std::string_view text);
+/// Returns UNISONO_NETWORK of this process, read once; "" if it is not set. All ranks must be given the same text.
+const std::string& network_override();
 
 /// Checks a text of UNISONO_SCHEDULE: "all_reduce=shares,broadcast=exchange" prefers these algorithms wherever they can be used, whatever the size.
 /// Throws InvalidArgument for any other form. All ranks must be given the same text.

@@ -1,11 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <utility>
-#include <vector>
-
-#include "schedule/schedule.h"
+#include "schedule/algorithms/parts.h"
 
 namespace unisono::schedule::algorithms {
 
@@ -13,7 +8,10 @@ namespace unisono::schedule::algorithms {
 class Blocks {
  public:
   explicit Blocks(const Problem& problem)
-      : problem_(problem), traits_(traits_of(problem.operation)), sent_(begins_of(problem.counts)), received_(begins_of(problem.recv_counts)) {}
+      : problem_(problem),
+        traits_(traits_of(problem.operation)),
+        sent_(Partition::blocks_of(problem)),
+        received_(Partition::of(problem.recv_counts, problem.count, problem.size)) {}
 
   /// Returns true where this rank takes part in a transfer with that rank, even an empty one.
   bool sends(int to) const { return is_part(traits_.senders, problem_.rank) && is_part(traits_.receivers, to); }
@@ -27,25 +25,14 @@ class Blocks {
 
  private:
   bool is_part(Participants part, int rank) const { return part == Participants::all_ranks || rank == problem_.root; }
-  /// Returns where the block of each rank begins, and where the last one ends: counts alone would be added up anew for each rank.
-  static std::vector<std::size_t> begins_of(const Counts& counts) {
-    std::vector<std::size_t> begins;
-    if (counts.size() == 0) return begins;
-    begins.reserve(counts.size() + 1);
-    begins.push_back(0);
-    for (const std::size_t count : counts) begins.push_back(begins.back() + count);
-    return begins;
-  }
-  Slice block(const Slice& buffer, Layout layout, const std::vector<std::size_t>& begins, int rank) const {
-    const auto r = static_cast<std::size_t>(rank);
+  static Slice block(const Slice& buffer, Layout layout, const Partition& blocks, int rank) {
     if (layout == Layout::nothing) return buffer.part(0, 0);
-    if (layout != Layout::blocks) return buffer;
-    return begins.empty() ? buffer.part(r * problem_.count, problem_.count) : buffer.part(begins[r], begins[r + 1] - begins[r]);
+    return layout == Layout::blocks ? blocks.part(buffer, rank) : buffer;
   }
 
   const Problem& problem_;
   const OperationTraits& traits_;
-  std::vector<std::size_t> sent_, received_;
+  Partition sent_, received_;
 };
 
 }  // namespace unisono::schedule::algorithms

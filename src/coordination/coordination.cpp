@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "coordination/agreement.h"
-#include "coordination/failure_text.h"
+#include "coordination/failure_state.h"
 
 namespace unisono::coordination {
 namespace {
@@ -62,7 +62,7 @@ void Coordination::end() {
 }
 
 base::Notifier* Coordination::notifier() {
-  if (parts_.host.engine) return &parts_.host.engine->segment().notifier(parts_.topology.local);
+  if (parts_.host.engine) return &parts_.host.engine->memory()->notifier(parts_.topology.local);
   return parts_.notifier.get();
 }
 
@@ -72,7 +72,7 @@ base::Neighbours* Coordination::neighbours() {
 
 base::Notifier* Coordination::notifier_of(int rank) {
   if (rank == parts_.topology.rank) return notifier();
-  return parts_.host.engine && parts_.topology.here(rank) ? &parts_.host.engine->segment().notifier(parts_.topology.local_of(rank)) : nullptr;
+  return parts_.host.engine && parts_.topology.here(rank) ? &parts_.host.engine->memory()->notifier(parts_.topology.local_of(rank)) : nullptr;
 }
 
 std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {

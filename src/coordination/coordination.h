@@ -42,7 +42,7 @@ class Coordination {
   int size() const { return parts_.topology.size(); }
   bool is_one_host() const { return parts_.is_one_host(); }
   /// Null where this rank is alone on its host.
-  const std::shared_ptr<engines::shm::ShmEngine>& host_engine() const { return parts_.host.engine; }
+  const std::shared_ptr<engines::HostEngine>& host_engine() const { return parts_.host.engine; }
   const std::shared_ptr<transport::Link>& link() const { return parts_.link; }
   /// Returns the notices between hosts. Handlers are set before `begin`.
   Notices& notices() { return *notices_; }

@@ -10,14 +10,14 @@
 #include "coordination/group_topology.h"
 #include "coordination/peers.h"
 #include "coordination/whereabouts.h"
-#include "engines/shm/engine.h"
+#include "engines/host_engine.h"
 #include "transport/tcp/link.h"
 
 namespace unisono::coordination {
 
-/// The ranks of one host: the shared-memory engine by which they agree, and their processes.
+/// The ranks of one host: the engine by which they agree, and their processes.
 struct HostRanks {
-  std::shared_ptr<engines::shm::ShmEngine> engine;
+  std::shared_ptr<engines::HostEngine> engine;
   std::unique_ptr<Peers> peers;
 };
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "coordination/failure_text.h"
+#include "coordination/failure_state.h"
 
 namespace unisono::coordination {
 
@@ -73,7 +73,7 @@ std::optional<Failure> FailureDetector::silent_peer(std::span<const int> waiting
 
 std::optional<Failure> FailureDetector::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
                                                      std::chrono::milliseconds patience) {
-  if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
+  if (auto known = recorded_failure(parts_.host.engine->memory()->failure())) return known;
   if (is_agreed()) return parts_.host.peers->look_at_all(patience);
   std::vector<int> locals;
   bool all_here = true;

@@ -14,7 +14,6 @@
 
 #include "base/deadline.h"
 #include "coordination/coordination_parts.h"
-#include "coordination/leaving.h"
 #include "unisono/detail/switches.h"
 #include "unisono/failure.h"
 

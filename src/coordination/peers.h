@@ -11,21 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "engines/shm/segment.h"
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "coordination/endings.h"
-#include "coordination/leaving.h"
+#include "engines/host_engine.h"
 #include "unisono/detail/switches.h"
 #include "unisono/failure.h"
 
 namespace unisono::coordination {
 
-/// The processes of a segment's ranks: it finds the dead, departed and stopped ones. It asks the kernel, so it needs no thread and no heartbeat.
+/// The processes of a host's ranks: it finds the dead, departed and stopped ones. It asks the kernel, so it needs no thread and no heartbeat.
 class Peers {
  public:
-  /// `world_ranks`: of the ranks of the segment; empty: not known. `recorded`: by the launcher, of the same.
-  Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> world_ranks = {}, RecordedEndings recorded = {});
+  /// `world_ranks`: of the ranks of the host; empty: not known. `recorded`: by the launcher, of the same.
+  Peers(std::shared_ptr<engines::HostMemory> memory, int rank, std::vector<int> world_ranks = {}, RecordedEndings recorded = {});
 
   /// Records that this rank is present. It is called before any rank waits for it.
   void arrive(pid_t pid);
@@ -46,7 +45,7 @@ class Peers {
     return failure_of_left(rank);
   }
   /// Returns the process of a rank.
-  pid_t process_of(int rank) const { return segment_->member(rank).pid.load(std::memory_order_relaxed); }
+  pid_t process_of(int rank) const { return memory_->process(rank).pid.load(std::memory_order_relaxed); }
   /// Returns the ranks whose processes are dead, or that have left.
   std::vector<int> gone();
   /// Returns how many processors the ranks have together. Ranks that are bound to one each share none.
@@ -69,7 +68,7 @@ class Peers {
   std::vector<int> present(std::span<const int> ranks) const;
   std::optional<Ending> ending_of(int rank) const;
 
-  std::shared_ptr<engines::shm::Segment> segment_;
+  std::shared_ptr<engines::HostMemory> memory_;
   int rank_;
   std::vector<int> world_ranks_;
   RecordedEndings recorded_;

@@ -41,7 +41,7 @@ std::chrono::milliseconds time_to_end(Leaving how) {
 }
 
 Failure failure_of_leaving(int rank, const std::string& name, Leaving how) {
-  Failure failure{.kind = Failure::Kind::peer_failed, .cause = PeerFailed::Cause::disconnected, .culprit = rank, .missing = {}, .message = name};
+  Failure failure{.cause = PeerFailed::Cause::disconnected, .culprit = rank, .message = name};
   switch (how) {
     case Leaving::in_order: failure.message += " has left the group (finalize) and will not come"; break;
     case Leaving::by_exception:
@@ -58,7 +58,7 @@ Failure failure_of_leaving(int rank, const std::string& name, Leaving how) {
 }
 
 Failure failure_of_ending(int rank, const std::string& name, const Ending& ending) {
-  return {.kind = Failure::Kind::peer_failed, .cause = ending.cause, .culprit = rank, .missing = {}, .message = name + " " + ending.text};
+  return {.cause = ending.cause, .culprit = rank, .message = name + " " + ending.text};
 }
 
 }  // namespace unisono::coordination

@@ -52,10 +52,8 @@ std::optional<Failure> FailureDetector::silent_peer(std::span<const int> waiting
     if (topology_.here(r) || has_left(r)) return std::nullopt;
     const std::chrono::milliseconds silence = parts_.link->silence_of(parts_.global(r));
     if (silence < patience) return std::nullopt;
-    return Failure{.kind = Failure::Kind::peer_failed,
-                   .cause = PeerFailed::Cause::silent,
+    return Failure{.cause = PeerFailed::Cause::silent,
                    .culprit = r,
-                   .missing = {},
                    .message = fmt::format("nothing has come from rank {} ({}) for {:.1f} s", r, parts_.link->address_of(parts_.global(r)),
                                           std::chrono::duration<double>(silence).count())};
   };
@@ -118,13 +116,11 @@ std::optional<Failure> FailureDetector::lost_peer(int rank) const {
     std::string text = loss->text;
     const std::string named = fmt::format("rank {}", loss->peer);
     if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), parts_.name(rank));
-    return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = rank, .missing = {}, .message = std::move(text)};
+    return Failure{.cause = loss->cause, .culprit = rank, .message = std::move(text)};
   }
   if (topology_.here(rank) || !parts_.link->is_gone(parts_.global(rank)) || parts_.link->has_left(parts_.global(rank))) return std::nullopt;
-  return Failure{.kind = Failure::Kind::peer_failed,
-                 .cause = PeerFailed::Cause::disconnected,
+  return Failure{.cause = PeerFailed::Cause::disconnected,
                  .culprit = rank,
-                 .missing = {},
                  .message = fmt::format("the connection to {} ({}) is gone", parts_.name(rank), parts_.link->address_of(parts_.global(rank)))};
 }
 

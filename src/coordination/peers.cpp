@@ -164,10 +164,8 @@ std::optional<Failure> Peers::replaced(int rank, std::uint64_t program) const {
   if (program == 0 || joined == 0 || program == joined) return std::nullopt;
   const int name = memory_->name_of(rank);
   const pid_t pid = process_of(rank);
-  return Failure{.kind = Failure::Kind::peer_failed,
-                 .cause = PeerFailed::Cause::exited,
+  return Failure{.cause = PeerFailed::Cause::exited,
                  .culprit = name,
-                 .missing = {},
                  .message = "rank " + std::to_string(name) + " (pid " + std::to_string(pid) + ") has become another program (exec) before finalize"};
 }
 
@@ -195,10 +193,8 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chr
                  seconds(silent_after) + ", or towards the end of a call's time");
     }
     if (since >= silent_after) {
-      return Failure{.kind = Failure::Kind::peer_failed,
-                     .cause = PeerFailed::Cause::silent,
+      return Failure{.cause = PeerFailed::Cause::silent,
                      .culprit = memory_->name_of(r),
-                     .missing = {},
                      .message = fmt::format("{} (pid {}) has been stopped for {}", name(r), pid, seconds(silent_after))};
     }
   }

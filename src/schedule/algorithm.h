@@ -88,7 +88,7 @@ using Can = bool(const Problem& problem, const Setting& setting);
 using Build = void(const Problem& problem, const Setting& setting, Builder& to);
 using CostOf = Cost(const Problem& problem, const Setting& setting);
 
-// Each of these is described in the file of its name, or in that of its kind: ring.cpp, binomial.cpp, sum/shares.cpp, move/engine.cpp, two_levels/.
+// Each of these is described in the file of its name, or in that of its kind: ring.cpp, binomial.cpp, chain.cpp, sum/, move/, two_levels/.
 /// Returns true where several ranks can send to each other: what the algorithms on channels need.
 Can can_send;
 Can can_engine, can_exchange, can_all_to_all_v, can_sum_and_divide, can_two_levels, can_two_level_scan;

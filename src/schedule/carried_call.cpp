@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/reduce.h"
 #include "schedule/schedule_choice.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
@@ -182,10 +181,7 @@ void CarriedCall::reduce_elements() {
   }
   std::vector<const void*> inputs;
   for (std::size_t r = 0; r < ranks; ++r) inputs.push_back(from(static_cast<int>(r), begin));
-  const std::size_t count = bytes / size_of(dtype);
-  if (!call_.custom) return kernels::reduce(out, inputs.data(), ranks, count, dtype, call_.op, divisor);
-  std::memcpy(out, inputs.front(), bytes);
-  for (std::size_t r = 1; r < ranks; ++r) call_.custom->combine(out, inputs[r], count);
+  combine_all(call_, out, inputs, bytes / size_of(dtype), call_.op, divisor);
 }
 
 void CarriedCall::begin_gather() {

@@ -40,10 +40,8 @@ void ending_before_memory(Coordination& coordination, F&& f) {
     throw;
   } catch (...) {
     const int rank = coordination.rank();
-    coordination.poison({.kind = Failure::Kind::peer_failed,
-                         .cause = PeerFailed::Cause::aborted,
+    coordination.poison({.cause = PeerFailed::Cause::aborted,
                          .culprit = rank,
-                         .missing = {},
                          .message = fmt::format("rank {} gave up: {}", rank, base::what_of(std::current_exception()))});
     throw;
   }

@@ -160,10 +160,8 @@ coordination::FailureAttribution LevelEngines::attribution() const { return {coo
 BlockingCalls& LevelEngines::blocking_calls() {
   if (blocking_calls_) return *blocking_calls_;
   const auto give_up = [this](const std::string& why) {
-    coordination_.poison({.kind = Failure::Kind::peer_failed,
-                          .cause = PeerFailed::Cause::aborted,
+    coordination_.poison({.cause = PeerFailed::Cause::aborted,
                           .culprit = coordination_.rank(),
-                          .missing = {},
                           .message = fmt::format("rank {} has given up a call that was under way{}", coordination_.rank(), why)});
   };
   try {

@@ -149,19 +149,7 @@ inline Counts shares(std::size_t count, int parts, int of = 0) {
 inline Counts same(std::size_t count, int parts) { return Counts(std::vector<std::size_t>(static_cast<std::size_t>(parts), count)); }
 
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-inline bool is_integer(DType dtype) {
-  switch (dtype) {
-    case DType::int8:
-    case DType::int16:
-    case DType::int32:
-    case DType::int64:
-    case DType::uint8:
-    case DType::uint16:
-    case DType::uint32:
-    case DType::uint64: return true;
-    default: return false;
-  }
-}
+inline bool is_integer(DType dtype) { return dtype >= DType::int8 && dtype <= DType::uint64; }
 
 /// Returns true where partial results are exact, so that every order of combination gives the same bits.
 inline bool is_exact(DType dtype, ReduceOp op, bool is_custom) {

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "schedule/level_engines.h"
 
 namespace unisono::schedule {
+
+/// Combines versions of the same elements from left to right: by the call's callable, else by `op`, of which an average divides by `divisor`. `out`
+/// may be one of them; with a callable only the first.
+void combine_all(const CollectiveCall& call, void* out, std::span<const void* const> inputs, std::size_t count, ReduceOp op, std::size_t divisor);
 
 /// The steps of one call on this rank, advanced without waiting. FailureAttribution investigates an exception of an engine's step; an exception of a
 /// user's callable in a local step passes through.

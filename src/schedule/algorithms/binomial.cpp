@@ -1,6 +1,6 @@
-// broadcast, reduce, gather and scatter on a binomial tree over ranges of neighbouring ranks, the latter two with blocks of equal or different lengths:
-// each rank has the blocks of its range, one behind the other. In a reduce partial sums are joined two by two, in a gather ranges of blocks are; a
-// broadcast and a scatter go the other way, the largest ranges first. All take ceil(log2 P) rounds.
+// broadcast, reduce, gather and scatter on a binomial tree over ranges of neighbouring ranks, the latter two with blocks of equal or different
+// lengths: each rank has the blocks of its range, one behind the other. In a reduce partial sums are joined two by two, in a gather ranges of blocks
+// are; a broadcast and a scatter go the other way, the largest ranges first. All take ceil(log2 P) rounds.
 //              sent                                               scratch
 //   broadcast  S ceil(log2 P), by the root                        none
 //   reduce     S                                                  2 S; S on the root

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -221,34 +220,16 @@ std::optional<Failure> Peers::failure_of_left(int rank) {
   return failure_of_leaving(memory_->name_of(rank), name(rank), how);
 }
 
-std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
+std::optional<Failure> Peers::look(std::span<const int> waiting_for, std::chrono::milliseconds patience) {
   const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
   if (auto failure = dead(others_)) return failure;
-  const auto has_left = [&](int r) { return left(r).has_value(); };
-  const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), has_left)
-                                    : std::any_of(waiting_for.begin(), waiting_for.end(), has_left);
-  if (hopeless) {
-    if (auto failure = failure_of_left(*std::find_if(waiting_for.begin(), waiting_for.end(), has_left))) return failure;
-  }
   return stopped(waiting_for, patience);
-}
-
-std::optional<Failure> Peers::look_at_all(std::chrono::milliseconds patience) {
-  const std::lock_guard lock(mutex_);
-  if (auto failure = dead(others_)) return failure;
-  return stopped(present(others_), patience);
 }
 
 std::optional<Failure> Peers::look_at(std::span<const int> ranks) {
   const std::lock_guard lock(mutex_);
   if (auto failure = dead(ranks)) return failure;
-  return stopped(present(ranks), detail::silence_limit());
-}
-
-std::vector<int> Peers::present(std::span<const int> ranks) const {
-  std::vector<int> there;
-  std::ranges::copy_if(ranks, std::back_inserter(there), [this](int r) { return r != rank_ && !left(r); });
-  return there;
+  return stopped(ranks, detail::silence_limit());
 }
 
 }  // namespace unisono::coordination

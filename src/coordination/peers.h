@@ -32,11 +32,11 @@ class Peers {
   void watch();
   void leave(Leaving how);
 
-  /// Finds a peer that died before it left, or a rank of `waiting_for` that has left, has become another program, or has been stopped for too long.
+  /// Finds a peer that died before it left, or a rank of `waiting_for` that has become another program, or has been stopped for too long.
   /// `patience`: with one that is stopped.
-  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience = detail::silence_limit());
+  std::optional<Failure> look(std::span<const int> waiting_for, std::chrono::milliseconds patience);
   /// Looks at all other ranks. Those that have left have done their part and are no failure.
-  std::optional<Failure> look_at_all(std::chrono::milliseconds patience = detail::silence_limit());
+  std::optional<Failure> look_at_all(std::chrono::milliseconds patience) { return look(others_, patience); }
   /// Looks at these ranks. Those that have left are no failure.
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Returns the failure of a rank that has left, for a rank that waits for it. None while the end of its process may still tell more.
@@ -44,6 +44,7 @@ class Peers {
     const std::lock_guard lock(mutex_);
     return failure_of_left(rank);
   }
+  bool has_left(int rank) const { return left(rank).has_value(); }
   /// Returns the process of a rank.
   pid_t process_of(int rank) const { return memory_->process(rank).pid.load(std::memory_order_relaxed); }
   /// Returns the ranks whose processes are dead, or that have left.
@@ -65,7 +66,6 @@ class Peers {
   std::optional<Failure> dead(std::span<const int> ranks);
   std::optional<Failure> replaced(int rank, std::uint64_t program) const;
   std::optional<Failure> stopped(std::span<const int> waiting_for, std::chrono::milliseconds silent_after);
-  std::vector<int> present(std::span<const int> ranks) const;
   std::optional<Ending> ending_of(int rank) const;
 
   std::shared_ptr<engines::HostMemory> memory_;

@@ -161,8 +161,9 @@ class Executor::Call : public Task {
     executor_.engines_.scratch().reset();
     counts_.emplace(call_, coordination_.rank(), coordination_.size());
     gather_ = counts_->gather();
-    if (coordination_.is_one_host()) task_ = coordination_.host_engine()->start(gather_);
-    else task_.emplace<ScheduledTask>(executor_.engines_, gather_, executor_.choice_.schedule_of(gather_));
+    task_.emplace<std::unique_ptr<Task>>();  // the task before ends first
+    if (coordination_.is_one_host()) task_ = coordination_.host_engine()->start(*gather_);
+    else task_.emplace<ScheduledTask>(executor_.engines_, *gather_, executor_.choice_.schedule_of(*gather_));
     phase_ = Phase::counts;
     return true;
   }
@@ -176,7 +177,7 @@ class Executor::Call : public Task {
   Executor& executor_;
   Coordination& coordination_;
   const CollectiveCall& call_;
-  CollectiveCall gather_;
+  std::optional<CollectiveCall> gather_;  ///< of counts
   Phase phase_ = Phase::waiting;
   std::optional<Coordination::CallUnderWay> under_way_;
   std::optional<coordination::CountsComparison> counts_;

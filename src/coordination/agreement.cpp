@@ -268,7 +268,7 @@ class SpanningAgreement final : public Task {
   [[noreturn]] void throw_mismatch(std::optional<int> culprit, const std::string& text, int ranks) {
     parts_.memory->has_differed = true;
     throw engines::Disagreement(text,
-                                {.operation = name_of(call_),
+                                {.operation = std::string(name_of(call_)),
                                  .sequence = call_.sequence,
                                  .rank = topology_.rank,
                                  .culprit = culprit,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "coordination/agreement.h"
+#include "coordination/agreement_parts.h"
 #include "coordination/ballots.h"
 #include "engines/decision.h"
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
-#include "schedule/schedule_choice.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
 
@@ -120,13 +118,11 @@ std::optional<Carried::Pattern> pattern_with_agreement(const CollectiveCall& cal
   return fastest_direct_pattern(call, problem, setting);
 }
 
-CarriedCall::CarriedCall(LevelEngines& engines, const ScheduleChoice& choice, const CollectiveCall& call, Carried::Pattern pattern)
-    : engines_(engines),
-      choice_(choice),
-      call_(call),
-      topology_(engines.coordination().topology()),
+CarriedCall::CarriedCall(coordination::Coordination& coordination, const CollectiveCall& call, Carried::Pattern pattern)
+    : call_(call),
+      topology_(coordination.topology()),
       carried_(contributions_to(call, topology_.size(), topology_.rank, pattern)),
-      current_(engines.coordination().start_agreement(call, &carried_)) {}
+      agreement_(coordination.start_agreement(call, &carried_)) {}
 
 const std::byte* CarriedCall::from(int rank, std::size_t offset) const {
   if (!carried_.is_direct()) return carried_.of(rank, topology_) + offset;
@@ -136,22 +132,12 @@ const std::byte* CarriedCall::from(int rank, std::size_t offset) const {
 
 bool CarriedCall::advance() {
   if (is_done_) return true;
-  if (!current_->advance()) return false;
-  if (!std::exchange(has_agreed_, true)) {
-    take_elements();
-    if (has_shares()) {
-      begin_gather();
-      if (!current_->advance()) return false;
-    }
-  }
+  if (!agreement_->advance()) return false;
   is_done_ = true;
-  return true;
-}
-
-void CarriedCall::take_elements() {
   const OperationTraits& traits = traits_of(call_.operation);
   const bool receives = traits.receivers == Participants::all_ranks || call_.root == topology_.rank;
   if (receives && carried_.each > 0) traits.reduces ? reduce_elements() : move_elements();
+  return true;
 }
 
 void CarriedCall::move_elements() const {
@@ -184,20 +170,21 @@ void CarriedCall::reduce_elements() {
   combine_all(call_, out, inputs, bytes / size_of(dtype), call_.op, divisor);
 }
 
-void CarriedCall::begin_gather() {
+std::optional<CollectiveCall> CarriedCall::rest() const {
+  if (!has_shares()) return std::nullopt;
   const DType dtype = call_.in.dtype();
   std::vector<std::size_t> counts;
   for (std::size_t r = 0; r < static_cast<std::size_t>(topology_.size()); ++r) {
     counts.push_back((begin_of_share(r + 1) - begin_of_share(r)) / size_of(dtype));
   }
-  gather_.operation = Operation::all_gather_v;
-  gather_.in = TensorView(static_cast<std::byte*>(call_.out.data()) + begin_of_share(rank()), dtype, counts[rank()]);
-  gather_.out = TensorView(call_.out.data(), dtype, call_.count);
-  gather_.counts = Counts(counts);
-  gather_.count = call_.count;
-  gather_.sequence = call_.sequence;
-  engines_.scratch().reset();
-  current_ = std::make_unique<ScheduledTask>(engines_, gather_, choice_.schedule_of(gather_));
+  CollectiveCall gather;
+  gather.operation = Operation::all_gather_v;
+  gather.in = TensorView(static_cast<std::byte*>(call_.out.data()) + begin_of_share(rank()), dtype, counts[rank()]);
+  gather.out = TensorView(call_.out.data(), dtype, call_.count);
+  gather.counts = Counts(counts);
+  gather.count = call_.count;
+  gather.sequence = call_.sequence;
+  return gather;
 }
 
 }  // namespace unisono::schedule

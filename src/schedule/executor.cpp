@@ -47,6 +47,17 @@ void ending_before_memory(Coordination& coordination, F&& f) {
   }
 }
 
+/// Calls `f` with the task that a variant holds, by its own type.
+template <class Current, class F>
+auto with(Current& current, F&& f) {
+  return std::visit(
+      [&](auto& task) {
+        if constexpr (requires { *task; }) return f(*task);
+        else return f(task);
+      },
+      current);
+}
+
 }  // namespace
 
 Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks networks)
@@ -84,6 +95,10 @@ class Executor::Call : public Task {
         under_way_.emplace(coordination_);
         begin_agreement();
         return true;
+      case Phase::carried:
+        gather_ = std::get<CarriedCall>(task_).rest();
+        if (gather_) return begin_steps(*gather_);
+        break;
       case Phase::agreement:
         if (counts_) counts_->judge(carried_counts_, coordination_.topology());
         under_way_->is_agreed();
@@ -96,18 +111,16 @@ class Executor::Call : public Task {
         executor_.choice_.set_network(calibration.result(), calibration.was_known());
         return begin_counts();
       }
-      case Phase::counts: counts_->judge(); return begin_steps();
+      case Phase::counts: counts_->judge(); return begin_steps(call_);
       case Phase::steps:
       case Phase::done: break;
     }
     under_way_.reset();
     return false;
   }
-  /// Calls `f` with the task of the phase, by its own type.
-  template <class F>
-  auto with_task(F&& f) {
-    return with(task_, f);
-  }
+  /// The task of the phase.
+  using Current = std::variant<std::unique_ptr<Task>, CarriedCall, EarlyCall, Calibration, ScheduledTask>;
+  Current& current() { return task_; }
 
   bool advance() override {
     for (;;) {
@@ -126,25 +139,18 @@ class Executor::Call : public Task {
   }
 
  private:
-  enum class Phase { waiting, agreement, calibration, counts, steps, done };
+  enum class Phase { waiting, carried, agreement, calibration, counts, steps, done };
 
   bool has_task() const { return phase_ != Phase::waiting && phase_ != Phase::done; }
-  template <class Current, class F>
-  static auto with(Current& current, F&& f) {
-    return std::visit(
-        [&](auto& task) {
-          if constexpr (requires { *task; }) return f(*task);
-          else return f(task);
-        },
-        current);
-  }
-
   /// Elements, or counts, that travel with the comparison of the calls leave with it.
   void begin_agreement() {
-    const auto pattern = executor_.choice_.pattern_of(call_);
-    if (pattern || executor_.choice_.is_early(call_)) {
-      if (pattern) task_.emplace<CarriedCall>(executor_.engines_, executor_.choice_, call_, *pattern);
-      else task_.emplace<EarlyCall>(coordination_, call_);
+    if (const auto pattern = executor_.choice_.pattern_of(call_)) {
+      task_.emplace<CarriedCall>(coordination_, call_, *pattern);
+      phase_ = Phase::carried;
+      return;
+    }
+    if (executor_.choice_.is_early(call_)) {
+      task_.emplace<EarlyCall>(coordination_, call_);
       phase_ = Phase::steps;
       return;
     }
@@ -157,7 +163,7 @@ class Executor::Call : public Task {
   }
   /// Begins the comparison of counts that have not travelled.
   bool begin_counts() {
-    if (!has_counts(call_.operation) || counts_) return begin_steps();
+    if (!has_counts(call_.operation) || counts_) return begin_steps(call_);
     executor_.engines_.scratch().reset();
     counts_.emplace(call_, coordination_.rank(), coordination_.size());
     gather_ = counts_->gather();
@@ -167,9 +173,9 @@ class Executor::Call : public Task {
     phase_ = Phase::counts;
     return true;
   }
-  bool begin_steps() {
+  bool begin_steps(const CollectiveCall& of) {
     executor_.engines_.scratch().reset();
-    task_.emplace<ScheduledTask>(executor_.engines_, call_, executor_.choice_.schedule_of(call_));
+    task_.emplace<ScheduledTask>(executor_.engines_, of, executor_.choice_.schedule_of(of));
     phase_ = Phase::steps;
     return true;
   }
@@ -177,12 +183,12 @@ class Executor::Call : public Task {
   Executor& executor_;
   Coordination& coordination_;
   const CollectiveCall& call_;
-  std::optional<CollectiveCall> gather_;  ///< of counts
+  std::optional<CollectiveCall> gather_;  ///< of counts, or of shares that have travelled
   Phase phase_ = Phase::waiting;
   std::optional<Coordination::CallUnderWay> under_way_;
   std::optional<coordination::CountsComparison> counts_;
   coordination::Carried carried_counts_;
-  std::variant<std::unique_ptr<Task>, CarriedCall, EarlyCall, Calibration, ScheduledTask> task_;
+  Current task_;
 };
 
 /// A call that keeps what its caller has given.
@@ -211,10 +217,17 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
   }
   while (under_way.begin_next()) {
     ending_before_memory(coordination_, [&] {
-      under_way.with_task([&](auto& task) {
-        if constexpr (std::is_same_v<decltype(task), ScheduledTask&>) run_steps(task, may_block, waiter);
-        else if (!task.advance()) waiter.wait(task);
-      });
+      std::visit(
+          [&](auto& task) {
+            if constexpr (std::is_same_v<decltype(task), ScheduledTask&>) {
+              run_steps(task, may_block, waiter);
+            } else if constexpr (requires { *task; }) {
+              if (!task->advance()) waiter.wait(*task);
+            } else if (!task.advance()) {
+              waiter.wait(task);
+            }
+          },
+          under_way.current());
     });
   }
 }

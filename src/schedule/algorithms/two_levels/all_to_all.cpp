@@ -9,6 +9,12 @@
 namespace unisono::schedule::algorithms {
 namespace {
 
+/// Returns a length for the choice of the rail's algorithm, the same on all ranks.
+std::size_t typical_block(const Problem& problem, const Setting& setting) {
+  const std::size_t ranks = largest_share(static_cast<std::size_t>(problem.size), setting.topology->host_count());
+  return ranks * largest_share(ranks, setting.topology->rails) * problem.count;
+}
+
 /// The steps of one rank. `n` is the length of a block.
 class LevelExchange {
  public:
@@ -85,14 +91,6 @@ class LevelExchange {
     return received;
   }
 
- public:
-  /// Returns a length for the choice of the rail's algorithm, the same on all ranks.
-  static std::size_t typical_block(const Problem& problem, const Setting& setting) {
-    const std::size_t ranks = largest_share(static_cast<std::size_t>(problem.size), setting.topology->host_count());
-    return ranks * largest_share(ranks, setting.topology->rails) * problem.count;
-  }
-
- private:
   const Problem& problem_;
   const Setting& setting_;
   Builder& to_;
@@ -110,7 +108,7 @@ Cost cost_two_level_all_to_all(const Problem& problem, const Setting& setting) {
   const std::size_t all = problem.count * static_cast<std::size_t>(problem.size);
   Problem rail = even_blocks_on_rail(problem, setting, Operation::all_to_all_v);
   rail.count = 0;
-  rail.typical_block = LevelExchange::typical_block(problem, setting);
+  rail.typical_block = typical_block(problem, setting);
   Cost cost = cost_of_levels(rail, setting, 1, all);
   cost.copied += 3 * static_cast<double>(all);
   cost.mean_copied += 3 * static_cast<double>(all);

@@ -68,7 +68,7 @@ class SpanningAgreement final : public Task {
           parts_.ballots->forget_before(number_);
           phase_ = Phase::done;
           if (decision().agrees == 0) throw_as_told();
-          if (decision().callables_differ != 0) throw_callables_differ();
+          if (decision().callables_differ != 0) throw engines::CallablesDiffer();
           if (carried_ != nullptr) carried_->all = all();
           if (carried_ != nullptr) carried_->arrived = &parts_.memory->arrived;
           return true;
@@ -261,12 +261,7 @@ class SpanningAgreement final : public Task {
     throw_mismatch(shared.culprit < 0 ? std::nullopt : std::optional<int>(shared.culprit),
                    engines::describe(engines::Decision{.calls = shared.calls}, blamed), shared.ranks);
   }
-  [[noreturn]] void throw_callables_differ() {
-    parts_.memory->has_differed = true;
-    throw engines::CallablesDiffer();
-  }
   [[noreturn]] void throw_mismatch(std::optional<int> culprit, const std::string& text, int ranks) {
-    parts_.memory->has_differed = true;
     throw engines::Disagreement(text,
                                 {.operation = std::string(name_of(call_)),
                                  .sequence = call_.sequence,

@@ -164,7 +164,6 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   }
   if (topology.host_count() > 1 || (maker.connects_all && topology.size() > 1)) {
     parts.owns_link = options.world == nullptr;
-    parts.connects_all = maker.connects_all;
     parts.link = options.world
                      ? options.world->link()
                      : connect(options, topology, maker.connects_all, secret_of(options, topology, parts.host), notifier_of(topology, parts));

@@ -14,7 +14,6 @@
 #include "engines/signature.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
-#include "schedule/early_call.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
@@ -119,7 +118,7 @@ class Executor::Call : public Task {
     return false;
   }
   /// The task of the phase.
-  using Current = std::variant<std::unique_ptr<Task>, CarriedCall, EarlyCall, Calibration, ScheduledTask>;
+  using Current = std::variant<std::unique_ptr<Task>, CarriedCall, Calibration, ScheduledTask>;
   Current& current() { return task_; }
 
   bool advance() override {
@@ -147,11 +146,6 @@ class Executor::Call : public Task {
     if (const auto pattern = executor_.choice_.pattern_of(call_)) {
       task_.emplace<CarriedCall>(coordination_, call_, *pattern);
       phase_ = Phase::carried;
-      return;
-    }
-    if (executor_.choice_.is_early(call_)) {
-      task_.emplace<EarlyCall>(coordination_, call_);
-      phase_ = Phase::steps;
       return;
     }
     if (has_counts(call_.operation) && counts_travel(call_, coordination_.topology())) {

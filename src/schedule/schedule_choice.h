@@ -53,8 +53,6 @@ class ScheduleChoice {
   Schedule schedule_of(const CollectiveCall& call) const;
   /// Returns how the elements of a call travel with the comparison of the calls; nothing where they do not.
   std::optional<coordination::Carried::Pattern> pattern_of(const CollectiveCall& call) const;
-  /// Returns true where the elements of a call leave while the ranks compare their calls (early_call.h).
-  bool is_early(const CollectiveCall& call) const;
 
   /// Returns true where the network is to be measured before a schedule is chosen. All ranks that have agreed on a call get the same answer.
   bool needs_calibration() const { return !network_ && !coordination_.is_one_host(); }

@@ -21,8 +21,8 @@ const Algorithm& select(const Problem& problem, const Setting& setting);
 
 /// Returns the table as text for `unisono info --schedules`: an operation, its algorithms with the sizes from which each is chosen for float32, and
 /// the algorithms that only UNISONO_SCHEDULE, an engine or the kind of a call chooses. Sizes whose elements travel with the comparison of the calls
-/// say so. `connects_all`: ranks of the same host have connections as well.
-std::vector<std::pair<std::string, std::string>> describe_table(const Setting& setting, bool connects_all);
+/// say so.
+std::vector<std::pair<std::string, std::string>> describe_table(const Setting& setting);
 /// The same for so many ranks on so many hosts, one after the other, over connections.
 std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int hosts, const NetworkParameters& network = {});
 /// Returns the parameters as UNISONO_NETWORK takes them.

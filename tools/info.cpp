@@ -20,7 +20,6 @@
 #include "engines/plugins.h"
 #include "engines/registry.h"
 #include "group/group.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "common/commands.h"
 #include "common/json.h"

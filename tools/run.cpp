@@ -25,7 +25,6 @@
 #include "launch/process/signals.h"
 #include "recorder/trace_file.h"
 #include "rendezvous/slurm.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
 

@@ -12,7 +12,6 @@
 #include <fmt/ranges.h>
 
 #include "engines/registry.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "base/log.h"
 #include "base/tls.h"

@@ -12,7 +12,6 @@
 #include "group/calls/shapes.h"
 #include "rendezvous/newcomer.h"
 #include "rendezvous/reach.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "store/own_keys_store.h"
 

@@ -10,7 +10,7 @@
 #include "coordination/host_ranks.h"
 #include "context/leaving.h"
 #include "context/state.h"
-#include "engines/shm/segment.h"
+#include "engines/host_engine.h"
 #include "base/error_text.h"
 #include "base/log.h"
 #include "base/processors.h"
@@ -28,20 +28,19 @@ struct SharedByThreads {
   std::mutex mutex;
   struct Meeting {
     int missing = 0;
-    std::shared_ptr<engines::shm::Segment> segment = {};
-    std::exception_ptr error = {};  // why there is no segment; all members learn it
+    std::shared_ptr<engines::HostMemory> memory = {};
+    std::exception_ptr error = {};  // why there is no memory; all members learn it
   };
   std::map<std::string, Meeting> meetings;  // groups that are being formed, by members and name
 
-  /// Returns the segment of a group. Its first member to come makes it, and the last one to come drops it from the list.
-  std::shared_ptr<engines::shm::Segment> segment(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers,
-                                                 std::shared_ptr<void> keep) {
+  /// Returns the memory of a group. Its first member to come makes it, and the last one to come drops it from the list.
+  std::shared_ptr<engines::HostMemory> memory(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers, std::shared_ptr<void> keep) {
     const std::lock_guard lock(mutex);
     auto found = meetings.find(key);
     if (found == meetings.end()) {
       found = meetings.emplace(key, Meeting{.missing = ranks}).first;
       try {
-        found->second.segment = engines::shm::private_segment(ranks, std::move(notifiers), std::move(keep));
+        found->second.memory = engines::host_memory_of_threads(ranks, std::move(notifiers), std::move(keep));
       } catch (...) {
         found->second.error = std::current_exception();
       }
@@ -49,11 +48,11 @@ struct SharedByThreads {
     const Meeting meeting = found->second;
     if (--found->second.missing == 0) meetings.erase(found);
     if (meeting.error) std::rethrow_exception(meeting.error);
-    return meeting.segment;
+    return meeting.memory;
   }
 };
 
-std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engines::shm::Segment>& segment,
+std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engines::HostMemory>& memory,
                                              const std::shared_ptr<SharedByThreads>& shared) {
   auto state = std::make_unique<context::State>(rank, ranks, recorder::Recorder::make_private());
   state->topology = context::topology_of_threads(rank, ranks);
@@ -62,14 +61,14 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
       throw Unsupported(fmt::format("ranks that are threads have the native engine, not {}", backend), {.hint = "start processes"});
     }
     return std::make_unique<group::GroupCore>(
-        group::parts_of_threads(shared->segment(options.key, static_cast<int>(options.global_ranks.size()),
-                                                coordination::notifiers_of(*options.world, options.global_ranks), options.world),
+        group::parts_of_threads(shared->memory(options.key, static_cast<int>(options.global_ranks.size()),
+                                               coordination::notifiers_of(*options.world, options.global_ranks), options.world),
                                 options.rank, base::allowed_processors(), options.global_ranks));
   };
   state->groups = context::FormedGroups(shared->store, make_core);
   group::GroupParts parts;
   parts.name = "world";
-  parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(segment, rank, base::allowed_processors()));
+  parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(memory, rank, base::allowed_processors()));
   parts.timeout = timeout;
   state->open_world(std::move(parts));
   return state;
@@ -141,16 +140,16 @@ void run_all(int ranks, const std::function<void(int rank)>& run) {
 }  // namespace
 
 void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
-  if (ranks < 1 || ranks > engines::shm::Segment::most_ranks) {
-    throw InvalidArgument("run_threads takes 1 to " + std::to_string(engines::shm::Segment::most_ranks) + " ranks, not " + std::to_string(ranks),
+  if (ranks < 1 || ranks > engines::most_ranks_of_host) {
+    throw InvalidArgument("run_threads takes 1 to " + std::to_string(engines::most_ranks_of_host) + " ranks, not " + std::to_string(ranks),
                           {.operation = "run_threads"});
   }
   if (group::in_forked_child()) throw NotInitialized("this process was forked from one that is initialized", {.operation = "run_threads"});
-  const auto segment = engines::shm::private_segment(ranks);
+  const auto memory = engines::host_memory_of_threads(ranks);
   // The states of all ranks exist before the first rank runs.
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;
-  for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, segment, shared));
+  for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, memory, shared));
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
   {
     const Guarded guarded;

@@ -68,7 +68,7 @@ class SpanningAgreement final : public Task {
           parts_.ballots->forget_before(number_);
           phase_ = Phase::done;
           if (decision().agrees == 0) throw_as_told();
-          if (decision().callables_differ != 0) throw_callables_differ();
+          if (decision().callables_differ != 0) throw engines::CallablesDiffer();
           if (carried_ != nullptr) carried_->all = all();
           if (carried_ != nullptr) carried_->arrived = &parts_.memory->arrived;
           return true;
@@ -138,9 +138,21 @@ class SpanningAgreement final : public Task {
 
   bool gathers_on_host() const { return carried_ != nullptr && carried_->bytes_of_host(topology_.host(), topology_) > 0; }
 
-  bool gather_on_host() {
+  /// Advances a collective of this host's ranks; `make` fills `shared_` in when it begins.
+  template <class Make>
+  bool on_host(Make&& make) {
     if (!inner_) {
       shared_ = {};
+      make();
+      inner_ = parts_.host->start(shared_);
+    }
+    if (!inner_->advance()) return parts_.poll(), false;
+    inner_.reset();
+    return true;
+  }
+
+  bool gather_on_host() {
+    return on_host([this] {
       shared_.operation = carried_->only < 0 ? Operation::all_gather : Operation::broadcast;
       shared_.count = carried_->each;
       shared_.out = TensorView(place_of_host(), DType::uint8, carried_->bytes_of_host(topology_.host(), topology_));
@@ -148,11 +160,7 @@ class SpanningAgreement final : public Task {
       if (carried_->only < 0) shared_.in = TensorView(const_cast<std::byte*>(carried_->own.data()), DType::uint8, carried_->each);
       else shared_.root = topology_.local_of(carried_->only);
       if (carried_->only == topology_.rank) std::ranges::copy(carried_->own, all());
-      inner_ = parts_.host->start(shared_);
-    }
-    if (!inner_->advance()) return parts_.poll(), false;
-    inner_.reset();
-    return true;
+    });
   }
 
   Phase after_host() {
@@ -219,17 +227,12 @@ class SpanningAgreement final : public Task {
   }
 
   bool share_verdict() {
-    if (!inner_) {
-      shared_ = {};
+    return on_host([this] {
       shared_.operation = Operation::broadcast;
       shared_.in = shared_.out = TensorView(parts_.memory->all.data(), DType::uint8, parts_.memory->all.size());
       shared_.count = parts_.memory->all.size();
       shared_.root = 0;
-      inner_ = parts_.host->start(shared_);
-    }
-    if (!inner_->advance()) return parts_.poll(), false;
-    inner_.reset();
-    return true;
+    });
   }
 
   std::vector<int> late_here() const { return phase_ == Phase::host && inner_ ? global(inner_->waiting_for()) : std::vector<int>(); }
@@ -258,19 +261,14 @@ class SpanningAgreement final : public Task {
     throw_mismatch(shared.culprit < 0 ? std::nullopt : std::optional<int>(shared.culprit),
                    engines::describe(engines::Decision{.calls = shared.calls}, blamed), shared.ranks);
   }
-  [[noreturn]] void throw_callables_differ() {
-    parts_.memory->has_differed = true;
-    throw engines::CallablesDiffer();
-  }
   [[noreturn]] void throw_mismatch(std::optional<int> culprit, const std::string& text, int ranks) {
-    parts_.memory->has_differed = true;
-    ErrorInfo info;
-    info.operation = name_of(call_);
-    info.sequence = call_.sequence;
-    info.rank = topology_.rank;
-    info.culprit = culprit;
-    info.hint = engines::mismatch_hint;
-    throw engines::Disagreement(text, std::move(info), ranks);
+    throw engines::Disagreement(text,
+                                {.operation = std::string(name_of(call_)),
+                                 .sequence = call_.sequence,
+                                 .rank = topology_.rank,
+                                 .culprit = culprit,
+                                 .hint = engines::mismatch_hint},
+                                ranks);
   }
 
   const AgreementParts& parts_;

@@ -9,14 +9,14 @@
 #include "coordination/ballots.h"
 #include "coordination/exchange.h"
 #include "coordination/group_topology.h"
-#include "engines/shm/engine.h"
+#include "engines/host_engine.h"
 
 namespace unisono::coordination {
 
 /// The parts of a group that an agreement uses.
 struct AgreementParts {
   const GroupTopology* topology = nullptr;
-  engines::shm::ShmEngine* host = nullptr;  // null: this rank is alone on its host
+  engines::HostEngine* host = nullptr;  // null: this rank is alone on its host
   Ballots* ballots = nullptr;
   std::function<void(int rank, const std::string& text)> tell = {};  // sends a notice to a rank on another host
   std::function<void(const std::string& text)> tell_others = {};     // to all ranks on other hosts

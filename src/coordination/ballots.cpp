@@ -55,49 +55,40 @@ std::string Ballots::encode(std::uint64_t call, const Statement& statement) {
 std::string Ballots::encode_waiting(std::uint64_t call, const std::vector<int>& ranks) { return encode_numbers(NoticeKind::waiting, call, ranks); }
 std::string Ballots::encode_left_out(std::uint64_t call, const std::set<int>& hosts) { return encode_numbers(NoticeKind::left_out, call, hosts); }
 
-void Ballots::take(int host, std::string_view notice) {
-  base::ByteReader content(notice);
-  switch (static_cast<NoticeKind>(content.get<std::uint8_t>())) {
-    case NoticeKind::ballot: return take_statement(host, content);
-    case NoticeKind::waiting: return take_waiting(host, content);
-    case NoticeKind::left_out: return take_left_out(content);
-    default: return;
-  }
-}
-
-void Ballots::take_statement(int host, base::ByteReader& content) {
-  const auto call = content.get<std::uint64_t>();
+Ballots::Statement Ballots::decode_statement(base::ByteReader& content) {
   Statement statement{.agrees = content.get<std::uint8_t>() != 0, .signature = {}, .label = {}, .ballots = {}};
   if (statement.agrees) {
     statement.signature = get_signature(content);
     statement.label = content.text();
-  } else {
-    for (auto left = content.get<std::uint32_t>(); left > 0 && content.ok(); --left) {
-      const auto rank = content.get<std::int32_t>();
-      engines::Ballot ballot = engines::ballot_of(rank, get_signature(content), {});
-      ballot.call = content.text();
-      statement.ballots.push_back(std::move(ballot));
-    }
+    return statement;
   }
+  for (auto left = content.get<std::uint32_t>(); left > 0 && content.ok(); --left) {
+    const auto rank = content.get<std::int32_t>();
+    engines::Ballot ballot = engines::ballot_of(rank, get_signature(content), {});
+    ballot.call = content.text();
+    statement.ballots.push_back(std::move(ballot));
+  }
+  return statement;
+}
+
+void Ballots::take(int host, std::string_view notice) {
+  base::ByteReader content(notice);
+  const auto kind = static_cast<NoticeKind>(content.get<std::uint8_t>());
+  const auto call = content.get<std::uint64_t>();
+  const bool is_statement = kind == NoticeKind::ballot;
+  Statement statement = is_statement ? decode_statement(content) : Statement();
+  std::vector<int> numbers = is_statement ? std::vector<int>() : get_numbers(content);
   if (!content.complete()) return;
   const std::lock_guard lock(mutex_);
   if (call < oldest_) return;  // its call is over: all ranks know the result
-  if (call > newest_.load()) newest_.store(call);
-  ballots_.try_emplace({call, host}, std::move(statement));  // a second one has the same content, and another thread may be reading the first
-}
-
-void Ballots::take_waiting(int host, base::ByteReader& content) {
-  const auto call = content.get<std::uint64_t>();
-  std::vector<int> ranks = get_numbers(content);
-  const std::lock_guard lock(mutex_);
-  if (content.complete() && call >= oldest_) awaited_[{call, host}] = std::move(ranks);
-}
-
-void Ballots::take_left_out(base::ByteReader& content) {
-  const auto call = content.get<std::uint64_t>();
-  const std::vector<int> hosts = get_numbers(content);
-  const std::lock_guard lock(mutex_);
-  if (content.complete() && call >= oldest_) left_out_[call].insert(hosts.begin(), hosts.end());
+  if (is_statement) {
+    if (call > newest_.load()) newest_.store(call);
+    ballots_.try_emplace({call, host}, std::move(statement));  // a second one has the same content, and another thread may be reading the first
+  } else if (kind == NoticeKind::waiting) {
+    awaited_[{call, host}] = std::move(numbers);
+  } else if (kind == NoticeKind::left_out) {
+    left_out_[call].insert(numbers.begin(), numbers.end());
+  }
 }
 
 const Ballots::Statement* Ballots::of(int host, std::uint64_t call) {

@@ -47,9 +47,7 @@ class Ballots {
   void forget_before(std::uint64_t call);
 
  private:
-  void take_statement(int host, base::ByteReader& content);
-  void take_waiting(int host, base::ByteReader& content);
-  void take_left_out(base::ByteReader& content);
+  static Statement decode_statement(base::ByteReader& content);
 
   std::atomic<std::uint64_t> newest_{0};  ///< the latest call of a statement
   std::mutex mutex_;

@@ -5,7 +5,7 @@
 
 #include "base/hash.h"
 #include "coordination/agreement.h"
-#include "coordination/failure_text.h"
+#include "coordination/failure_state.h"
 
 namespace unisono::coordination {
 namespace {
@@ -23,13 +23,6 @@ Coordination::Coordination(CoordinationParts parts)
     if (!parts_.topology.here(r)) others_.push_back(parts_.global(r));
   }
   notices_ = std::make_unique<Notices>(parts_.link, group_id_, parts_.global_ranks);
-  std::vector<int> peers;
-  for (int r = 0; r < size(); ++r) {
-    if (r != rank() && !parts_.link->address_of(parts_.global(r)).empty()) peers.push_back(r);
-  }
-  early_mail_ = std::make_unique<EarlyMail>(
-      ExchangeRoute{.mail = parts_.link.get(), .group = base::stable_hash(parts_.key + " early"), .global_ranks = &parts_.global_ranks},
-      std::move(peers));
   for (const NoticeKind kind : {NoticeKind::ballot, NoticeKind::waiting, NoticeKind::left_out}) {
     notices_->handle(kind, [this](int from, std::string_view notice) { ballots_.take(parts_.topology.host_of(from), notice); });
   }
@@ -58,11 +51,10 @@ void Coordination::end() {
   if (!notices_) return;
   notices_->end();
   parts_.link->end(~group_id_);
-  parts_.link->end(early_mail_->group());
 }
 
 base::Notifier* Coordination::notifier() {
-  if (parts_.host.engine) return &parts_.host.engine->segment().notifier(parts_.topology.local);
+  if (parts_.host.engine) return &parts_.host.engine->memory()->notifier(parts_.topology.local);
   return parts_.notifier.get();
 }
 
@@ -72,7 +64,7 @@ base::Neighbours* Coordination::neighbours() {
 
 base::Notifier* Coordination::notifier_of(int rank) {
   if (rank == parts_.topology.rank) return notifier();
-  return parts_.host.engine && parts_.topology.here(rank) ? &parts_.host.engine->segment().notifier(parts_.topology.local_of(rank)) : nullptr;
+  return parts_.host.engine && parts_.topology.here(rank) ? &parts_.host.engine->memory()->notifier(parts_.topology.local_of(rank)) : nullptr;
 }
 
 std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
@@ -87,8 +79,7 @@ std::unique_ptr<const AgreementParts> Coordination::parts_of_agreement() {
       .route = {.mail = &link, .group = ~group_id_, .global_ranks = &parts_.global_ranks},
       .memory = &exchange_memory_,
       .poll = [this] { poll(); },
-      .sleep = [this, &link](const std::function<bool()>& is_over,
-                             std::chrono::nanoseconds at_most) { return link.sleep([&] { return is_over() || early_mail_->fetch(); }, at_most); },
+      .sleep = [&link](const std::function<bool()>& is_over, std::chrono::nanoseconds at_most) { return link.sleep(is_over, at_most); },
       .is_over = [this] { return failure().has_value(); },
       .has_left_after = [this](int r, std::uint64_t number) { return detector_.has_left_after(r, number); },
       .gone = [this] { return detector_.gone(); },
@@ -103,7 +94,6 @@ std::unique_ptr<Task> Coordination::start_agreement(const CollectiveCall& call, 
     exchange_memory_.is_crowded = is_crowded();
   }
   ++agreements_;
-  if (std::exchange(exchange_memory_.has_differed, false)) early_mail_->drop_before(agreements_);
   return coordination::start_agreement(*agreement_parts_, agreements_, call, carried);
 }
 

@@ -14,7 +14,6 @@
 #include "base/notifier.h"
 #include "coordination/ballots.h"
 #include "coordination/coordination_parts.h"
-#include "coordination/early_mail.h"
 #include "coordination/exchange.h"
 #include "coordination/failure_detector.h"
 #include "coordination/failure_state.h"
@@ -42,7 +41,7 @@ class Coordination {
   int size() const { return parts_.topology.size(); }
   bool is_one_host() const { return parts_.is_one_host(); }
   /// Null where this rank is alone on its host.
-  const std::shared_ptr<engines::shm::ShmEngine>& host_engine() const { return parts_.host.engine; }
+  const std::shared_ptr<engines::HostEngine>& host_engine() const { return parts_.host.engine; }
   const std::shared_ptr<transport::Link>& link() const { return parts_.link; }
   /// Returns the notices between hosts. Handlers are set before `begin`.
   Notices& notices() { return *notices_; }
@@ -76,12 +75,6 @@ class Coordination {
   /// Returns true while ranks are known to differ in a call, and it is not decided yet who is to blame: its task is about to throw a Mismatch, and
   /// whatever else is the matter comes later.
   bool is_disputed() const { return is_disputed_.load(std::memory_order_acquire); }
-  /// Returns the number of the agreement that was started last. It is the same on all ranks.
-  std::uint64_t agreement_number() const { return agreements_; }
-  /// Returns the way of elements that leave before the ranks have agreed; between hosts.
-  EarlyMail& early_mail() { return *early_mail_; }
-  /// Returns true where every rank is connected with all others; between hosts.
-  bool connects_all() const { return parts_.connects_all || !parts_.topology.has_levels(); }
   /// Lets the ranks of one host agree, for a caller that waits. Returns true where all ranks have come with the flag set; those that come by
   /// `start_agreement` have it unset.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
@@ -141,7 +134,6 @@ class Coordination {
   std::unique_ptr<const AgreementParts> agreement_parts_;
   std::uint64_t agreements_ = 0;
   std::atomic<bool> is_disputed_{false};
-  std::unique_ptr<EarlyMail> early_mail_;  // null where there is one host
   std::function<void(const Failure&)> end_engines_;
   std::atomic<bool> ended_engines_{false};
   std::atomic<base::Clock::time_point> next_telling_{};

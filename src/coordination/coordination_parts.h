@@ -10,14 +10,14 @@
 #include "coordination/group_topology.h"
 #include "coordination/peers.h"
 #include "coordination/whereabouts.h"
-#include "engines/shm/engine.h"
+#include "engines/host_engine.h"
 #include "transport/tcp/link.h"
 
 namespace unisono::coordination {
 
-/// The ranks of one host: the shared-memory engine by which they agree, and their processes.
+/// The ranks of one host: the engine by which they agree, and their processes.
 struct HostRanks {
-  std::shared_ptr<engines::shm::ShmEngine> engine;
+  std::shared_ptr<engines::HostEngine> engine;
   std::unique_ptr<Peers> peers;
 };
 
@@ -29,7 +29,6 @@ struct CoordinationParts {
   HostRanks host = {};                            ///< the ranks of this host; empty where this rank is alone there
   std::shared_ptr<transport::Link> link = {};     ///< connects the ranks of other hosts, or all that an engine connects; null where there is none
   bool owns_link = false;                         ///< the link ends with this group
-  bool connects_all = false;                      ///< the link connects all ranks of the group, those of one host too
   double crowding = 1;                            ///< the ranks of this and of other hosts for each processor that they share
   std::shared_ptr<Whereabouts> whereabouts = {};  ///< of all groups of the process; null: the first one
   std::shared_ptr<base::Notifier> notifier = {};  ///< of a rank that is alone on its host; null: the host's

@@ -1,6 +1,7 @@
 #include "coordination/counts.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -33,6 +34,16 @@ CollectiveCall CountsComparison::gather() {
   call.count = mine_.size();
   call.sequence = sequence_;
   return call;
+}
+
+Carried CountsComparison::carried() const {
+  const auto own = std::as_bytes(std::span(mine_));
+  return {.own = own, .each = own.size()};
+}
+
+void CountsComparison::judge(const Carried& come, const GroupTopology& topology) {
+  for (std::size_t r = 0; r < size_; ++r) std::memcpy(all_.data() + r * mine_.size(), come.of(static_cast<int>(r), topology), come.each);
+  judge();
 }
 
 void CountsComparison::judge() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordination/exchange.h"
 #include "engines/decision.h"
 #include "unisono/call.h"
 
@@ -17,8 +18,12 @@ class CountsComparison {
   CountsComparison(const CollectiveCall& call, int rank, int size);
   /// Returns an all_gather of the counts, on memory of this object.
   CollectiveCall gather();
+  /// Returns this rank's counts for the comparison of the calls to carry. Its contributions are of the same length on all ranks.
+  Carried carried() const;
   /// Called after the gather. Throws Mismatch on every rank where the counts do not fit.
   void judge() const;
+  /// The same with the counts that have come with the comparison of the calls.
+  void judge(const Carried& come, const GroupTopology& topology);
 
  private:
   void judge_pairs() const;

@@ -1,5 +1,6 @@
 #include "coordination/endings.h"
 
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -9,7 +10,28 @@
 
 namespace unisono::coordination {
 
+namespace {
+
 using namespace std::chrono_literals;
+
+struct LeavingFacts {
+  std::chrono::milliseconds time_to_end;
+  PeerFailed::Cause cause;
+  const char* text;
+};
+
+/// By the values of Leaving.
+constexpr LeavingFacts leaving_facts[] = {
+    {0ms, PeerFailed::Cause::disconnected, " has left the group (finalize) and will not come"},
+    {0ms, PeerFailed::Cause::aborted, " gave up: an exception left the scope of its group"},
+    {500ms, PeerFailed::Cause::disconnected, " has let go of the group (its last handle is gone) and will not come"},
+    {5s, PeerFailed::Cause::exited, " has ended its program without finalize, and will not come"},  // Python takes its modules down meanwhile
+};
+static_assert(std::size(leaving_facts) == static_cast<std::size_t>(last_leaving) + 1);
+
+const LeavingFacts& facts_of(Leaving how) { return leaving_facts[static_cast<std::size_t>(how)]; }
+
+}  // namespace
 
 Ending exited_with(int code) { return {PeerFailed::Cause::exited, fmt::format("exited with code {} before finalize", code)}; }
 Ending killed_by(int signal) { return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(signal)}; }
@@ -30,35 +52,14 @@ std::optional<Ending> RecordedEndings::of(int rank, std::chrono::milliseconds at
   return std::nullopt;
 }
 
-std::chrono::milliseconds time_to_end(Leaving how) {
-  switch (how) {
-    case Leaving::let_go: return 500ms;
-    case Leaving::at_exit: return 5s;  // Python takes its modules down meanwhile
-    case Leaving::in_order:
-    case Leaving::by_exception: break;
-  }
-  return 0ms;
-}
+std::chrono::milliseconds time_to_end(Leaving how) { return facts_of(how).time_to_end; }
 
 Failure failure_of_leaving(int rank, const std::string& name, Leaving how) {
-  Failure failure{.kind = Failure::Kind::peer_failed, .cause = PeerFailed::Cause::disconnected, .culprit = rank, .missing = {}, .message = name};
-  switch (how) {
-    case Leaving::in_order: failure.message += " has left the group (finalize) and will not come"; break;
-    case Leaving::by_exception:
-      failure.cause = PeerFailed::Cause::aborted;
-      failure.message += " gave up: an exception left the scope of its group";
-      break;
-    case Leaving::let_go: failure.message += " has let go of the group (its last handle is gone) and will not come"; break;
-    case Leaving::at_exit:
-      failure.cause = PeerFailed::Cause::exited;
-      failure.message += " has ended its program without finalize, and will not come";
-      break;
-  }
-  return failure;
+  return {.cause = facts_of(how).cause, .culprit = rank, .message = name + facts_of(how).text};
 }
 
 Failure failure_of_ending(int rank, const std::string& name, const Ending& ending) {
-  return {.kind = Failure::Kind::peer_failed, .cause = ending.cause, .culprit = rank, .missing = {}, .message = name + " " + ending.text};
+  return {.cause = ending.cause, .culprit = rank, .message = name + " " + ending.text};
 }
 
 }  // namespace unisono::coordination

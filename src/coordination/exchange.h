@@ -81,7 +81,6 @@ struct ExchangeMemory {
   std::vector<std::string> arrived = {};  ///< by host, a message that has not been used yet
   std::vector<std::byte> message = {};
   std::vector<std::byte> all = {};
-  bool has_differed = false;  ///< the last agreement, which may have left early messages behind
 };
 
 /// The exchange between the first ranks of the hosts in which they learn that all of them have come to the same call, and all contributions to it. A

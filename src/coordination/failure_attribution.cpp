@@ -31,8 +31,7 @@ void FailureAttribution::hold_current() {
 bool FailureAttribution::advance() {
   if (auto failure = coordination_.look_for_failures({}, false)) throw GroupFailure(std::move(*failure));
   if (until_->passed()) {
-    throw GroupFailure(
-        {.kind = Failure::Kind::peer_failed, .cause = unexplained_.cause, .culprit = unexplained_.culprit, .missing = {}, .message = *text_});
+    throw GroupFailure({.cause = unexplained_.cause, .culprit = unexplained_.culprit, .message = *text_});
   }
   return false;
 }

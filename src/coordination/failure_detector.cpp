@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "coordination/failure_text.h"
+#include "coordination/failure_state.h"
 
 namespace unisono::coordination {
 
@@ -15,22 +15,36 @@ std::chrono::milliseconds patience_of_call(std::chrono::nanoseconds elapsed, std
 }
 
 std::optional<Failure> FailureDetector::look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
-  std::set<int> left_here;
-  if (parts_.host.peers) {
-    if (auto failure = look_on_host(waiting_for, any_will_do, left_here, patience)) return failure;
+  Peers* const peers = parts_.host.peers.get();
+  if (peers != nullptr) {
+    if (auto known = recorded_failure(parts_.host.engine->memory()->failure())) return known;
+    std::vector<int> locals = locals_of(waiting_for);
+    if (any_will_do && locals.size() < waiting_for.size()) locals.clear();  // one of another host is enough
+    if (auto failure = is_agreed() ? peers->look_at_all(patience) : peers->look(locals, patience)) return failure;
   }
-  if (parts_.is_one_host()) return std::nullopt;
-  parts_.link->poll();
-  if (auto failure = lost_peers()) return failure;
-  if (auto failure = silent_peer(waiting_for, patience)) return failure;
+  if (!parts_.is_one_host()) {
+    parts_.link->poll();
+    if (auto failure = lost_peers()) return failure;
+    if (auto failure = silent_peer(waiting_for, patience)) return failure;
+  }
   if (is_agreed()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   const auto left = [&](int r) {
-    return left_here.contains(r) || left_.contains(r) || (!topology_.here(r) && parts_.link->has_left(parts_.global(r)));
+    if (topology_.here(r)) return peers != nullptr && peers->has_left(topology_.local_of(r));
+    return left_.contains(r) || parts_.link->has_left(parts_.global(r));
   };
   const bool is_hopeless = any_will_do ? !waiting_for.empty() && std::ranges::all_of(waiting_for, left) : std::ranges::any_of(waiting_for, left);
   if (!is_hopeless) return std::nullopt;
   return failure_of_left(*std::ranges::find_if(waiting_for, left));
+}
+
+/// Returns those of the ranks that are on this host, by their numbers there.
+std::vector<int> FailureDetector::locals_of(std::span<const int> ranks) const {
+  std::vector<int> locals;
+  for (const int r : ranks) {
+    if (topology_.here(r)) locals.push_back(topology_.local_of(r));
+  }
+  return locals;
 }
 
 /// Returns the failure of a rank that has left, for a rank that waits for it. None while the end of its process may still tell more.
@@ -52,10 +66,8 @@ std::optional<Failure> FailureDetector::silent_peer(std::span<const int> waiting
     if (topology_.here(r) || has_left(r)) return std::nullopt;
     const std::chrono::milliseconds silence = parts_.link->silence_of(parts_.global(r));
     if (silence < patience) return std::nullopt;
-    return Failure{.kind = Failure::Kind::peer_failed,
-                   .cause = PeerFailed::Cause::silent,
+    return Failure{.cause = PeerFailed::Cause::silent,
                    .culprit = r,
-                   .missing = {},
                    .message = fmt::format("nothing has come from rank {} ({}) for {:.1f} s", r, parts_.link->address_of(parts_.global(r)),
                                           std::chrono::duration<double>(silence).count())};
   };
@@ -69,24 +81,6 @@ std::optional<Failure> FailureDetector::silent_peer(std::span<const int> waiting
     if (auto failure = look(r)) return failure;
   }
   return std::nullopt;
-}
-
-std::optional<Failure> FailureDetector::look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
-                                                     std::chrono::milliseconds patience) {
-  if (auto known = recorded_failure(parts_.host.engine->segment().failure())) return known;
-  if (is_agreed()) return parts_.host.peers->look_at_all(patience);
-  std::vector<int> locals;
-  bool all_here = true;
-  for (const int r : waiting_for) {
-    if (topology_.here(r)) locals.push_back(topology_.local_of(r));
-    else all_here = false;
-  }
-  // Ranks of this host that have left matter only if none is left elsewhere, where any source is enough.
-  if (any_will_do && !all_here) {
-    locals.clear();
-    for (const int r : parts_.host.peers->gone()) left_here.insert(topology_.members[static_cast<std::size_t>(r)]);
-  }
-  return parts_.host.peers->look(locals, any_will_do, patience);
 }
 
 bool FailureDetector::has_left(int rank) const {
@@ -118,23 +112,17 @@ std::optional<Failure> FailureDetector::lost_peer(int rank) const {
     std::string text = loss->text;
     const std::string named = fmt::format("rank {}", loss->peer);
     if (const auto at = text.find(named); at != std::string::npos) text.replace(at, named.size(), parts_.name(rank));
-    return Failure{.kind = Failure::Kind::peer_failed, .cause = loss->cause, .culprit = rank, .missing = {}, .message = std::move(text)};
+    return Failure{.cause = loss->cause, .culprit = rank, .message = std::move(text)};
   }
   if (topology_.here(rank) || !parts_.link->is_gone(parts_.global(rank)) || parts_.link->has_left(parts_.global(rank))) return std::nullopt;
-  return Failure{.kind = Failure::Kind::peer_failed,
-                 .cause = PeerFailed::Cause::disconnected,
+  return Failure{.cause = PeerFailed::Cause::disconnected,
                  .culprit = rank,
-                 .missing = {},
                  .message = fmt::format("the connection to {} ({}) is gone", parts_.name(rank), parts_.link->address_of(parts_.global(rank)))};
 }
 
 std::optional<Failure> FailureDetector::look_at(std::span<const int> ranks) {
   if (parts_.host.peers) {
-    std::vector<int> locals;
-    for (const int r : ranks) {
-      if (topology_.here(r)) locals.push_back(topology_.local_of(r));
-    }
-    if (auto failure = parts_.host.peers->look_at(locals)) return failure;
+    if (auto failure = parts_.host.peers->look_at(locals_of(ranks))) return failure;
   }
   if (!parts_.link) return std::nullopt;
   parts_.link->poll();

@@ -14,7 +14,6 @@
 
 #include "base/deadline.h"
 #include "coordination/coordination_parts.h"
-#include "coordination/leaving.h"
 #include "unisono/detail/switches.h"
 #include "unisono/failure.h"
 
@@ -49,8 +48,7 @@ class FailureDetector {
     Leaving how = Leaving::in_order;
     base::Clock::time_point at = base::Clock::now();
   };
-  std::optional<Failure> look_on_host(std::span<const int> waiting_for, bool any_will_do, std::set<int>& left_here,
-                                      std::chrono::milliseconds patience);
+  std::vector<int> locals_of(std::span<const int> ranks) const;
   std::optional<Failure> silent_peer(std::span<const int> waiting_for, std::chrono::milliseconds patience) const;
   std::optional<Failure> failure_of_left(int rank);
   std::optional<Failure> lost_peers() const;

@@ -25,7 +25,7 @@ struct HostOptions {
 /// Joins the ranks of a host that are processes.
 HostRanks join_host(const HostOptions& options);
 /// Makes the ranks of a host that are threads of this process, on memory that they share.
-HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, const std::vector<int>& global_ranks);
+HostRanks host_of_threads(const std::shared_ptr<engines::HostMemory>& memory, int rank, int cpus, const std::vector<int>& global_ranks);
 /// Returns the notifiers of these ranks of the world; empty where one is not known.
 std::vector<base::Notifier*> notifiers_of(Coordination& world, const std::vector<int>& global_ranks);
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -36,18 +37,27 @@ class Notices {
   using Handler = std::function<void(int from, std::string_view notice)>;
 
   /// `group`: equal on all members, and different from that of any other group. `global_ranks`: of the members, in group order.
-  Notices(std::shared_ptr<transport::Link> link, std::uint64_t group, const std::vector<int>& global_ranks);
-  /// Ends the notices: no handler runs any more when it returns.
-  ~Notices();
+  Notices(std::shared_ptr<transport::Link> link, std::uint64_t group, const std::vector<int>& global_ranks)
+      : link_(std::move(link)), group_(group), global_ranks_(global_ranks) {
+    for (std::size_t r = 0; r < global_ranks.size(); ++r) rank_of_global_[global_ranks[r]] = static_cast<int>(r);
+  }
+  ~Notices() { end(); }
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
   /// Sets the handler of a kind, before `begin`.
   void handle(NoticeKind kind, Handler handler) { handlers_[kind] = std::move(handler); }
   /// Begins to call the handlers. Notices that came earlier are delivered then.
-  void begin();
+  void begin() {
+    link_->listen(group_, [this](int global_rank, std::string_view notice) { dispatch(global_rank, notice); });
+  }
   /// Ends the notices: no handler runs any more when it returns, and later notices are dropped.
-  void end();
+  void end() {
+    if (!link_) return;
+    link_->listen(group_, {});
+    link_->end(group_);
+    link_.reset();
+  }
 
   /// Returns the beginning of a notice of that kind.
   static base::ByteWriter of_kind(NoticeKind kind) { return std::move(base::ByteWriter().put(static_cast<std::uint8_t>(kind))); }
@@ -62,7 +72,12 @@ class Notices {
   }
 
  private:
-  void dispatch(int global_rank, std::string_view notice);
+  void dispatch(int global_rank, std::string_view notice) {
+    const auto member = rank_of_global_.find(global_rank);
+    if (member == rank_of_global_.end() || notice.empty()) return;
+    const auto handler = handlers_.find(static_cast<NoticeKind>(notice.front()));
+    if (handler != handlers_.end()) handler->second(member->second, notice);
+  }
 
   std::shared_ptr<transport::Link> link_;
   std::uint64_t group_;

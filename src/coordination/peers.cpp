@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <limits>
 #include <sstream>
 #include <utility>
@@ -23,7 +22,7 @@
 namespace unisono::coordination {
 namespace {
 
-using engines::shm::Presence;
+using engines::Presence;
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds time_for_launcher = 300ms;  // to record how a process ended
@@ -64,31 +63,31 @@ std::optional<Ending> from_handle(int handle) {
 
 }  // namespace
 
-Peers::Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> world_ranks, RecordedEndings recorded)
-    : segment_(std::move(segment)),
+Peers::Peers(std::shared_ptr<engines::HostMemory> memory, int rank, std::vector<int> world_ranks, RecordedEndings recorded)
+    : memory_(std::move(memory)),
       rank_(rank),
       world_ranks_(std::move(world_ranks)),
       recorded_(std::move(recorded)),
-      peers_(static_cast<std::size_t>(segment_->ranks())) {
-  for (int r = 0; r < segment_->ranks(); ++r) {
+      peers_(static_cast<std::size_t>(memory_->ranks())) {
+  for (int r = 0; r < memory_->ranks(); ++r) {
     if (r != rank_) others_.push_back(r);
   }
 }
 
 std::optional<Leaving> Peers::left(int rank) const {
   constexpr auto left = static_cast<std::uint32_t>(Presence::left);
-  const std::uint32_t presence = segment_->member(rank).presence.load(std::memory_order_acquire);
+  const std::uint32_t presence = memory_->process(rank).presence.load(std::memory_order_acquire);
   if (presence < left) return std::nullopt;
   return static_cast<Leaving>(std::min(presence - left, static_cast<std::uint32_t>(last_leaving)));  // another process has written it
 }
 
 std::string Peers::name(int rank) const {
   const auto index = static_cast<std::size_t>(rank);
-  return base::name_rank(segment_->name_of(rank), index < world_ranks_.size() ? world_ranks_[index] : -1);
+  return base::name_rank(memory_->name_of(rank), index < world_ranks_.size() ? world_ranks_[index] : -1);
 }
 
 void Peers::arrive(pid_t pid) {
-  engines::shm::Member& self = segment_->member(rank_);
+  engines::HostMember& self = memory_->process(rank_);
   self.pid.store(pid, std::memory_order_relaxed);
   self.processors = base::own_processors();
   self.program = base::program_of(base::stat_after_name(pid));
@@ -96,34 +95,34 @@ void Peers::arrive(pid_t pid) {
 }
 
 void Peers::watch() {
-  for (int r = 0; r < segment_->ranks(); ++r) {
-    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+  for (int r = 0; r < memory_->ranks(); ++r) {
+    const pid_t pid = process_of(r);
     if (r == rank_ || pid == 0) continue;
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     peer.handle = base::handle_on_process(pid);
     if (!peer.handle && errno != ESRCH) {
       const int error = errno;
-      throw BackendUnavailable(fmt::format("cannot watch rank {} (pid {}): pidfd_open: {}", segment_->name_of(r), pid, base::error_text(error)),
+      throw BackendUnavailable(fmt::format("cannot watch rank {} (pid {}): pidfd_open: {}", memory_->name_of(r), pid, base::error_text(error)),
                                {.hint = base::remedy_of_refusal("pidfd_open", error)});
     }
     if (!peer.handle && left(r)) continue;  // it formed the group, and left before this rank looked
     if (!peer.handle)
-      throw PeerFailed("rank " + std::to_string(segment_->name_of(r)) + " ended while the group was formed", {.culprit = segment_->name_of(r)},
+      throw PeerFailed("rank " + std::to_string(memory_->name_of(r)) + " ended while the group was formed", {.culprit = memory_->name_of(r)},
                        PeerFailed::Cause::exited);
   }
 }
 
 void Peers::leave(Leaving how) {
-  segment_->member(rank_).presence.store(static_cast<std::uint32_t>(Presence::left) + static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
-  for (int r = 0; r < segment_->ranks(); ++r) {
-    if (r != rank_) segment_->notifier(r).notify();
+  memory_->process(rank_).presence.store(static_cast<std::uint32_t>(Presence::left) + static_cast<std::uint32_t>(how), std::memory_order_seq_cst);
+  for (int r = 0; r < memory_->ranks(); ++r) {
+    if (r != rank_) memory_->notifier(r).notify();
   }
 }
 
 std::vector<int> Peers::gone() {
   const std::lock_guard lock(mutex_);
   std::vector<int> ranks;
-  for (int r = 0; r < segment_->ranks(); ++r) {
+  for (int r = 0; r < memory_->ranks(); ++r) {
     pollfd entry{peers_[static_cast<std::size_t>(r)].descriptor(), POLLIN, 0};
     if (left(r) || ::poll(&entry, 1, 0) > 0) ranks.push_back(r);
   }
@@ -132,12 +131,12 @@ std::vector<int> Peers::gone() {
 
 int Peers::processors() const {
   base::Processors all;
-  for (int r = 0; r < segment_->ranks(); ++r) all.add(segment_->member(r).processors);
+  for (int r = 0; r < memory_->ranks(); ++r) all.add(memory_->process(r).processors);
   return all.count();
 }
 
 std::optional<Ending> Peers::ending_of(int rank) const {
-  if (const auto ending = from_zombie(segment_->member(rank).pid.load(std::memory_order_relaxed))) return ending;
+  if (const auto ending = from_zombie(process_of(rank))) return ending;
   if (const auto ending = from_handle(peers_[static_cast<std::size_t>(rank)].descriptor())) return ending;
   return recorded_.of(rank, time_for_launcher);  // the launcher saw the process end
 }
@@ -160,14 +159,12 @@ std::optional<Failure> Peers::dead(std::span<const int> ranks) {
 
 /// The process lives, and the library in it is gone.
 std::optional<Failure> Peers::replaced(int rank, std::uint64_t program) const {
-  const std::uint64_t joined = segment_->member(rank).program;
+  const std::uint64_t joined = memory_->process(rank).program;
   if (program == 0 || joined == 0 || program == joined) return std::nullopt;
-  const int name = segment_->name_of(rank);
-  const pid_t pid = segment_->member(rank).pid.load(std::memory_order_relaxed);
-  return Failure{.kind = Failure::Kind::peer_failed,
-                 .cause = PeerFailed::Cause::exited,
+  const int name = memory_->name_of(rank);
+  const pid_t pid = process_of(rank);
+  return Failure{.cause = PeerFailed::Cause::exited,
                  .culprit = name,
-                 .missing = {},
                  .message = "rank " + std::to_string(name) + " (pid " + std::to_string(pid) + ") has become another program (exec) before finalize"};
 }
 
@@ -179,7 +176,7 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chr
   for (const int r : waiting_for) {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     if (!peer.handle || left(r)) continue;
-    const pid_t pid = segment_->member(r).pid.load(std::memory_order_relaxed);
+    const pid_t pid = process_of(r);
     const std::string stat = base::stat_after_name(pid);
     if (auto failure = replaced(r, base::program_of(stat))) return failure;
     if (stat.empty() || (stat[0] != 'T' && stat[0] != 't')) {
@@ -191,14 +188,12 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chr
     const auto since = now - *peer.stopped_since;
     if (since >= suspect_after && !peer.warned) {
       peer.warned = true;
-      base::warn("rank " + std::to_string(segment_->name_of(r)) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " +
+      base::warn("rank " + std::to_string(memory_->name_of(r)) + " (pid " + std::to_string(pid) + ") is stopped; it counts as failed after " +
                  seconds(silent_after) + ", or towards the end of a call's time");
     }
     if (since >= silent_after) {
-      return Failure{.kind = Failure::Kind::peer_failed,
-                     .cause = PeerFailed::Cause::silent,
-                     .culprit = segment_->name_of(r),
-                     .missing = {},
+      return Failure{.cause = PeerFailed::Cause::silent,
+                     .culprit = memory_->name_of(r),
                      .message = fmt::format("{} (pid {}) has been stopped for {}", name(r), pid, seconds(silent_after))};
     }
   }
@@ -206,8 +201,8 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chr
 }
 
 Failure Peers::failure_of_end(int rank, const Ending& ending) const {
-  const pid_t pid = segment_->member(rank).pid.load(std::memory_order_relaxed);
-  return failure_of_ending(segment_->name_of(rank), fmt::format("{} (pid {})", name(rank), pid), ending);
+  const pid_t pid = process_of(rank);
+  return failure_of_ending(memory_->name_of(rank), fmt::format("{} (pid {})", name(rank), pid), ending);
 }
 
 std::optional<Failure> Peers::failure_of_left(int rank) {
@@ -222,37 +217,19 @@ std::optional<Failure> Peers::failure_of_left(int rank) {
     if (!peer.left_since) peer.left_since = now;
     if (!has_ended && now - *peer.left_since < time_to_end(how)) return std::nullopt;
   }
-  return failure_of_leaving(segment_->name_of(rank), name(rank), how);
+  return failure_of_leaving(memory_->name_of(rank), name(rank), how);
 }
 
-std::optional<Failure> Peers::look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience) {
+std::optional<Failure> Peers::look(std::span<const int> waiting_for, std::chrono::milliseconds patience) {
   const std::lock_guard lock(mutex_);  // a blocking call and the progress thread may both look
   if (auto failure = dead(others_)) return failure;
-  const auto has_left = [&](int r) { return left(r).has_value(); };
-  const bool hopeless = any_will_do ? !waiting_for.empty() && std::all_of(waiting_for.begin(), waiting_for.end(), has_left)
-                                    : std::any_of(waiting_for.begin(), waiting_for.end(), has_left);
-  if (hopeless) {
-    if (auto failure = failure_of_left(*std::find_if(waiting_for.begin(), waiting_for.end(), has_left))) return failure;
-  }
   return stopped(waiting_for, patience);
-}
-
-std::optional<Failure> Peers::look_at_all(std::chrono::milliseconds patience) {
-  const std::lock_guard lock(mutex_);
-  if (auto failure = dead(others_)) return failure;
-  return stopped(present(others_), patience);
 }
 
 std::optional<Failure> Peers::look_at(std::span<const int> ranks) {
   const std::lock_guard lock(mutex_);
   if (auto failure = dead(ranks)) return failure;
-  return stopped(present(ranks), detail::silence_limit());
-}
-
-std::vector<int> Peers::present(std::span<const int> ranks) const {
-  std::vector<int> there;
-  std::ranges::copy_if(ranks, std::back_inserter(there), [this](int r) { return r != rank_ && !left(r); });
-  return there;
+  return stopped(ranks, detail::silence_limit());
 }
 
 }  // namespace unisono::coordination

@@ -11,21 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "engines/shm/segment.h"
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "coordination/endings.h"
-#include "coordination/leaving.h"
+#include "engines/host_engine.h"
 #include "unisono/detail/switches.h"
 #include "unisono/failure.h"
 
 namespace unisono::coordination {
 
-/// The processes of a segment's ranks: it finds the dead, departed and stopped ones. It asks the kernel, so it needs no thread and no heartbeat.
+/// The processes of a host's ranks: it finds the dead, departed and stopped ones. It asks the kernel, so it needs no thread and no heartbeat.
 class Peers {
  public:
-  /// `world_ranks`: of the ranks of the segment; empty: not known. `recorded`: by the launcher, of the same.
-  Peers(std::shared_ptr<engines::shm::Segment> segment, int rank, std::vector<int> world_ranks = {}, RecordedEndings recorded = {});
+  /// `world_ranks`: of the ranks of the host; empty: not known. `recorded`: by the launcher, of the same.
+  Peers(std::shared_ptr<engines::HostMemory> memory, int rank, std::vector<int> world_ranks = {}, RecordedEndings recorded = {});
 
   /// Records that this rank is present. It is called before any rank waits for it.
   void arrive(pid_t pid);
@@ -33,11 +32,11 @@ class Peers {
   void watch();
   void leave(Leaving how);
 
-  /// Finds a peer that died before it left, or a rank of `waiting_for` that has left, has become another program, or has been stopped for too long.
+  /// Finds a peer that died before it left, or a rank of `waiting_for` that has become another program, or has been stopped for too long.
   /// `patience`: with one that is stopped.
-  std::optional<Failure> look(std::span<const int> waiting_for, bool any_will_do, std::chrono::milliseconds patience = detail::silence_limit());
+  std::optional<Failure> look(std::span<const int> waiting_for, std::chrono::milliseconds patience);
   /// Looks at all other ranks. Those that have left have done their part and are no failure.
-  std::optional<Failure> look_at_all(std::chrono::milliseconds patience = detail::silence_limit());
+  std::optional<Failure> look_at_all(std::chrono::milliseconds patience) { return look(others_, patience); }
   /// Looks at these ranks. Those that have left are no failure.
   std::optional<Failure> look_at(std::span<const int> ranks);
   /// Returns the failure of a rank that has left, for a rank that waits for it. None while the end of its process may still tell more.
@@ -45,8 +44,9 @@ class Peers {
     const std::lock_guard lock(mutex_);
     return failure_of_left(rank);
   }
+  bool has_left(int rank) const { return left(rank).has_value(); }
   /// Returns the process of a rank.
-  pid_t process_of(int rank) const { return segment_->member(rank).pid.load(std::memory_order_relaxed); }
+  pid_t process_of(int rank) const { return memory_->process(rank).pid.load(std::memory_order_relaxed); }
   /// Returns the ranks whose processes are dead, or that have left.
   std::vector<int> gone();
   /// Returns how many processors the ranks have together. Ranks that are bound to one each share none.
@@ -66,10 +66,9 @@ class Peers {
   std::optional<Failure> dead(std::span<const int> ranks);
   std::optional<Failure> replaced(int rank, std::uint64_t program) const;
   std::optional<Failure> stopped(std::span<const int> waiting_for, std::chrono::milliseconds silent_after);
-  std::vector<int> present(std::span<const int> ranks) const;
   std::optional<Ending> ending_of(int rank) const;
 
-  std::shared_ptr<engines::shm::Segment> segment_;
+  std::shared_ptr<engines::HostMemory> memory_;
   int rank_;
   std::vector<int> world_ranks_;
   RecordedEndings recorded_;

@@ -53,7 +53,7 @@ void Watchdog::give_up(const std::string& why) noexcept {
   over_ = true;
   try {
     base::warn(why);
-    end_({.kind = Failure::Kind::peer_failed, .cause = PeerFailed::Cause::aborted, .culprit = -1, .missing = {}, .message = why});
+    end_({.cause = PeerFailed::Cause::aborted, .culprit = -1, .message = why});
   } catch (const std::exception& error) {
     base::log(base::LogLevel::error, error.what());
   }
@@ -74,7 +74,6 @@ void Watchdog::check() {
     failure = Failure{.kind = Failure::Kind::timeout,
                       .cause = {},
                       .culprit = -1,
-                      .missing = {},
                       .message = fmt::format("{} #{} was not done within {} ms, though all ranks had come to it", operation_.load(), sequence_.load(),
                                              timeout.count())};
   }

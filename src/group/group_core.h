@@ -95,6 +95,6 @@ GroupCore::Parts parts_alone();
 /// Returns the parts of one of several ranks that are threads of this process.
 ///
 /// `global_ranks`: of the members, in group order; empty: as in the group.
-GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, std::vector<int> global_ranks = {});
+GroupCore::Parts parts_of_threads(const std::shared_ptr<engines::HostMemory>& memory, int rank, int cpus, std::vector<int> global_ranks = {});
 
 }  // namespace unisono::group

@@ -59,14 +59,14 @@ coordination::HostRanks join_host(const CoreOptions& options, const GroupTopolog
 /// Returns the notifier of this rank. Links and engines may outlive the group: they keep what they notify.
 std::shared_ptr<base::Notifier> notifier_of(const GroupTopology& topology, const CoordinationParts& parts) {
   if (!parts.host.engine) return parts.notifier;
-  return {parts.host.engine->shared_segment(), &parts.host.engine->segment().notifier(topology.local)};
+  return {parts.host.engine->memory(), &parts.host.engine->memory()->notifier(topology.local)};
 }
 
 /// Returns the secret by which ranks know each other beside what the store tells them: the job's. Without one, ranks of one host have that of their
 /// shared memory, since others may be able to read the store.
 base::Secret secret_of(const CoreOptions& options, const GroupTopology& topology, const coordination::HostRanks& host) {
   if (!options.token.empty() || topology.host_count() > 1 || !host.engine) return options.token;
-  const auto& secret = host.engine->segment().member(0).secret;
+  const auto& secret = host.engine->memory()->process(0).secret;
   return std::string_view(secret.data(), secret.size());
 }
 
@@ -164,7 +164,6 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   }
   if (topology.host_count() > 1 || (maker.connects_all && topology.size() > 1)) {
     parts.owns_link = options.world == nullptr;
-    parts.connects_all = maker.connects_all;
     parts.link = options.world
                      ? options.world->link()
                      : connect(options, topology, maker.connects_all, secret_of(options, topology, parts.host), notifier_of(topology, parts));
@@ -194,14 +193,14 @@ GroupCore::Parts parts_alone() {
   return core;
 }
 
-GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, std::vector<int> global_ranks) {
-  const auto ranks = static_cast<std::size_t>(segment->ranks());
+GroupCore::Parts parts_of_threads(const std::shared_ptr<engines::HostMemory>& memory, int rank, int cpus, std::vector<int> global_ranks) {
+  const auto ranks = static_cast<std::size_t>(memory->ranks());
   if (global_ranks.empty()) {
     global_ranks.resize(ranks);
     std::iota(global_ranks.begin(), global_ranks.end(), 0);
   }
   CoordinationParts parts{.key = {}, .global_ranks = std::move(global_ranks), .topology = GroupTopology(rank, std::vector<int>(ranks, 0))};
-  parts.host = coordination::host_of_threads(std::move(segment), rank, cpus, parts.global_ranks);
+  parts.host = coordination::host_of_threads(memory, rank, cpus, parts.global_ranks);
   GroupCore::Parts core;
   core.engines.group = parts.host.engine;
   core.coordination = std::make_shared<Coordination>(std::move(parts));

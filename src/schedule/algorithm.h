@@ -5,11 +5,35 @@
 #include <string_view>
 
 #include "coordination/group_topology.h"
-#include "schedule/abilities.h"
 #include "schedule/cost_model.h"
 #include "schedule/schedule.h"
+#include "unisono/call.h"
+#include "unisono/engine.h"
 
 namespace unisono::schedule {
+
+/// The abilities of a level's engine that an algorithm may ask for.
+class Abilities {
+ public:
+  /// `engine` may be null: then there are connections between all ranks, or else only all_to_all_v, and no other collectives.
+  explicit Abilities(const Engine* engine, bool has_channels = true) : engine_(engine), has_channels_(has_channels) {}
+  /// Returns true where the engine carries the collective out as it stands. It must also reduce as exactly as our schedules, which round halves once
+  /// and average integers exactly.
+  bool offers(const Problem& problem) const;
+  /// The same of a call among `size` ranks, without a copy of it.
+  bool offers(const CollectiveCall& call, int size) const;
+  /// Returns true where bytes can be sent from any rank to any other. An engine without channels offers all_to_all_v.
+  bool has_channels() const { return engine_ == nullptr ? has_channels_ : engine_->has_channels(); }
+  /// Returns the abilities of an engine that moves bytes as this one does, and offers no other collectives.
+  Abilities without_collectives() const { return Abilities(nullptr, has_channels()); }
+
+ private:
+  const Engine* engine_;
+  bool has_channels_;  // where there is no engine
+};
+
+/// Makes the call of a problem without its memory.
+CollectiveCall call_without_memory(const Problem& problem);
 
 /// The engines, the topology and the network on which a problem is to be solved.
 struct Setting {
@@ -64,36 +88,24 @@ using Can = bool(const Problem& problem, const Setting& setting);
 using Build = void(const Problem& problem, const Setting& setting, Builder& to);
 using CostOf = Cost(const Problem& problem, const Setting& setting);
 
-// Each of these is described in the file of its name.
-Can can_engine, can_exchange, can_all_to_all_v, can_sum_and_divide, can_two_levels, can_two_level_scan;
-Build build_engine, build_exchange, build_all_to_all_v, build_sum_and_divide;
-Build build_two_level_all_reduce, build_two_level_reduce, build_two_level_reduce_scatter, build_two_level_scan, build_two_level_broadcast;
-Build build_two_level_all_gather, build_two_level_gather, build_two_level_scatter, build_two_level_all_to_all;
-Build build_all_reduce_everything, build_all_reduce_shares;
-Build build_all_reduce_recursive_doubling, build_all_reduce_ring, build_all_reduce_halving_doubling, build_all_reduce_swing;
-Build build_reduce_shares, build_reduce_binomial, build_reduce_chain;
-Build build_reduce_scatter_blocks, build_reduce_scatter_ring, build_reduce_scatter_halving;
-Build build_scan_shares, build_scan_recursive_doubling;
-Build build_broadcast_scatter_all_gather, build_broadcast_binomial, build_broadcast_chain;
-Build build_all_gather_ring, build_all_gather_bruck, build_all_gather_recursive_doubling;
-Build build_gather_binomial, build_scatter_binomial;
-Build build_all_to_all_bruck, build_all_to_all_pairwise;
-
-CostOf cost_exchange;
-CostOf cost_two_level_all_reduce, cost_two_level_reduce, cost_two_level_reduce_scatter, cost_two_level_scan, cost_two_level_broadcast;
-CostOf cost_two_level_all_gather, cost_two_level_gather, cost_two_level_scatter, cost_two_level_all_to_all;
-CostOf cost_all_reduce_everything, cost_all_reduce_shares;
-CostOf cost_all_reduce_recursive_doubling, cost_all_reduce_ring, cost_all_reduce_halving_doubling;
-CostOf cost_reduce_shares, cost_reduce_binomial, cost_reduce_chain;
-CostOf cost_reduce_scatter_blocks, cost_reduce_scatter_ring, cost_reduce_scatter_halving;
-CostOf cost_scan_shares, cost_scan_recursive_doubling;
-CostOf cost_broadcast_scatter_all_gather, cost_broadcast_binomial, cost_broadcast_chain;
-CostOf cost_all_gather_ring, cost_all_gather_bruck, cost_all_gather_recursive_doubling;
-CostOf cost_gather_binomial, cost_scatter_binomial;
-CostOf cost_all_to_all_bruck, cost_all_to_all_pairwise;
-
+// Each of these is described in the file of its name, or in that of its kind: ring.cpp, binomial.cpp, chain.cpp, sum/, move/, two_levels/.
 /// Returns true where several ranks can send to each other: what the algorithms on channels need.
 Can can_send;
+Can can_engine, can_exchange, can_all_to_all_v, can_sum_and_divide, can_two_levels, can_two_level_scan;
+Build build_engine, build_exchange, build_all_to_all_v, build_sum_and_divide;
+Build build_two_level_vector, build_two_level_scatter, build_two_level_gather, build_two_level_scan, build_two_level_all_to_all;
+Build build_everything, build_shares, build_blocks, build_prefix_shares;
+Build build_all_reduce_recursive_doubling, build_all_reduce_ring, build_all_reduce_halving_doubling, build_all_reduce_swing;
+Build build_reduce_binomial, build_reduce_chain, build_reduce_scatter_ring, build_reduce_scatter_halving, build_scan_recursive_doubling;
+Build build_broadcast_scatter_all_gather, build_broadcast_binomial, build_broadcast_chain, build_gather_binomial, build_scatter_binomial;
+Build build_all_gather_ring, build_all_gather_bruck, build_all_gather_recursive_doubling, build_all_to_all_bruck, build_all_to_all_pairwise;
+
+CostOf cost_exchange, cost_two_level_vector, cost_two_level_blocks, cost_two_level_scan, cost_two_level_all_to_all;
+CostOf cost_everything, cost_shares, cost_blocks, cost_prefix_shares;
+CostOf cost_all_reduce_recursive_doubling, cost_all_reduce_ring, cost_all_reduce_halving_doubling;
+CostOf cost_reduce_binomial, cost_reduce_chain, cost_reduce_scatter_ring, cost_reduce_scatter_halving, cost_scan_recursive_doubling;
+CostOf cost_broadcast_scatter_all_gather, cost_broadcast_binomial, cost_broadcast_chain, cost_gather_binomial, cost_scatter_binomial;
+CostOf cost_all_gather_ring, cost_all_gather_bruck, cost_all_gather_recursive_doubling, cost_all_to_all_bruck, cost_all_to_all_pairwise;
 
 }  // namespace algorithms
 }  // namespace unisono::schedule

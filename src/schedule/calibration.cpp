@@ -24,18 +24,13 @@ constexpr std::array probes = {Probe{.times = warm_ups + 7, .messages = 1, .byte
                                Probe{.times = 3, .messages = 1, .bytes = std::size_t{128} << 10}};
 constexpr std::size_t largest = std::max({probes[0].bytes, probes[1].bytes * 8, probes[2].bytes});
 
-constexpr std::size_t number_of_probes = [] {
-  std::size_t number = 0;
-  for (const Probe& probe : probes) number += static_cast<std::size_t>(probe.times);
-  return number;
-}();
-
-const Probe& probe_at(std::size_t index) {
+/// Returns null after the last one.
+const Probe* probe_at(std::size_t index) {
   for (const Probe& probe : probes) {
-    if (index < static_cast<std::size_t>(probe.times)) return probe;
+    if (index < static_cast<std::size_t>(probe.times)) return &probe;
     index -= static_cast<std::size_t>(probe.times);
   }
-  return probes.back();
+  return nullptr;
 }
 
 Schedule schedule_of(const Probe& probe, int peer, bool begins) {
@@ -109,7 +104,8 @@ Calibration::Calibration(LevelEngines& engines, const ScheduleChoice& choice) : 
 
 void Calibration::begin_probe() {
   phase_ = Phase::measuring;
-  if (peer_ < 0 || us_.size() == number_of_probes) {
+  const Probe* const probe = peer_ < 0 ? nullptr : probe_at(us_.size());
+  if (probe == nullptr) {
     std::optional<NetworkParameters> own;
     if (const coordination::Coordination& coordination = engines_.coordination(); coordination.rank() == 0) {
       own.emplace();
@@ -120,7 +116,7 @@ void Calibration::begin_probe() {
   }
   engines_.scratch().reset();
   started_ = base::Clock::now();
-  current_ = std::make_unique<ScheduledTask>(engines_, call_, schedule_of(probe_at(us_.size()), peer_, begins_));
+  current_ = std::make_unique<ScheduledTask>(engines_, call_, schedule_of(*probe, peer_, begins_));
 }
 
 void Calibration::begin_agreement(Phase phase, const std::optional<NetworkParameters>& of_rank_0) {

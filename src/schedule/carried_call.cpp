@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/reduce.h"
+#include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
 
 namespace unisono::schedule {
@@ -46,7 +46,7 @@ Cost cost_directly(const Problem& problem, const Setting& setting) {
   return cost;
 }
 
-/// Returns the cost of the first step of an all_reduce by shares of that length (carried_sum.h).
+/// Returns the cost of the first step of an all_reduce by shares of that length.
 Cost cost_of_shares(std::size_t share, int ranks) {
   const double others = ranks - 1, sent = static_cast<double>(share) * others;
   return {.rounds = 1, .messages = others, .path = sent, .sent = sent, .mean_messages = others, .mean_sent = sent, .reduced = sent};
@@ -119,16 +119,15 @@ std::optional<Carried::Pattern> pattern_with_agreement(const CollectiveCall& cal
 }
 
 CarriedCall::CarriedCall(coordination::Coordination& coordination, const CollectiveCall& call, Carried::Pattern pattern)
-    : coordination_(coordination),
-      call_(call),
-      carried_(contributions_to(call, coordination.size(), coordination.rank(), pattern)),
+    : call_(call),
+      topology_(coordination.topology()),
+      carried_(contributions_to(call, topology_.size(), topology_.rank, pattern)),
       agreement_(coordination.start_agreement(call, &carried_)) {}
 
 const std::byte* CarriedCall::from(int rank, std::size_t offset) const {
-  if (!carried_.is_direct()) return carried_.of(rank, coordination_.topology()) + offset;
-  if (rank != coordination_.rank()) return carried_.from(rank, coordination_.topology()).data();
-  if (!own_.empty()) return own_.data();
-  return carried_.own.data() + (carried_.pattern == Carried::Pattern::blocks ? offset : 0);
+  if (!carried_.is_direct()) return carried_.of(rank, topology_) + offset;
+  if (rank != topology_.rank) return carried_.from(rank, topology_).data();
+  return own_.empty() ? carried_.own.data() + offset : own_.data();
 }
 
 bool CarriedCall::advance() {
@@ -136,7 +135,7 @@ bool CarriedCall::advance() {
   if (!agreement_->advance()) return false;
   is_done_ = true;
   const OperationTraits& traits = traits_of(call_.operation);
-  const bool receives = traits.receivers == Participants::all_ranks || call_.root == coordination_.rank();
+  const bool receives = traits.receivers == Participants::all_ranks || call_.root == topology_.rank;
   if (receives && carried_.each > 0) traits.reduces ? reduce_elements() : move_elements();
   return true;
 }
@@ -146,7 +145,7 @@ void CarriedCall::move_elements() const {
   const std::size_t block = call_.count * size_of(call_.in.dtype());
   const std::size_t begin = traits.in == Layout::blocks ? rank() * block : 0;
   auto* const out = static_cast<std::byte*>(call_.out.data());
-  for (int r = 0; r < coordination_.size(); ++r) {
+  for (int r = 0; r < topology_.size(); ++r) {
     if (carried_.only >= 0 && carried_.only != r) continue;
     std::byte* const to = traits.out == Layout::blocks ? out + static_cast<std::size_t>(r) * block : out;
     if (const std::byte* const source = from(r, begin); source != to && block > 0) std::memcpy(to, source, block);
@@ -155,40 +154,37 @@ void CarriedCall::move_elements() const {
 
 void CarriedCall::reduce_elements() {
   const DType dtype = call_.in.dtype();
-  const std::size_t block = call_.count * size_of(dtype);
-  const std::size_t begin = traits_of(call_.operation).in == Layout::blocks ? rank() * block : 0;
-  auto ranks = static_cast<std::size_t>(coordination_.size());
-  const std::size_t divisor = ranks;
-  if (is_prefix(call_.operation)) ranks = call_.operation == Operation::exscan ? rank() : rank() + 1;
-  if (ranks == 0) return;      // the exclusive prefix of rank 0 is not defined: its output stays as it is
-  if (carried_.is_direct()) {  // the result may take the place of the input
-    const std::byte* const own = from(coordination_.rank(), begin);
-    own_.assign(own, own + block);
+  const std::size_t block = call_.count * size_of(dtype), divisor = static_cast<std::size_t>(topology_.size());
+  const std::size_t begin = has_shares() ? begin_of_share(rank()) : traits_of(call_.operation).in == Layout::blocks ? rank() * block : 0;
+  const std::size_t bytes = has_shares() ? begin_of_share(rank() + 1) - begin : block;
+  auto* const out = static_cast<std::byte*>(call_.out.data()) + (has_shares() ? begin : 0);
+  // The exclusive prefix of rank 0 is not defined: its output stays as it is.
+  const std::size_t ranks = !is_prefix(call_.operation) ? divisor : call_.operation == Operation::exscan ? rank() : rank() + 1;
+  if (ranks == 0 || bytes == 0) return;
+  if (carried_.is_direct() && (call_.custom || !has_shares())) {  // the result may take the place of the input
+    const std::byte* const own = from(topology_.rank, begin);
+    own_.assign(own, own + bytes);
   }
   std::vector<const void*> inputs;
   for (std::size_t r = 0; r < ranks; ++r) inputs.push_back(from(static_cast<int>(r), begin));
-  if (!call_.custom) return kernels::reduce(call_.out.data(), inputs.data(), ranks, call_.count, dtype, call_.op, divisor);
-  std::memcpy(call_.out.data(), inputs.front(), block);
-  for (std::size_t r = 1; r < ranks; ++r) call_.custom->combine(call_.out.data(), inputs[r], call_.count);
+  combine_all(call_, out, inputs, bytes / size_of(dtype), call_.op, divisor);
 }
 
-CountsAgreement::CountsAgreement(coordination::Coordination& coordination, const CollectiveCall& call)
-    : coordination_(coordination), comparison_(call, coordination.rank(), coordination.size()), gather_(comparison_.gather()) {
-  carried_.each = gather_.in.bytes();
-  carried_.own = {static_cast<const std::byte*>(gather_.in.data()), carried_.each};
-  agreement_ = coordination_.start_agreement(call, &carried_);
-}
-
-bool CountsAgreement::advance() {
-  if (is_done_) return true;
-  if (!agreement_->advance()) return false;
-  is_done_ = true;
-  auto* const all = static_cast<std::byte*>(gather_.out.data());
-  for (int r = 0; r < coordination_.size(); ++r) {
-    std::memcpy(all + static_cast<std::size_t>(r) * carried_.each, carried_.of(r, coordination_.topology()), carried_.each);
+std::optional<CollectiveCall> CarriedCall::rest() const {
+  if (!has_shares()) return std::nullopt;
+  const DType dtype = call_.in.dtype();
+  std::vector<std::size_t> counts;
+  for (std::size_t r = 0; r < static_cast<std::size_t>(topology_.size()); ++r) {
+    counts.push_back((begin_of_share(r + 1) - begin_of_share(r)) / size_of(dtype));
   }
-  comparison_.judge();
-  return true;
+  CollectiveCall gather;
+  gather.operation = Operation::all_gather_v;
+  gather.in = TensorView(static_cast<std::byte*>(call_.out.data()) + begin_of_share(rank()), dtype, counts[rank()]);
+  gather.out = TensorView(call_.out.data(), dtype, call_.count);
+  gather.counts = Counts(counts);
+  gather.count = call_.count;
+  gather.sequence = call_.sequence;
+  return gather;
 }
 
 }  // namespace unisono::schedule

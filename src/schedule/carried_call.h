@@ -1,12 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "coordination/coordination.h"
-#include "coordination/counts.h"
 #include "schedule/algorithm.h"
 #include "unisono/call.h"
 #include "unisono/task.h"
@@ -18,7 +18,7 @@ namespace unisono::schedule {
 /// schedule after the comparison is predicted to be faster.
 std::optional<coordination::Carried::Pattern> pattern_with_agreement(const CollectiveCall& call, const Problem& problem, const Setting& setting);
 
-/// Tells whether an all_reduce goes by shares (carried_sum.h).
+/// Tells whether an all_reduce goes by shares: every rank gets all versions of its share.
 inline bool is_by_shares(const CollectiveCall& call, coordination::Carried::Pattern pattern) {
   return call.operation == Operation::all_reduce && pattern == coordination::Carried::Pattern::blocks;
 }
@@ -30,7 +30,7 @@ coordination::Carried contributions_to(const CollectiveCall& call, int ranks, in
 bool counts_travel(const CollectiveCall& call, const coordination::GroupTopology& topology);
 
 /// A call whose elements travel with the comparison of the calls. Every rank gets the contributions of all ranks, or what is for it, and makes its
-/// own result of them; sums are formed from left to right.
+/// own result of them; sums are formed from left to right. An all_reduce by shares makes the sum of one share: `rest` hands it out.
 class CarriedCall final : public Task {
  public:
   CarriedCall(coordination::Coordination& coordination, const CollectiveCall& call, coordination::Carried::Pattern pattern);
@@ -40,38 +40,23 @@ class CarriedCall final : public Task {
   bool wakes_waiter() const override { return agreement_->wakes_waiter(); }
   bool sleep(std::chrono::nanoseconds at_most) override { return agreement_->sleep(at_most); }
 
+  /// Returns the call that has to follow once this one is done, an all_gather_v of the shares; most often none.
+  std::optional<CollectiveCall> rest() const;
+
  private:
   void move_elements() const;
   void reduce_elements();
   /// Returns what a rank has contributed for this one; `offset` bytes into the contribution where it went to all ranks.
   const std::byte* from(int rank, std::size_t offset) const;
-  std::size_t rank() const { return static_cast<std::size_t>(coordination_.rank()); }
+  bool has_shares() const { return is_by_shares(call_, carried_.pattern); }
+  std::size_t begin_of_share(std::size_t rank) const { return std::min(rank * carried_.each, carried_.own.size()); }
+  std::size_t rank() const { return static_cast<std::size_t>(topology_.rank); }
 
-  coordination::Coordination& coordination_;
   const CollectiveCall& call_;
+  const coordination::GroupTopology& topology_;
   coordination::Carried carried_;
   std::unique_ptr<Task> agreement_;
   std::vector<std::byte> own_;  ///< a copy of this rank's contribution, where the result takes its place
-  bool is_done_ = false;
-};
-
-/// The agreement on a call with counts, with which the counts travel.
-class CountsAgreement final : public Task {
- public:
-  CountsAgreement(coordination::Coordination& coordination, const CollectiveCall& call);
-
-  /// Throws Mismatch where the counts do not fit together.
-  bool advance() override;
-  std::vector<int> waiting_for() const override { return agreement_->waiting_for(); }
-  bool wakes_waiter() const override { return agreement_->wakes_waiter(); }
-  bool sleep(std::chrono::nanoseconds at_most) override { return agreement_->sleep(at_most); }
-
- private:
-  coordination::Coordination& coordination_;
-  coordination::CountsComparison comparison_;
-  CollectiveCall gather_;
-  coordination::Carried carried_;
-  std::unique_ptr<Task> agreement_;
   bool is_done_ = false;
 };
 

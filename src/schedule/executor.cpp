@@ -1,39 +1,63 @@
 #include "schedule/executor.h"
 
 #include <cstddef>
+#include <exception>
 #include <optional>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
+#include <fmt/format.h>
+
+#include "base/error_text.h"
 #include "coordination/counts.h"
+#include "engines/signature.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
-#include "schedule/carried_sum.h"
-#include "schedule/early_call.h"
-#include "schedule/ending_before_memory.h"
 #include "schedule/scheduled_task.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
 
 namespace unisono::schedule {
-namespace {
-
-/// The steps of a ScheduledTask that have begun, for a caller that waits for them.
-class Wave final : public Task {
- public:
-  explicit Wave(ScheduledTask& steps) : steps_(steps) {}
-  bool advance() override { return steps_.advance_wave(); }
-  std::vector<int> waiting_for() const override { return steps_.waiting_for(); }
-  bool wakes_waiter() const override { return steps_.wakes_waiter(); }
-  bool sleep(std::chrono::nanoseconds at_most) override { return steps_.sleep(at_most); }
-
- private:
-  ScheduledTask& steps_;
-};
-
-}  // namespace
 
 using coordination::Coordination;
-using coordination::CountsComparison;
+
+namespace {
+
+/// Calls `f`, which advances a task. If an exception leaves it, the group is over: engines are told so while the memory of the task is still there,
+/// from which a transfer may be half sent. A Mismatch and callables that differ leave the group as it is, since nothing was moved.
+template <class F>
+void ending_before_memory(Coordination& coordination, F&& f) {
+  try {
+    f();
+  } catch (const Mismatch&) {
+    throw;
+  } catch (const engines::CallablesDiffer&) {
+    throw;
+  } catch (const GroupFailure& over) {
+    coordination.poison(over.failure());
+    throw;
+  } catch (...) {
+    const int rank = coordination.rank();
+    coordination.poison({.cause = PeerFailed::Cause::aborted,
+                         .culprit = rank,
+                         .message = fmt::format("rank {} gave up: {}", rank, base::what_of(std::current_exception()))});
+    throw;
+  }
+}
+
+/// Calls `f` with the task that a variant holds, by its own type.
+template <class Current, class F>
+auto with(Current& current, F&& f) {
+  return std::visit(
+      [&](auto& task) {
+        if constexpr (requires { *task; }) return f(*task);
+        else return f(task);
+      },
+      current);
+}
+
+}  // namespace
 
 Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks networks)
     : coordination_(coordination),
@@ -49,83 +73,175 @@ Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks n
 
 Executor::~Executor() = default;
 
+/// A call on its way, and the only place that decides what comes next: `begin_next` goes from one phase to the following one. `run` has it on its
+/// stack and waits for the task of each phase; an asynchronous call advances the same tasks.
+class Executor::Call : public Task {
+ public:
+  Call(Executor& executor, const CollectiveCall& call) : executor_(executor), coordination_(executor.coordination_), call_(call) {}
+
+  /// Lets the ranks of one host agree, for a caller that waits. Returns true where all ranks have come with the flag set.
+  bool agree(Waiter& waiter, bool flag) {
+    under_way_.emplace(coordination_);
+    const bool have_all = coordination_.agree(call_, waiter, flag);
+    under_way_->is_agreed();
+    phase_ = Phase::agreement;
+    return have_all;
+  }
+  /// Begins the next phase; returns false at the end. The first one begins when the call's turn among the group's calls has come.
+  bool begin_next() {
+    switch (std::exchange(phase_, Phase::done)) {
+      case Phase::waiting:
+        under_way_.emplace(coordination_);
+        begin_agreement();
+        return true;
+      case Phase::carried:
+        gather_ = std::get<CarriedCall>(task_).rest();
+        if (gather_) return begin_steps(*gather_);
+        break;
+      case Phase::agreement:
+        if (counts_) counts_->judge(carried_counts_, coordination_.topology());
+        under_way_->is_agreed();
+        if (!executor_.choice_.needs_calibration()) return begin_counts();
+        task_.emplace<Calibration>(executor_.engines_, executor_.choice_);
+        phase_ = Phase::calibration;
+        return true;
+      case Phase::calibration: {
+        const Calibration& calibration = std::get<Calibration>(task_);
+        executor_.choice_.set_network(calibration.result(), calibration.was_known());
+        return begin_counts();
+      }
+      case Phase::counts: counts_->judge(); return begin_steps(call_);
+      case Phase::steps:
+      case Phase::done: break;
+    }
+    under_way_.reset();
+    return false;
+  }
+  /// The task of the phase.
+  using Current = std::variant<std::unique_ptr<Task>, CarriedCall, Calibration, ScheduledTask>;
+  Current& current() { return task_; }
+
+  bool advance() override {
+    for (;;) {
+      if (has_task() && !with(task_, [](auto& task) { return task.advance(); })) return false;
+      if (!begin_next()) return true;
+    }
+  }
+  std::vector<int> waiting_for() const override {
+    return has_task() ? with(task_, [](const auto& task) { return task.waiting_for(); }) : std::vector<int>();
+  }
+  bool wakes_waiter() const override {
+    return !has_task() || with(task_, [](const auto& task) { return task.wakes_waiter(); });
+  }
+  bool sleep(std::chrono::nanoseconds at_most) override {
+    return has_task() && with(task_, [&](auto& task) { return task.sleep(at_most); });
+  }
+
+ private:
+  enum class Phase { waiting, carried, agreement, calibration, counts, steps, done };
+
+  bool has_task() const { return phase_ != Phase::waiting && phase_ != Phase::done; }
+  /// Elements, or counts, that travel with the comparison of the calls leave with it.
+  void begin_agreement() {
+    if (const auto pattern = executor_.choice_.pattern_of(call_)) {
+      task_.emplace<CarriedCall>(coordination_, call_, *pattern);
+      phase_ = Phase::carried;
+      return;
+    }
+    if (has_counts(call_.operation) && counts_travel(call_, coordination_.topology())) {
+      counts_.emplace(call_, coordination_.rank(), coordination_.size());
+      carried_counts_ = counts_->carried();
+    }
+    task_ = coordination_.start_agreement(call_, counts_ ? &carried_counts_ : nullptr);
+    phase_ = Phase::agreement;
+  }
+  /// Begins the comparison of counts that have not travelled.
+  bool begin_counts() {
+    if (!has_counts(call_.operation) || counts_) return begin_steps(call_);
+    executor_.engines_.scratch().reset();
+    counts_.emplace(call_, coordination_.rank(), coordination_.size());
+    gather_ = counts_->gather();
+    task_.emplace<std::unique_ptr<Task>>();  // the task before ends first
+    if (coordination_.is_one_host()) task_ = coordination_.host_engine()->start(*gather_);
+    else task_.emplace<ScheduledTask>(executor_.engines_, *gather_, executor_.choice_.schedule_of(*gather_));
+    phase_ = Phase::counts;
+    return true;
+  }
+  bool begin_steps(const CollectiveCall& of) {
+    executor_.engines_.scratch().reset();
+    task_.emplace<ScheduledTask>(executor_.engines_, of, executor_.choice_.schedule_of(of));
+    phase_ = Phase::steps;
+    return true;
+  }
+
+  Executor& executor_;
+  Coordination& coordination_;
+  const CollectiveCall& call_;
+  std::optional<CollectiveCall> gather_;  ///< of counts, or of shares that have travelled
+  Phase phase_ = Phase::waiting;
+  std::optional<Coordination::CallUnderWay> under_way_;
+  std::optional<coordination::CountsComparison> counts_;
+  coordination::Carried carried_counts_;
+  Current task_;
+};
+
+/// A call that keeps what its caller has given.
+struct KeptCall {
+  CollectiveCall kept;
+};
+class Executor::StartedCall final : KeptCall, public Call {
+ public:
+  StartedCall(Executor& executor, const CollectiveCall& call) : KeptCall{call}, Call(executor, kept) {}
+};
+
 void Executor::run(const CollectiveCall& call, Waiter& waiter) {
   if (compares_itself_) return engines_.group().carry_out(call, waiter);
-  Coordination::CallUnderWay under_way(coordination_);
   Engine& engine = engines_.group();
   // An engine that has both kinds of call may need all ranks to use the same kind.
   bool may_block = engine.blocks() && !engine.starts();
+  Call under_way(*this, call);
   if (coordination_.is_one_host()) [[likely]] {
     // A user's callable may throw in the middle of a call, and a blocking call would leave the other ranks waiting then.
-    may_block = coordination_.agree(call, waiter, engine.blocks() && !call.custom) || may_block;
-    under_way.is_agreed();
+    may_block = under_way.agree(waiter, engine.blocks() && !call.custom) || may_block;
     // A call that the engine offers needs no schedule. A barrier has none: the agreement was one.
     if (may_block && call.operation != Operation::barrier && !has_counts(call.operation) && !is_overridden(call.operation) &&
         Abilities(&engine).offers(call, coordination_.size())) {
       return run_blocking(engine, call, waiter);
     }
-  } else {
-    const auto finish = [&](auto& task) {
-      ending_before_memory(coordination_, [&] {
-        if (!task.advance()) waiter.wait(task);
-      });
-    };
-    const auto pattern = choice_.pattern_of(call);
-    if (!pattern && choice_.is_early(call)) {
-      EarlyCall task(coordination_, call);
-      return finish(task);
-    } else if (pattern) {
-      if (is_by_shares(call, *pattern)) {
-        CarriedSum task(engines_, choice_, call);
-        return finish(task);
-      }
-      CarriedCall task(coordination_, call, *pattern);
-      return finish(task);
-    }
-    if (has_counts(call.operation) && counts_travel(call, coordination_.topology())) {
-      CountsAgreement task(coordination_, call);
-      finish(task);
-    } else {
-      const auto task = coordination_.start_agreement(call);
-      finish(*task);
-    }
-    under_way.is_agreed();
-    if (choice_.needs_calibration()) {
-      Calibration task(engines_, choice_);
-      finish(task);
-      choice_.set_network(task.result(), task.was_known());
-    }
   }
-  if (has_counts(call.operation) && !counts_travel(call, coordination_.topology())) compare_counts(call, waiter);
-  engines_.scratch().reset();
-  ScheduledTask steps(engines_, call, choice_.schedule_of(call));
-  ending_before_memory(coordination_, [&] { run_steps(steps, may_block, waiter); });
+  while (under_way.begin_next()) {
+    ending_before_memory(coordination_, [&] {
+      std::visit(
+          [&](auto& task) {
+            if constexpr (std::is_same_v<decltype(task), ScheduledTask&>) {
+              run_steps(task, may_block, waiter);
+            } else if constexpr (requires { *task; }) {
+              if (!task->advance()) waiter.wait(*task);
+            } else if (!task.advance()) {
+              waiter.wait(task);
+            }
+          },
+          under_way.current());
+    });
+  }
 }
 
+std::unique_ptr<Task> Executor::start(const CollectiveCall& call) {
+  if (compares_itself_) return engines_.group().start(call);
+  return std::make_unique<StartedCall>(*this, call);
+}
+
+/// Each wave is waited for by itself, so that the waiter spins at its begin.
 void Executor::run_steps(ScheduledTask& steps, bool may_block, Waiter& waiter) {
-  Wave wave(steps);
+  steps.stop_after_each_wave();
   while (!steps.is_at_end()) {
     if (Engine* const blocking = may_block ? steps.next_that_blocks() : nullptr) {
       run_blocking(*blocking, steps.take_engine_call(), waiter);
       continue;
     }
     steps.begin_wave();
-    if (!wave.advance()) waiter.wait(wave);
+    if (!steps.advance()) waiter.wait(steps);
   }
-}
-
-void Executor::compare_counts(const CollectiveCall& call, Waiter& waiter) {
-  CountsComparison comparison(call, coordination_.rank(), coordination_.size());
-  const CollectiveCall gather = comparison.gather();
-  engines_.scratch().reset();
-  const auto task = start_counts(gather);
-  if (!task->advance()) waiter.wait(*task);
-  comparison.judge();
-}
-
-std::unique_ptr<Task> Executor::start_counts(const CollectiveCall& gather) {
-  if (coordination_.is_one_host()) return coordination_.host_engine()->start(gather);
-  return std::make_unique<ScheduledTask>(engines_, gather, choice_.schedule_of(gather));
 }
 
 void Executor::run_blocking(Engine& engine, const CollectiveCall& call, Waiter& waiter) {
@@ -135,95 +251,6 @@ void Executor::run_blocking(Engine& engine, const CollectiveCall& call, Waiter& 
     engine.run(call);
   });
   if (!went_well && !attribution.advance()) waiter.wait(attribution);
-}
-
-/// An asynchronous call: the agreement, the comparison of counts, the steps.
-class Executor::CallTask final : public Task {
- public:
-  CallTask(Executor& executor, const CollectiveCall& call) : executor_(executor), call_(call) {}
-  bool advance() override {
-    for (;;) {
-      if (current_ && !current_->advance()) return false;
-      if (!begin_next()) return true;
-    }
-  }
-  std::vector<int> waiting_for() const override { return current_ ? current_->waiting_for() : std::vector<int>(); }
-  bool wakes_waiter() const override { return !current_ || current_->wakes_waiter(); }
-  bool sleep(std::chrono::nanoseconds at_most) override { return current_ && current_->sleep(at_most); }
-
- private:
-  enum class Phase { waiting, agreement, calibration, counts, steps, done };
-
-  /// Begins the next phase; returns false at the end. The first phase begins when the call's turn among the group's calls has come.
-  bool begin_next() {
-    if (calibration_ != nullptr) {
-      executor_.choice_.set_network(calibration_->result(), calibration_->was_known());
-      calibration_ = nullptr;
-    }
-    current_.reset();
-    switch (phase_) {
-      case Phase::waiting:
-        phase_ = Phase::agreement;
-        under_way_.emplace(executor_.coordination_);
-        if (const auto pattern = executor_.choice_.pattern_of(call_); !pattern && executor_.choice_.is_early(call_)) {
-          phase_ = Phase::steps;
-          current_ = std::make_unique<EarlyCall>(executor_.coordination_, call_);
-        } else if (pattern) {
-          phase_ = Phase::steps;
-          if (is_by_shares(call_, *pattern)) current_ = std::make_unique<CarriedSum>(executor_.engines_, executor_.choice_, call_);
-          else current_ = std::make_unique<CarriedCall>(executor_.coordination_, call_, *pattern);
-        } else if (has_counts(call_.operation) && counts_travel(call_, executor_.coordination_.topology())) {
-          current_ = std::make_unique<CountsAgreement>(executor_.coordination_, call_);
-        } else {
-          current_ = executor_.coordination_.start_agreement(call_);
-        }
-        return true;
-      case Phase::agreement:
-        under_way_->is_agreed();
-        if (executor_.choice_.needs_calibration()) {
-          phase_ = Phase::calibration;
-          auto calibration = std::make_unique<Calibration>(executor_.engines_, executor_.choice_);
-          calibration_ = calibration.get();
-          current_ = std::move(calibration);
-          return true;
-        }
-        return begin_counts();
-      case Phase::calibration: return begin_counts();
-      case Phase::counts: counts_->judge(); return begin_steps();
-      case Phase::steps:
-      case Phase::done: break;
-    }
-    phase_ = Phase::done;
-    under_way_.reset();
-    return false;
-  }
-  bool begin_counts() {
-    executor_.engines_.scratch().reset();
-    if (!has_counts(call_.operation) || counts_travel(call_, executor_.coordination_.topology())) return begin_steps();
-    phase_ = Phase::counts;
-    counts_.emplace(call_, executor_.coordination_.rank(), executor_.coordination_.size());
-    gather_ = counts_->gather();
-    current_ = executor_.start_counts(gather_);
-    return true;
-  }
-  bool begin_steps() {
-    phase_ = Phase::steps;
-    current_ = std::make_unique<ScheduledTask>(executor_.engines_, call_, executor_.choice_.schedule_of(call_));
-    return true;
-  }
-
-  Executor& executor_;
-  CollectiveCall call_, gather_;
-  Phase phase_ = Phase::waiting;
-  std::optional<Coordination::CallUnderWay> under_way_;
-  std::optional<CountsComparison> counts_;
-  std::unique_ptr<Task> current_;
-  const Calibration* calibration_ = nullptr;  ///< where it is the current task
-};
-
-std::unique_ptr<Task> Executor::start(const CollectiveCall& call) {
-  if (compares_itself_) return engines_.group().start(call);
-  return std::make_unique<CallTask>(*this, call);
 }
 
 void Executor::abort(const Failure& failure) noexcept {

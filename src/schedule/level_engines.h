@@ -1,17 +1,30 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "coordination/coordination.h"
 #include "coordination/failure_attribution.h"
-#include "schedule/blocking_calls.h"
 #include "schedule/schedule.h"
-#include "schedule/scratch.h"
 #include "unisono/call.h"
 #include "unisono/engine.h"
 #include "unisono/task.h"
 
 namespace unisono::schedule {
+
+/// Temporary memory of a group's calls. It is kept from one call to the next, since the first touch of new memory costs more than using it.
+class Scratch {
+ public:
+  /// Returns memory that is valid until `reset`, aligned to 64 bytes.
+  std::byte* take(std::size_t bytes);
+  void reset();
+
+ private:
+  std::vector<std::pair<std::unique_ptr<std::byte[]>, std::size_t>> blocks_;
+  std::size_t block_ = 0, used_ = 0;
+};
 
 /// The engines of a group.
 struct Engines {
@@ -20,10 +33,13 @@ struct Engines {
   std::shared_ptr<Engine> device;  ///< of all ranks, for memory of devices; null where there is none
 };
 
+class BlockingCalls;
+
 /// The engines that carry out the steps of a group's calls, by level, and what these steps share. One thread at a time may use it.
 class LevelEngines {
  public:
   LevelEngines(coordination::Coordination& coordination, Engines engines);
+  ~LevelEngines();
   LevelEngines(const LevelEngines&) = delete;
   LevelEngines& operator=(const LevelEngines&) = delete;
 

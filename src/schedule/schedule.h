@@ -99,6 +99,12 @@ class Builder {
   }
   void send(Level level, int peer, const Slice& in) { add(Step::Kind::send, level, in, {}).peer = peer; }
   void receive(Level level, int peer, const Slice& out) { add(Step::Kind::receive, level, {}, out).peer = peer; }
+  /// Receives and sends at the same time, in a wave of their own.
+  void exchange(Level level, int from, const Slice& out, int target, const Slice& in) {
+    receive(level, from, out);
+    send(level, target, in);
+    next_wave();
+  }
   void copy(const Slice& out, const Slice& in) {
     const std::size_t n = std::min(in.count, out.count);
     if (n > 0) add(Step::Kind::copy, Level::group, in.part(0, n), out.part(0, n));
@@ -143,19 +149,7 @@ inline Counts shares(std::size_t count, int parts, int of = 0) {
 inline Counts same(std::size_t count, int parts) { return Counts(std::vector<std::size_t>(static_cast<std::size_t>(parts), count)); }
 
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-inline bool is_integer(DType dtype) {
-  switch (dtype) {
-    case DType::int8:
-    case DType::int16:
-    case DType::int32:
-    case DType::int64:
-    case DType::uint8:
-    case DType::uint16:
-    case DType::uint32:
-    case DType::uint64: return true;
-    default: return false;
-  }
-}
+inline bool is_integer(DType dtype) { return dtype >= DType::int8 && dtype <= DType::uint64; }
 
 /// Returns true where partial results are exact, so that every order of combination gives the same bits.
 inline bool is_exact(DType dtype, ReduceOp op, bool is_custom) {

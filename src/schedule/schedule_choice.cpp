@@ -4,8 +4,6 @@
 
 #include "base/log.h"
 #include "schedule/carried_call.h"
-#include "schedule/early_call.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/detail/floating_point.h"
 
@@ -69,11 +67,6 @@ std::optional<coordination::Carried::Pattern> ScheduleChoice::pattern_of(const C
   return is_direct && needs_calibration() ? std::nullopt : pattern;  // which way is the faster one has to be measured
 }
 
-bool ScheduleChoice::is_early(const CollectiveCall& call) const {
-  const detail::FixedFloatingPoint fixed;
-  return network_ && leaves_early(call, problem_of(call), setting(), coordination_.connects_all());
-}
-
 std::optional<NetworkParameters> ScheduleChoice::network_of_earlier_group() const {
   return networks_.measured->find(engines_.group().name(), networks_.hosts);
 }
@@ -92,8 +85,6 @@ std::string ScheduleChoice::describe_network() const {
   return may_be_replaced ? text + "; ranks share processors, so figures near the loopback interface's are replaced by its fixed ones" : text;
 }
 
-std::vector<std::pair<std::string, std::string>> ScheduleChoice::describe_choices() const {
-  return describe_table(setting(), coordination_.connects_all());
-}
+std::vector<std::pair<std::string, std::string>> ScheduleChoice::describe_choices() const { return describe_table(setting()); }
 
 }  // namespace unisono::schedule

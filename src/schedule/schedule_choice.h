@@ -1,5 +1,8 @@
 #pragma once
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,11 +12,37 @@
 #include "coordination/coordination.h"
 #include "schedule/algorithm.h"
 #include "schedule/level_engines.h"
-#include "schedule/measured_networks.h"
 #include "schedule/schedule.h"
 #include "unisono/call.h"
 
 namespace unisono::schedule {
+
+/// What the groups of a job have measured of the networks between their hosts, as this rank knows it. A later group on the same hosts and by the same
+/// engine takes these figures instead of measuring again, as far as its rank 0 has them: that one's figures go to all ranks in either case.
+class MeasuredNetworks {
+ public:
+  /// `hosts`: their numbers in the world, each once, in ascending order.
+  std::optional<NetworkParameters> find(std::string_view engine, const std::vector<int>& hosts) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = measured_.find({std::string(engine), hosts});
+    return found == measured_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void keep(std::string_view engine, const std::vector<int>& hosts, const NetworkParameters& network) {
+    const std::lock_guard lock(mutex_);
+    measured_.insert_or_assign({std::string(engine), hosts}, network);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // groups are used by several threads
+  std::map<std::pair<std::string, std::vector<int>>, NetworkParameters> measured_;
+};
+
+/// A group's part in it.
+struct SharedNetworks {
+  std::shared_ptr<MeasuredNetworks> measured = nullptr;  ///< null: the group shares its figures with no other
+  std::vector<int> hosts = {};                           ///< of the group, as above
+  bool may_be_known = false;                             ///< the same on all ranks: the group looks for figures of earlier groups
+};
 
 /// Chooses how a group's calls are carried out: by the abilities of its engines, its topology, and the network between its hosts once that is known.
 /// All ranks that have agreed on a call choose alike.
@@ -24,8 +53,6 @@ class ScheduleChoice {
   Schedule schedule_of(const CollectiveCall& call) const;
   /// Returns how the elements of a call travel with the comparison of the calls; nothing where they do not.
   std::optional<coordination::Carried::Pattern> pattern_of(const CollectiveCall& call) const;
-  /// Returns true where the elements of a call leave while the ranks compare their calls (early_call.h).
-  bool is_early(const CollectiveCall& call) const;
 
   /// Returns true where the network is to be measured before a schedule is chosen. All ranks that have agreed on a call get the same answer.
   bool needs_calibration() const { return !network_ && !coordination_.is_one_host(); }

@@ -10,19 +10,27 @@ namespace unisono::schedule {
 
 using base::collective_channel;
 
+void combine_all(const CollectiveCall& call, void* out, std::span<const void* const> inputs, std::size_t count, ReduceOp op, std::size_t divisor) {
+  const DType dtype = call.in.dtype();
+  if (!call.custom) return kernels::reduce(out, inputs.data(), inputs.size(), count, dtype, op, divisor);
+  if (inputs.front() != out) std::memmove(out, inputs.front(), count * size_of(dtype));
+  for (const void* const input : inputs.subspan(1)) call.custom->combine(out, input, count);
+}
+
 ScheduledTask::ScheduledTask(LevelEngines& engines, const CollectiveCall& call, Schedule schedule)
     : engines_(engines), call_(call), schedule_(std::move(schedule)), attribution_(engines.attribution()) {
   if (schedule_.scratch > 0) scratch_ = engines_.scratch().take(schedule_.scratch * size_of(call_.in.dtype()));
 }
 
 bool ScheduledTask::advance() {
-  for (;;) {
-    if (!advance_wave()) return false;
-    if (is_at_end()) return true;
+  while (advance_wave()) {
+    if (stops_ || is_at_end()) return true;
     begin_wave();
   }
+  return false;
 }
 
+/// Advances the steps of the wave that has begun; returns true when all are done.
 bool ScheduledTask::advance_wave() {
   if (attribution_.is_holding()) return attribution_.advance();
   if (active_.empty()) return true;
@@ -107,36 +115,23 @@ void ScheduledTask::carry_out_here(const Step& step) const {
 }
 
 void ScheduledTask::reduce(const Step& step) const {
-  const std::size_t count = step.out.count;
-  const std::size_t bytes = count * size_of(call_.in.dtype());
-  std::byte* const out = address(step.out);
-  const std::byte* const blocks = address(step.in);
-  if (call_.custom) {
-    std::memmove(out, blocks, bytes);
-    for (std::size_t i = 1; i < step.blocks; ++i) call_.custom->combine(out, blocks + i * bytes, count);
-    return;
-  }
+  const std::size_t bytes = step.out.count * size_of(call_.in.dtype());
   std::vector<const void*> inputs;
-  for (std::size_t i = 0; i < step.blocks; ++i) inputs.push_back(blocks + i * bytes);
-  kernels::reduce(out, inputs.data(), step.blocks, count, call_.in.dtype(), step.op, step.divisor);
+  for (std::size_t i = 0; i < step.blocks; ++i) inputs.push_back(address(step.in) + i * bytes);
+  combine_all(call_, address(step.out), inputs, step.out.count, step.op, step.divisor);
 }
 
 void ScheduledTask::combine(const Step& step) const {
   std::byte* const out = address(step.out);
   const std::byte* const left = address(step.in);
   const std::byte* right = address(step.with);
-  if (!call_.custom) {
-    const void* const inputs[] = {left, right};
-    return kernels::reduce(out, inputs, 2, step.out.count, call_.in.dtype(), step.op, step.divisor);
-  }
-  const std::size_t bytes = step.out.count * size_of(call_.in.dtype());
-  std::vector<std::byte> kept;  // the right one, where the left one takes its place
-  if (out == right && out != left) {
-    kept.assign(right, right + bytes);
+  std::vector<std::byte> kept;  // the right one, if the left one takes its place
+  if (call_.custom && out == right && out != left) {
+    kept.assign(right, right + step.out.count * size_of(call_.in.dtype()));
     right = kept.data();
   }
-  if (out != left) std::memcpy(out, left, bytes);
-  call_.custom->combine(out, right, step.out.count);
+  const void* const inputs[] = {left, right};
+  combine_all(call_, out, inputs, step.out.count, step.op, step.divisor);
 }
 
 std::vector<int> ScheduledTask::names_of(const Active& active) const {

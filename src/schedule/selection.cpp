@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -55,6 +56,21 @@ const Overrides& overrides() {
   return instance;
 }
 
+/// Stands for a user's callable where only its presence counts.
+const std::shared_ptr<const detail::CustomReduction>& any_callable() {
+  static const auto& callable = *new std::shared_ptr<const detail::CustomReduction>(std::make_shared<detail::CustomReduction>());
+  return callable;
+}
+
+bool gives_the_same_in_every_order(const Problem& problem) { return is_exact(problem.dtype, problem.op, problem.is_custom); }
+
+/// Returns true where partial results would be rounded, or lose what an average needs.
+bool needs_one_step(const Problem& problem) {
+  if (problem.is_custom) return false;
+  if (is_half(problem.dtype)) return problem.size > 2 || problem.op == ReduceOp::avg;
+  return is_integer(problem.dtype) && problem.op == ReduceOp::avg;
+}
+
 // Algorithms on two levels, where the engine offers the collective of all ranks as well. Measured on one host over loopback
 // (docs/design/performance.md).
 constexpr std::size_t at_least_bytes_on_two_levels = 4096;
@@ -75,48 +91,24 @@ Setting setting_for(const Algorithm& algorithm, const Setting& setting) {
   return own;
 }
 
-/// All that the cheapest of some algorithms depends on. It holds no addresses, since another engine may come to lie at the same one.
-struct Question {
-  std::uint64_t rows = 0;  ///< those that can be used, a bit each
-  std::size_t count = 0, typical_block = 0;
-  Operation operation = Operation::barrier;
-  DType dtype = DType::uint8;
-  ReduceOp op = ReduceOp::sum;
-  bool is_custom = false, is_deterministic = false, has_channels = true;
-  int size = 0, root = -1, sharing = 1, hosts = 0, rails = 0, host_of_root = -1;
-  NetworkParameters network = {};
-  friend bool operator==(const Question&, const Question&) = default;
+/// Returns all that the cheapest of some algorithms depends on. `rows`: those that can be used, a bit each. It holds no addresses, since another
+/// engine may come to lie at the same one.
+auto question_of(std::uint64_t rows, const Problem& problem, const Setting& setting) {
+  const coordination::GroupTopology* const topology = setting.topology;
+  return std::tuple(rows, problem.count, problem.typical_block, problem.operation, problem.dtype, problem.op, problem.is_custom,
+                    problem.is_deterministic, problem.size, problem.root, setting.engine.has_channels(), setting.sharing, setting.network,
+                    topology != nullptr ? topology->host_count() : 0, topology != nullptr ? topology->rails : 0,
+                    topology != nullptr && problem.root >= 0 ? topology->host_of(problem.root) : -1);
+}
 
-  std::size_t hash() const {
-    std::size_t all = count;
-    for (const std::size_t part : {typical_block, static_cast<std::size_t>(operation), static_cast<std::size_t>(dtype),
-                                   static_cast<std::size_t>(size), static_cast<std::size_t>(root + 1), static_cast<std::size_t>(rows)}) {
-      all = (all ^ part) * 0x9E3779B97F4A7C15U;
-    }
-    return all >> 40;
+std::size_t hash_of(std::uint64_t rows, const Problem& problem) {
+  std::size_t all = problem.count;
+  for (const std::size_t part :
+       {problem.typical_block, static_cast<std::size_t>(problem.operation), static_cast<std::size_t>(problem.dtype),
+        static_cast<std::size_t>(problem.size), static_cast<std::size_t>(problem.root + 1), static_cast<std::size_t>(rows)}) {
+    all = (all ^ part) * 0x9E3779B97F4A7C15U;
   }
-};
-
-Question question_of(std::uint64_t rows, const Problem& problem, const Setting& setting) {
-  Question question{.rows = rows,
-                    .count = problem.count,
-                    .typical_block = problem.typical_block,
-                    .operation = problem.operation,
-                    .dtype = problem.dtype,
-                    .op = problem.op,
-                    .is_custom = problem.is_custom,
-                    .is_deterministic = problem.is_deterministic,
-                    .has_channels = setting.engine.has_channels(),
-                    .size = problem.size,
-                    .root = problem.root,
-                    .sharing = setting.sharing,
-                    .network = setting.network};
-  if (setting.topology != nullptr) {
-    question.hosts = setting.topology->host_count();
-    question.rails = setting.topology->rails;
-    if (problem.root >= 0) question.host_of_root = setting.topology->host_of(problem.root);
-  }
-  return question;
+  return all >> 40;
 }
 
 /// Returns the cheapest of the algorithms whose bits are set; the first one of those that cost the same. The engine is not asked whether it offers
@@ -140,12 +132,12 @@ const Algorithm& cheapest(std::span<const Algorithm> rows, std::uint64_t usable,
 const Algorithm& remembered_cheapest(std::span<const Algorithm> rows, std::uint64_t usable, const Problem& problem, const Setting& setting) {
   if (std::has_single_bit(usable)) return rows[static_cast<std::size_t>(std::countr_zero(usable))];
   struct Answer {
-    Question question;
+    decltype(question_of(0, problem, setting)) question;
     const Algorithm* algorithm = nullptr;
   };
   thread_local std::array<Answer, 32> answers;
-  const Question question = question_of(usable, problem, setting);
-  Answer& answer = answers[question.hash() % answers.size()];
+  const auto question = question_of(usable, problem, setting);
+  Answer& answer = answers[hash_of(usable, problem) % answers.size()];
   if (answer.algorithm == nullptr || answer.question != question) {
     const Algorithm& found = cheapest(rows, usable, problem, setting);  // which may ask for its parts, and replace this answer
     answer = {question, &found};
@@ -171,6 +163,52 @@ const Algorithm& choose(const Problem& problem, const Setting& setting) {
 }
 
 }  // namespace
+
+bool is_allowed(Order order, const Problem& problem, const Setting& setting) {
+  if (order == Order::none || order == Order::once) return true;
+  if (order == Order::engine) return !problem.is_deterministic || gives_the_same_in_every_order(problem);
+  if (needs_one_step(problem)) return false;
+  if (order == Order::hosts) {
+    const bool are_neighbours = problem.is_custom && setting.topology != nullptr && std::ranges::is_sorted(setting.topology->hosts);
+    order = are_neighbours ? Order::neighbours : Order::any;
+  }
+  if (problem.is_deterministic && !gives_the_same_in_every_order(problem) && order > (problem.size > 2 ? Order::left_to_right : Order::neighbours))
+    return false;
+  return !problem.is_custom || order <= Order::neighbours;
+}
+
+CollectiveCall call_without_memory(const Problem& problem) {
+  CollectiveCall call;
+  call.operation = problem.operation;
+  call.in = TensorView(nullptr, problem.dtype, problem.in.count);
+  call.out = TensorView(nullptr, problem.dtype, problem.out.count);
+  call.count = problem.count;
+  call.op = problem.op;
+  call.deterministic = problem.is_deterministic;
+  call.root = problem.root;
+  call.counts = problem.counts;
+  call.recv_counts = problem.recv_counts;
+  return call;
+}
+
+bool Abilities::offers(const Problem& problem) const {
+  if (engine_ == nullptr) return !has_channels_ && problem.operation == Operation::all_to_all_v;
+  CollectiveCall call = call_without_memory(problem);
+  if (problem.is_custom) call.custom = any_callable();
+  return offers(call, problem.size);
+}
+
+bool Abilities::offers(const CollectiveCall& call, int size) const {
+  if (engine_ == nullptr) return false;
+  if (call.deterministic && !is_exact(call.in.dtype(), call.op, call.custom != nullptr)) return false;  // the engine has an order of its own
+  if (reduces(call.operation) && engine_->device_type() == Device::Type::cpu && !call.custom) {
+    const DType dtype = call.in.dtype();
+    if (size == 1) return false;  // land and lor turn true into 1 even there, and other engines only copy
+    if (is_half(dtype) && (size > 2 || call.op == ReduceOp::avg)) return false;
+    if (is_integer(dtype) && call.op == ReduceOp::avg) return false;
+  }
+  return engine_->offers(call);
+}
 
 void check_override(std::string_view text) { static_cast<void>(parse(text)); }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,8 +21,8 @@ const Algorithm& select(const Problem& problem, const Setting& setting);
 
 /// Returns the table as text for `unisono info --schedules`: an operation, its algorithms with the sizes from which each is chosen for float32, and
 /// the algorithms that only UNISONO_SCHEDULE, an engine or the kind of a call chooses. Sizes whose elements travel with the comparison of the calls
-/// say so. `connects_all`: ranks of the same host have connections as well.
-std::vector<std::pair<std::string, std::string>> describe_table(const Setting& setting, bool connects_all);
+/// say so.
+std::vector<std::pair<std::string, std::string>> describe_table(const Setting& setting);
 /// The same for so many ranks on so many hosts, one after the other, over connections.
 std::vector<std::pair<std::string, std::string>> describe_table(int ranks, int hosts, const NetworkParameters& network = {});
 /// Returns the parameters as UNISONO_NETWORK takes them.
@@ -30,6 +31,11 @@ std::string text_of(const NetworkParameters& network);
 std::string describe(const NetworkParameters& network);
 /// Returns the parameters that nothing measures.
 std::string describe_assumed(const NetworkParameters& network);
+/// Reads a text of UNISONO_NETWORK: "LATENCY,GAP,BYTE" in µs, µs and ns, and a fourth figure for the ranks for each processor if it is not 1, are
+/// taken instead of a calibration, "assumed" takes the defaults, and "" means a calibration. Throws InvalidArgument for any other form.
+std::optional<NetworkParameters> parse_network(std::string_view text);
+/// Returns UNISONO_NETWORK of this process, read once; "" if it is not set. All ranks must be given the same text.
+const std::string& network_override();
 
 /// Checks a text of UNISONO_SCHEDULE: "all_reduce=shares,broadcast=exchange" prefers these algorithms wherever they can be used, whatever the size.
 /// Throws InvalidArgument for any other form. All ranks must be given the same text.

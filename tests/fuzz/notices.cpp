@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "coordination/ballots.h"
-#include "coordination/failure_text.h"
+#include "coordination/failure_state.h"
 #include "coordination/notices.h"
 #include "coordination/whereabouts.h"
 #include "engines/decision.h"

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "input.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
 

@@ -201,7 +201,7 @@ void ProgramWriter::add_call(Program& program, int rank) {
   if (!carries) add_schedule(program, problem);
 }
 
-/// Returns true for an all_reduce whose first step travels with the comparison of the calls (schedule/carried_sum.h).
+/// Returns true for an all_reduce whose first step travels with the comparison of the calls (schedule/carried_call.h).
 bool ProgramWriter::is_by_shares() const { return call_.operation == Operation::all_reduce && carried_by_ == coordination::Carried::Pattern::blocks; }
 
 /// Returns what follows that step.

@@ -14,13 +14,6 @@
 namespace unisono::engines::shm {
 namespace {
 
-std::vector<const base::Notifier*> notifiers_but(int rank, const Segment& segment) {
-  std::vector<const base::Notifier*> others;
-  for (int r = 0; r < segment.ranks(); ++r)
-    if (r != rank) others.push_back(&segment.notifier(r));
-  return others;
-}
-
 /// Calls `use` with the class that carries a call out.
 template <class Use>
 auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
@@ -103,11 +96,7 @@ class Owning final : public QueuedTask {
 }  // namespace
 
 ShmEngine::ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
-    : segment_(std::move(segment)),
-      lockstep_(segment_, rank, is_crowded),
-      messages_(segment_, rank),
-      neighbours_(segment_->notifier(rank), notifiers_but(rank, *segment_)),
-      is_crowded_(is_crowded) {}
+    : HostEngine(segment, rank, is_crowded), segment_(std::move(segment)), lockstep_(segment_, rank, is_crowded), messages_(segment_, rank) {}
 
 ShmEngine::~ShmEngine() = default;
 

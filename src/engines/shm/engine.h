@@ -2,11 +2,10 @@
 
 #include <memory>
 
-#include "base/neighbours.h"
+#include "engines/host_engine.h"
 #include "engines/shm/lockstep.h"
 #include "engines/shm/message_ring.h"
 #include "engines/shm/segment.h"
-#include "unisono/engine.h"
 
 namespace unisono::engines::shm {
 
@@ -14,7 +13,7 @@ namespace unisono::engines::shm {
 std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& call);
 
 /// The engine of the ranks of one host, on a segment of memory that all of them reach. The ranks compare their calls in the first step of each.
-class ShmEngine final : public Engine {
+class ShmEngine final : public HostEngine {
  public:
   /// `is_crowded`: there are more ranks than processors.
   ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded);
@@ -28,25 +27,16 @@ class ShmEngine final : public Engine {
   /// The failure record of the segment ends pending calls.
   void abort(const Failure&) noexcept override {}
 
-  /// Compares the next call of all ranks; nothing is moved. Returns true where all ranks have come with the flag set; those that come by
-  /// `start_agreement` have it unset.
-  bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);
-  std::unique_ptr<Task> start_agreement(const CollectiveCall& call);
-
-  MessageRing& messages() { return messages_; }
+  bool agree(const CollectiveCall& call, Waiter& waiter, bool flag) override;
+  std::unique_ptr<Task> start_agreement(const CollectiveCall& call) override;
+  MessageRing& messages() override { return messages_; }
   Segment& segment() { return *segment_; }
-  const std::shared_ptr<Segment>& shared_segment() const { return segment_; }
   Lockstep& lockstep() { return lockstep_; }
-  bool is_crowded() const { return is_crowded_; }
-  /// Returns the ranks of this host as they wait for each other. Any thread may use it.
-  base::Neighbours& neighbours() { return neighbours_; }
 
  private:
   std::shared_ptr<Segment> segment_;
   Lockstep lockstep_;
   MessageRing messages_;
-  base::Neighbours neighbours_;
-  bool is_crowded_;
 };
 
 }  // namespace unisono::engines::shm

@@ -33,12 +33,22 @@ Offsets offsets_for(const Segment::Shape& shape) {
   return o;
 }
 
+std::vector<HostMember*> members_in(std::byte* memory, const Segment::Shape& shape) {
+  auto* const first = reinterpret_cast<Member*>(memory + offsets_for(shape).members);
+  std::vector<HostMember*> members;
+  for (int r = 0; r < shape.ranks; ++r) members.push_back(first + r);
+  return members;
+}
+
 }  // namespace
 
 std::size_t Segment::size_for(const Shape& shape) { return offsets_for(shape).end; }
 
 Segment::Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers)
-    : shape_(shape), memory_(memory), keep_alive_(std::move(keep_alive)), notifiers_(std::move(notifiers)) {
+    : HostMemory(*reinterpret_cast<FailureRecord*>(memory), members_in(memory, shape), std::move(notifiers)),
+      shape_(shape),
+      memory_(memory),
+      keep_alive_(std::move(keep_alive)) {
   const Offsets o = offsets_for(shape);
   lines_ = o.lines;
   members_ = o.members;
@@ -47,7 +57,6 @@ Segment::Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> ke
   envelopes_ = o.envelopes;
   lent_data_ = o.lent_data;
   ring_data_ = o.ring_data;
-  for (int r = 0; notifiers_.size() < static_cast<std::size_t>(shape.ranks); ++r) notifiers_.push_back(&member(r).notifier);
 }
 
 std::shared_ptr<std::byte> private_memory(std::size_t bytes) {
@@ -56,16 +65,6 @@ std::shared_ptr<std::byte> private_memory(std::size_t bytes) {
   if (memory == MAP_FAILED)
     throw BackendUnavailable(fmt::format("there is no memory for {} bytes that the ranks share: {}", bytes, base::error_text(errno)));
   return {static_cast<std::byte*>(memory), [bytes](std::byte* p) { ::munmap(p, bytes); }};
-}
-
-std::shared_ptr<Segment> private_segment(int ranks, std::vector<base::Notifier*> notifiers, std::shared_ptr<void> keep_alive) {
-  const Segment::Shape shape{.ranks = ranks};
-  auto memory = private_memory(Segment::size_for(shape));
-  auto* const address = memory.get();
-  auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep_alive));
-  auto segment = std::make_shared<Segment>(shape, address, std::move(both), std::move(notifiers));
-  segment->member(0).step_kib = asked_step_kib(base::Environment::process());
-  return segment;
 }
 
 }  // namespace unisono::engines::shm

@@ -16,6 +16,7 @@
 #include "base/eager.h"
 #include "base/notifier.h"
 #include "base/processors.h"
+#include "engines/host_engine.h"
 #include "engines/shm/lent_buffer.h"
 #include "engines/shm/step_size.h"
 #include "engines/signature.h"
@@ -137,44 +138,18 @@ struct RingControl {
 /// Whether a rank can read the private memory of another.
 enum class Reach : std::uint32_t { untried = 0, yes = 1, no = 2 };
 
-/// `left` and above: the rank has left, in one of several ways (coordination/leaving.h).
-enum class Presence : std::uint32_t { absent = 0, present = 1, left = 2 };
-
-inline constexpr std::size_t secret_size = 32;
-
-struct alignas(2 * cache_line) Member {
-  base::Notifier notifier;
-  std::atomic<std::uint32_t> presence{0};
-  std::atomic<std::int32_t> pid{0};  // 0: a thread of this process
-  base::Processors processors;       // written before `presence`
-  std::uint64_t program = 0;         // see base::program_of(); written before `presence`
+struct alignas(2 * cache_line) Member : HostMember {
   PoolCard pool;
   PrivateCard private_memory;
   std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial
   std::uint32_t step_kib = 0;                                             // that was asked for; rank 0's holds. See step_bytes
-  std::array<char, secret_size> secret{};  // of rank 0, drawn at random: only processes of this user that map this memory know it
 };
 
-/// The failure that ended the group, as bytes. `state`: 0 none, 1 being written, 2 complete.
-struct FailureRecord {
-  static constexpr std::size_t max_missing = 256;
-  static constexpr std::size_t max_message = 768;
-  std::atomic<std::uint32_t> state{0};
-  std::uint8_t kind = 0;
-  std::uint8_t cause = 0;
-  std::int32_t culprit = -1;
-  std::int32_t reporter = -1;
-  std::uint32_t missing_count = 0;
-  std::int32_t missing[max_missing]{};
-  std::uint32_t message_size = 0;
-  char message[max_message]{};
-};
-
-class Segment {
+class Segment : public HostMemory {
  public:
   /// A slot is divided among all ranks, and every pair has a ring. With more ranks a slot's parts would be too small, and the rings would take too
   /// much memory.
-  static constexpr int most_ranks = 1024;
+  static constexpr int most_ranks = most_ranks_of_host;
   static constexpr std::size_t slots_per_rank = 4;  // two inboxes, two results
   struct Shape {
     int ranks = 1;
@@ -188,13 +163,8 @@ class Segment {
   /// groups sleeps in one place; empty: the segment's own are used.
   Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers = {});
 
-  int ranks() const { return shape_.ranks; }
-  /// Sets the names of the ranks in errors, where the ranks of this segment are only some of a group's.
-  void name_ranks(std::vector<int> names) { names_ = std::move(names); }
-  int name_of(int rank) const { return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]; }
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
   std::size_t ring_bytes() const { return shape_.ring_bytes; }
-  FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(memory_); }
   Line& line(int rank, std::uint32_t step) const {
     return reinterpret_cast<Line*>(memory_ + lines_)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
   }
@@ -211,7 +181,6 @@ class Segment {
     return true;
   }
   Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + members_)[rank]; }
-  base::Notifier& notifier(int rank) const { return *notifiers_[static_cast<std::size_t>(rank)]; }
   std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }
   std::byte* result(int rank, std::uint32_t step) const { return slot(rank, 2 + (step & 1U)); }
   RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + rings_)[from * shape_.ranks + to]; }
@@ -235,15 +204,10 @@ class Segment {
   Shape shape_;
   std::byte* memory_;
   std::shared_ptr<void> keep_alive_;
-  std::vector<base::Notifier*> notifiers_;
-  std::vector<int> names_;
   std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, envelopes_ = 0, lent_data_ = 0, ring_data_ = 0;
 };
 
 /// Returns zeroed memory for ranks that are threads of this process.
 std::shared_ptr<std::byte> private_memory(std::size_t bytes);
-/// Makes a segment in such memory, with the step size that this process was asked for. It keeps `keep_alive` as long. `notifiers`: as the
-/// constructor.
-std::shared_ptr<Segment> private_segment(int ranks, std::vector<base::Notifier*> notifiers = {}, std::shared_ptr<void> keep_alive = {});
 
 }  // namespace unisono::engines::shm

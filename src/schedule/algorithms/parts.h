@@ -1,10 +1,61 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
 #include "schedule/algorithm.h"
-#include "schedule/partition.h"
 
 // Parts that several algorithms have in common.
 namespace unisono::schedule::algorithms {
+
+/// Consecutive elements, divided among the ranks of a problem: where the part of each begins. Even partitions take no memory, whatever the number of
+/// parts.
+class Partition {
+ public:
+  /// Divides `count` elements as evenly as possible, as `shares` does.
+  static Partition even(std::size_t count, int parts) { return {count / unsigned_of(parts), count % unsigned_of(parts), parts}; }
+  /// Gives each of the parts `count` elements.
+  static Partition uniform(std::size_t count, int parts) { return {count, 0, parts}; }
+  /// Gives each of the parts its count, or `count` elements if there are no counts.
+  static Partition of(const Counts& counts, std::size_t count, int parts) {
+    Partition partition = uniform(count, parts);
+    if (counts.size() == 0) return partition;
+    partition.begins_.reserve(counts.size() + 1);
+    partition.begins_.push_back(0);
+    for (const std::size_t n : counts) partition.begins_.push_back(partition.begins_.back() + n);
+    return partition;
+  }
+  /// Takes the blocks of a collective.
+  static Partition blocks_of(const Problem& problem) { return of(problem.counts, problem.count, problem.size); }
+
+  int parts() const { return parts_; }
+  /// Returns the place where a part begins; that of `parts()` is the end of the last one.
+  std::size_t begin(int part) const {
+    const auto i = static_cast<std::size_t>(part);
+    return begins_.empty() ? i * quotient_ + std::min(i, remainder_) : begins_[i];
+  }
+  std::size_t count(int part) const { return begin(part + 1) - begin(part); }
+  std::size_t total() const { return begin(parts_); }
+  std::size_t largest() const {
+    if (begins_.empty()) return quotient_ + (remainder_ > 0 ? 1 : 0);
+    std::size_t most = 0;
+    for (int i = 0; i < parts_; ++i) most = std::max(most, count(i));
+    return most;
+  }
+  /// Returns the parts from `first` to the one before `last`, of elements that begin where `of` does.
+  Slice range(const Slice& of, int first, int last) const { return of.part(begin(first), begin(last) - begin(first)); }
+  Slice part(const Slice& of, int i) const { return range(of, i, i + 1); }
+
+ private:
+  Partition(std::size_t quotient, std::size_t remainder, int parts) : quotient_(quotient), remainder_(remainder), parts_(parts) {}
+  static std::size_t unsigned_of(int parts) { return static_cast<std::size_t>(parts); }
+
+  std::size_t quotient_, remainder_;
+  int parts_;
+  std::vector<std::size_t> begins_ = {};  // of uneven parts
+};
 
 /// Returns a collective of the same ranks that only moves elements.
 inline Problem move(const Problem& of, Operation operation, const Slice& in, const Slice& out) {
@@ -18,34 +69,6 @@ inline Problem move_blocks(const Problem& of, Operation operation, std::size_t b
   problem.typical_block = block;
   problem.root = of.root;
   return problem;
-}
-
-/// Sends each of the other ranks its block of the input. Returns the slice that receives all ranks' versions of this rank's block, one behind the
-/// other. `typical_block` is the same on all ranks.
-inline Slice collect(const Problem& problem, const Setting& setting, const Counts& blocks, std::size_t typical_block, Builder& to) {
-  const std::size_t own = blocks[static_cast<std::size_t>(problem.rank)];
-  Problem exchange = move(problem, Operation::all_to_all_v, problem.in, to.scratch(own * static_cast<std::size_t>(problem.size)));
-  exchange.counts = blocks;
-  exchange.recv_counts = same(own, problem.size);
-  exchange.typical_block = typical_block;
-  build(exchange, setting, to);
-  return exchange.out;
-}
-
-/// Combines the versions that `collect` has received.
-inline void combine(const Problem& problem, const Slice& out, const Slice& parts, Builder& to) {
-  to.reduce(problem.op, out, parts, static_cast<std::size_t>(problem.size), static_cast<std::size_t>(problem.size));
-  to.next_wave();
-}
-
-/// Returns the cost of both for blocks of that length.
-inline Cost cost_of_collecting(const Problem& problem, const Setting& setting, std::size_t block) {
-  const auto ranks = static_cast<std::size_t>(problem.size);
-  Cost cost = cost_of(move_blocks(problem, Operation::all_to_all_v, block), setting);
-  cost.copied = cost.mean_copied = static_cast<double>(block);
-  cost.reduced = static_cast<double>(block * (ranks - 1));
-  cost.scratch += reserved(block * ranks);
-  return cost;
 }
 
 /// Returns the operation of partial results: averages are summed first.
@@ -81,7 +104,7 @@ struct Core {
   int folds() const { return extra > 0 ? 1 : 0; }
 };
 
-/// Adds the part of a rank outside of the core in an all_reduce.
+/// Adds the part of a rank outside of the core in a reduction.
 inline void be_stood_for(const Problem& problem, Builder& to) {
   to.send(problem.level, problem.rank - 1, problem.in);
   to.next_wave();
@@ -89,33 +112,14 @@ inline void be_stood_for(const Problem& problem, Builder& to) {
   to.next_wave();
 }
 
-/// Passes block after block around the ring, so that every rank gets all of them in `out`. Each has its own there already. P-1 rounds.
-inline void pass_around(const Problem& problem, const Partition& blocks, const Slice& out, Builder& to) {
-  const int next = (problem.rank + 1) % problem.size, previous = (problem.rank + problem.size - 1) % problem.size;
-  for (int sent = problem.rank, step = 1; step < problem.size; ++step) {
-    const int received = (sent + problem.size - 1) % problem.size;
-    to.receive(problem.level, previous, blocks.part(out, received));
-    to.send(problem.level, next, blocks.part(out, sent));
-    to.next_wave();
-    sent = received;
-  }
-}
-
-/// Passes partial sums around the ring: that of block b begins at rank b + 1 and ends at rank b, in `out`. P-1 rounds.
-inline void sum_around(const Problem& problem, const Partition& blocks, const Slice& out, Builder& to) {
-  const int size = problem.size, next = (problem.rank + 1) % size, previous = (problem.rank + size - 1) % size;
-  Slice received = to.scratch(blocks.largest()), other = to.scratch(blocks.largest());
-  Slice passed = blocks.part(problem.in, previous);
-  for (int step = 2; step <= size; ++step) {
-    const int block = (problem.rank + size - step + size) % size;
-    const Slice arrived = received.part(0, blocks.count(block));
-    to.receive(problem.level, previous, arrived);
-    to.send(problem.level, next, passed);
-    to.next_wave();
-    passed = step == size ? out : arrived;
-    combine_two(problem, passed, blocks.part(problem.in, block), arrived, true, to);
-    std::swap(received, other);  // the partial sum in the first is still to be sent
-  }
+/// Adds the elements of the rank that this rank of the core stands for, if there is one, by way of `received`. Returns the slice that has the sum:
+/// `sum`, or `mine` if there is none.
+inline Slice add_charge(const Problem& problem, const Core& core, const Slice& mine, const Slice& received, const Slice& sum, Builder& to) {
+  if (!core.has_charge(problem.rank)) return mine;
+  to.receive(problem.level, problem.rank + 1, received);
+  to.next_wave();
+  combine_two(problem, sum, mine, received, false, to);
+  return sum;
 }
 
 }  // namespace unisono::schedule::algorithms

@@ -1,5 +1,5 @@
 // A failure as a notice to ranks of other hosts, what is no such notice, and the ends that a launcher has recorded.
-#include "coordination/failure_text.h"
+#include "coordination/failure_state.h"
 
 #include <gtest/gtest.h>
 

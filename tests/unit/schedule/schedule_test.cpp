@@ -14,7 +14,6 @@
 #include "kernels/reduce.h"
 #include "schedule/calibration.h"
 #include "schedule/carried_call.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
 #include "case.h"

@@ -19,9 +19,7 @@ void build_all_gather_bruck(const Problem& problem, const Setting&, Builder& to)
   to.next_wave();
   for (int has = 1; has < size; has *= 2) {
     const int passed = std::min(has, size - has);
-    to.receive(problem.level, (rank + has) % size, range(has, has + passed));
-    to.send(problem.level, (rank + size - has) % size, range(0, passed));
-    to.next_wave();
+    to.exchange(problem.level, (rank + has) % size, range(has, has + passed), (rank + size - has) % size, range(0, passed));
   }
   to.copy(blocks.range(problem.out, rank, size), range(0, size - rank));
   to.copy(blocks.range(problem.out, 0, rank), range(size - rank, size));

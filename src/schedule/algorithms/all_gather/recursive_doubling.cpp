@@ -28,9 +28,7 @@ void build_all_gather_recursive_doubling(const Problem& problem, const Setting&,
   for (int mask = 1; mask < core.size; mask <<= 1) {
     const int first = member & ~(mask - 1);
     const int peer = core.to_rank(member ^ mask);
-    to.receive(problem.level, peer, range(first ^ mask, mask));
-    to.send(problem.level, peer, range(first, mask));
-    to.next_wave();
+    to.exchange(problem.level, peer, range(first ^ mask, mask), peer, range(first, mask));
   }
   if (core.has_charge(rank)) {
     to.send(problem.level, rank + 1, blocks.range(problem.out, 0, rank + 1));

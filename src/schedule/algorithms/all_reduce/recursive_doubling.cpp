@@ -13,19 +13,11 @@ void build_all_reduce_recursive_doubling(const Problem& problem, const Setting&,
   const int rank = problem.rank;
   if (core.is_outside(rank)) return be_stood_for(problem, to);
   const Slice received = to.scratch(problem.count);
-  Slice mine = problem.in;
-  if (core.has_charge(rank)) {
-    to.receive(problem.level, rank + 1, received);
-    to.next_wave();
-    combine_two(problem, problem.out, mine, received, false, to);
-    mine = problem.out;
-  }
+  Slice mine = add_charge(problem, core, problem.in, received, problem.out, to);
   const int member = core.from_rank(rank);
   for (int mask = 1; mask < core.size; mask <<= 1) {
     const int peer = core.to_rank(member ^ mask);
-    to.receive(problem.level, peer, received);
-    to.send(problem.level, peer, mine);
-    to.next_wave();
+    to.exchange(problem.level, peer, received, peer, mine);
     combine_two(problem, problem.out, mine, received, (member & mask) != 0, to);
     mine = problem.out;
   }

@@ -45,9 +45,7 @@ void build_all_to_all_bruck(const Problem& problem, const Setting&, Builder& to)
       to.next_wave();
     };
     copy_runs(packed, true);
-    to.receive(problem.level, (rank + size - bit) % size, received.part(0, n));
-    to.send(problem.level, (rank + bit) % size, packed.part(0, n));
-    to.next_wave();
+    to.exchange(problem.level, (rank + size - bit) % size, received.part(0, n), (rank + bit) % size, packed.part(0, n));
     copy_runs(received, false);
   }
   for (int j = 0; j < size; ++j) to.copy(blocks.part(problem.out, (rank + size - j) % size), blocks.part(held, j));

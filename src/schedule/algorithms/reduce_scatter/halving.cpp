@@ -17,8 +17,11 @@ class BlockHalving {
 
   void add() {
     const int rank = problem_.rank;
-    mine_ = problem_.in;
-    if (core_.has_charge(rank)) take_over();
+    if (core_.has_charge(rank)) {
+      received_ = to_.scratch(blocks_.total());
+      sums_ = to_.scratch(blocks_.total());
+    }
+    mine_ = add_charge(problem_, core_, problem_.in, received_, sums_, to_);
     int first = 0, last = core_.size;
     const int member = core_.from_rank(rank);
     for (int mask = core_.size / 2; mask > 0; mask /= 2) {
@@ -37,15 +40,6 @@ class BlockHalving {
   }
 
  private:
-  /// Adds the elements of the rank that this one stands for.
-  void take_over() {
-    received_ = to_.scratch(blocks_.total());
-    sums_ = to_.scratch(blocks_.total());
-    to_.receive(problem_.level, problem_.rank + 1, received_);
-    to_.next_wave();
-    combine_two(problem_, sums_, mine_, received_, false, to_);
-    mine_ = sums_;
-  }
   /// Exchanges partial sums: keeps those of the ranks in `kept`, gives those of the ranks in `given`. Both are ranges of ranks.
   void halve(int peer, std::pair<int, int> kept, std::pair<int, int> given) {
     const std::size_t begin = blocks_.begin(std::min(kept.first, given.first));  // of what `mine_` holds
@@ -57,9 +51,7 @@ class BlockHalving {
     const bool is_last = kept.second - kept.first == 1 && kept.first == problem_.rank;
     if (!is_last && sums_.count == 0) sums_ = to_.scratch(still.count);
     const Slice arrived = received_.part(0, still.count);
-    to_.receive(problem_.level, peer, arrived);
-    to_.send(problem_.level, peer, passed);
-    to_.next_wave();
+    to_.exchange(problem_.level, peer, arrived, peer, passed);
     // Sums of the first round go to memory of their own, later ones replace what they are made from.
     const Slice sum = is_last ? problem_.out : mine_.memory == Slice::Memory::scratch ? still : sums_.part(0, still.count);
     combine_two(problem_, sum, still, arrived, peer < problem_.rank, to_);
@@ -76,11 +68,7 @@ class BlockHalving {
 }  // namespace
 
 void build_reduce_scatter_halving(const Problem& problem, const Setting&, Builder& to) {
-  if (!Core(problem.size).is_outside(problem.rank)) return BlockHalving(problem, to).add();
-  to.send(problem.level, problem.rank - 1, problem.in);
-  to.next_wave();
-  to.receive(problem.level, problem.rank - 1, problem.out);
-  to.next_wave();
+  Core(problem.size).is_outside(problem.rank) ? be_stood_for(problem, to) : BlockHalving(problem, to).add();
 }
 
 Cost cost_reduce_scatter_halving(const Problem& problem, const Setting&) {

@@ -239,7 +239,7 @@ class Gate {
   std::array<std::vector<int>, 2> elements_{std::vector<int>{1}, std::vector<int>{1}};
 };
 
-std::uint32_t step() { return world().implementation()->coordination().host_engine()->lockstep().step(); }
+std::uint32_t step() { return static_cast<ShmEngine&>(*world().implementation()->coordination().host_engine()).lockstep().step(); }
 
 std::vector<std::vector<int>> lists(std::size_t n, int rank) { return std::vector<std::vector<int>>(n, std::vector<int>(3, rank + 1)); }
 

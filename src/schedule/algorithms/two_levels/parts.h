@@ -12,12 +12,9 @@ namespace unisono::schedule::algorithms {
 /// Returns a collective of the ranks of this host, of which the partial result of an average is a sum.
 Problem problem_of_host(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out);
 
-/// Adds a collective of the ranks of this host, with a count for each of them. With a single rank it is a copy.
+/// Adds a collective of the ranks of this host, with a count for each of them; `received`: of an all_to_all_v. With a single rank it is a copy.
 void on_host(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out, const Counts& counts, int root,
-             Builder& to);
-/// Adds an exchange of the ranks of this host, of which this rank sends and receives so many elements.
-void exchange_on_host(const Problem& of, const Setting& setting, const Slice& in, const Slice& out, const Counts& sent, const Counts& received,
-                      Builder& to);
+             Builder& to, const Counts& received = {});
 
 /// Returns the shares of the rails, as counts of the ranks of this host.
 inline Counts shares_of_rails(const Problem& problem, const Setting& setting) {
@@ -38,8 +35,6 @@ inline Setting setting_of_rail(const Setting& setting) {
 Cost cost_of_levels(const Problem& rail, const Setting& setting, int host_calls, std::size_t host_elements);
 /// Returns the problem of a rail with even blocks for that cost.
 Problem even_blocks_on_rail(const Problem& of, const Setting& setting, Operation operation);
-/// Returns the cost of an operation with blocks on two levels: the rail carries them out by `operation`, and all blocks are brought into order once.
-Cost cost_of_rail_blocks(const Problem& problem, const Setting& setting, Operation operation);
 
 /// The blocks of a group's ranks, as the rails carry them: those of rail 0 first; within a rail by host, within a host in the order of its ranks.
 class RailBlocks {
@@ -69,7 +64,23 @@ class RailBlocks {
   /// Adds an exchange in this host by which this rank gets the blocks that it has in charge.
   void take_in(const Slice& in, const Slice& charged, Builder& to) const;
 
+  /// Returns the ranks of each host.
+  const std::vector<std::vector<int>>& hosts() const { return hosts_; }
+
  private:
+  /// Calls `f` with each rank in the order of the rails, and with the place where its block begins in that order.
+  template <class F>
+  void for_each_block(F&& f) const {
+    std::size_t at = 0;
+    for (int rail = 0; rail < topology_.rails; ++rail) {
+      for (const std::vector<int>& ranks : hosts_) {
+        for (auto l = static_cast<std::size_t>(rail); l < ranks.size(); l += static_cast<std::size_t>(topology_.rails)) {
+          f(ranks[l], at);
+          at += blocks_.count(ranks[l]);
+        }
+      }
+    }
+  }
   int rail_of(int local) const { return local % topology_.rails; }
   std::size_t elements(int rail, int host) const;
   Counts of_members(bool to_carriers) const;

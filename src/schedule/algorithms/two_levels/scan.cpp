@@ -3,12 +3,12 @@
 //   rounds, sent   those of the rail's exscan
 //   scratch        S (1 + 2/L), and that of the rail's exscan
 //   order          sums of hosts, each from left to right
-#include "schedule/algorithms/two_levels.h"
+#include "schedule/algorithms/two_levels/parts.h"
 
 namespace unisono::schedule::algorithms {
 
-bool can_two_level_scan(const Problem&, const Setting& setting) {
-  return setting.topology != nullptr && setting.topology->has_levels() && std::ranges::is_sorted(setting.topology->hosts);
+bool can_two_level_scan(const Problem& problem, const Setting& setting) {
+  return can_two_levels(problem, setting) && std::ranges::is_sorted(setting.topology->hosts);
 }
 
 void build_two_level_scan(const Problem& problem, const Setting& setting, Builder& to) {

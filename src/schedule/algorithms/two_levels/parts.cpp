@@ -1,4 +1,4 @@
-#include "schedule/algorithms/two_levels.h"
+#include "schedule/algorithms/two_levels/parts.h"
 
 namespace unisono::schedule::algorithms {
 
@@ -14,7 +14,7 @@ Problem problem_of_host(const Problem& of, const Setting& setting, Operation ope
 }
 
 void on_host(const Problem& of, const Setting& setting, Operation operation, const Slice& in, const Slice& out, const Counts& counts, int root,
-             Builder& to) {
+             Builder& to, const Counts& received) {
   if (setting.topology->members.size() == 1) {
     to.copy(out, in);
     to.next_wave();
@@ -23,21 +23,8 @@ void on_host(const Problem& of, const Setting& setting, Operation operation, con
   Problem problem = problem_of_host(of, setting, operation, in, out);
   problem.root = root;
   problem.counts = counts;
-  problem.count = counts.total();
-  to.engine(problem);
-}
-
-void exchange_on_host(const Problem& of, const Setting& setting, const Slice& in, const Slice& out, const Counts& sent, const Counts& received,
-                      Builder& to) {
-  if (setting.topology->members.size() == 1) {
-    to.copy(out, in);
-    to.next_wave();
-    return;
-  }
-  Problem problem = problem_of_host(of, setting, Operation::all_to_all_v, in, out);
-  problem.counts = sent;
   problem.recv_counts = received;
-  problem.count = 0;
+  problem.count = operation == Operation::all_to_all_v ? 0 : counts.total();
   to.engine(problem);
 }
 
@@ -49,6 +36,7 @@ Problem on_rail(const Problem& of, const Setting& setting, const Slice& share) {
   problem.in = problem.out = share;
   problem.is_in_place = true;
   problem.count = share.count;
+  if (of.root >= 0) problem.root = setting.topology->host_of(of.root);
   if (!of.is_custom) problem.op = partial_op(of);
   return problem;
 }
@@ -60,7 +48,6 @@ Problem blocks_on_rail(const Problem& of, const Setting& setting, Operation oper
   problem.out = out;
   problem.counts = counts;
   problem.count = counts.total();
-  problem.root = of.root < 0 ? -1 : setting.topology->host_of(of.root);
   return problem;
 }
 
@@ -81,17 +68,7 @@ Problem even_blocks_on_rail(const Problem& of, const Setting& setting, Operation
   problem.operation = operation;
   problem.typical_block = block_of(of) * ranks;
   problem.count = problem.typical_block * static_cast<std::size_t>(hosts);
-  problem.root = of.root < 0 ? -1 : setting.topology->host_of(of.root);
   return problem;
-}
-
-Cost cost_of_rail_blocks(const Problem& problem, const Setting& setting, Operation operation) {
-  const std::size_t all = block_of(problem) * static_cast<std::size_t>(problem.size);
-  Cost cost = cost_of_levels(even_blocks_on_rail(problem, setting, operation), setting, 1, all);
-  cost.copied += static_cast<double>(all);
-  cost.mean_copied += static_cast<double>(all);
-  cost.scratch += reserved(all) + reserved(largest_share(all, setting.topology->rails));
-  return cost;
 }
 
 RailBlocks::RailBlocks(const Problem& problem, const Setting& setting)
@@ -128,31 +105,13 @@ bool RailBlocks::is_in_order() const { return topology_.rails == 1 && std::range
 Slice RailBlocks::pack(const Slice& in, Builder& to) const {
   if (is_in_order() || in.count == 0) return in;
   const Slice packed = to.scratch(total());
-  std::size_t at = 0;
-  for (int rail = 0; rail < topology_.rails; ++rail) {
-    for (const std::vector<int>& ranks : hosts_) {
-      for (auto l = static_cast<std::size_t>(rail); l < ranks.size(); l += static_cast<std::size_t>(topology_.rails)) {
-        const Slice block = blocks_.part(in, ranks[l]);
-        to.copy(packed.part(at, block.count), block);
-        at += block.count;
-      }
-    }
-  }
+  for_each_block([&](int rank, std::size_t at) { to.copy(packed.part(at, blocks_.count(rank)), blocks_.part(in, rank)); });
   to.next_wave();
   return packed;
 }
 
 void RailBlocks::unpack(const Slice& packed, const Slice& out, Builder& to) const {
-  std::size_t at = 0;
-  for (int rail = 0; rail < topology_.rails; ++rail) {
-    for (const std::vector<int>& ranks : hosts_) {
-      for (auto l = static_cast<std::size_t>(rail); l < ranks.size(); l += static_cast<std::size_t>(topology_.rails)) {
-        const Slice block = blocks_.part(out, ranks[l]);
-        to.copy(block, packed.part(at, block.count));
-        at += block.count;
-      }
-    }
-  }
+  for_each_block([&](int rank, std::size_t at) { to.copy(blocks_.part(out, rank), packed.part(at, blocks_.count(rank))); });
   to.next_wave();
 }
 
@@ -170,11 +129,11 @@ Counts RailBlocks::of_members(bool to_carriers) const {
 }
 
 void RailBlocks::hand_out(const Slice& charged, const Slice& out, Builder& to) const {
-  exchange_on_host(problem_, setting_, charged, out, of_members(false), of_members(true), to);
+  on_host(problem_, setting_, Operation::all_to_all_v, charged, out, of_members(false), -1, to, of_members(true));
 }
 
 void RailBlocks::take_in(const Slice& in, const Slice& charged, Builder& to) const {
-  exchange_on_host(problem_, setting_, in, charged, of_members(true), of_members(false), to);
+  on_host(problem_, setting_, Operation::all_to_all_v, in, charged, of_members(true), -1, to, of_members(false));
 }
 
 }  // namespace unisono::schedule::algorithms

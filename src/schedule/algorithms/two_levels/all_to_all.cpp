@@ -4,26 +4,29 @@
 //   sent     S (H-1)/H of the S bytes that every rank gives
 //   scratch  up to 7 S: the blocks are brought into another order before each exchange
 // all_to_all_v has no such form: a rank does not know how much the other ranks of its host send to each rank.
-#include "schedule/algorithms/two_levels.h"
+#include "schedule/algorithms/two_levels/parts.h"
 
 namespace unisono::schedule::algorithms {
 namespace {
+
+/// Returns a length for the choice of the rail's algorithm, the same on all ranks.
+std::size_t typical_block(const Problem& problem, const Setting& setting) {
+  const std::size_t ranks = largest_share(static_cast<std::size_t>(problem.size), setting.topology->host_count());
+  return ranks * largest_share(ranks, setting.topology->rails) * problem.count;
+}
 
 /// The steps of one rank. `n` is the length of a block.
 class LevelExchange {
  public:
   LevelExchange(const Problem& problem, const Setting& setting, Builder& to)
-      : problem_(problem), setting_(setting), to_(to), topology_(*setting.topology), blocks_(problem, setting), n_(problem.count) {
-    hosts_.resize(static_cast<std::size_t>(topology_.host_count()));
-    for (int r = 0; r < problem.size; ++r) hosts_[static_cast<std::size_t>(topology_.host_of(r))].push_back(r);
-  }
+      : problem_(problem), setting_(setting), to_(to), topology_(*setting.topology), blocks_(problem, setting), n_(problem.count) {}
 
   void add() {
     const Slice local = exchange_in_host();
     if (blocks_.has_rail()) carried_ = exchange_on_rail(local);
     const Slice by_sender = blocks_.has_charges() ? hand_out() : carried_;
     std::size_t at = 0;
-    for (const std::vector<int>& senders : hosts_) {
+    for (const std::vector<int>& senders : blocks_.hosts()) {
       for (const int sender : senders) to_.copy(problem_.out.part(static_cast<std::size_t>(sender) * n_, n_), by_sender.part(n_ * at++, n_));
     }
     to_.next_wave();
@@ -33,7 +36,7 @@ class LevelExchange {
   std::size_t members() const { return topology_.members.size(); }
   /// Returns the number of the ranks of a host whose blocks a rail carries.
   std::size_t ranks_on(int rail, int host) const {
-    const std::size_t size = hosts_[static_cast<std::size_t>(host)].size(), rails = static_cast<std::size_t>(topology_.rails);
+    const std::size_t size = blocks_.hosts()[static_cast<std::size_t>(host)].size(), rails = static_cast<std::size_t>(topology_.rails);
     return (size - static_cast<std::size_t>(rail) + rails - 1) / rails;
   }
   /// Gives each rank of the host what its rail carries. Returns, by sender of this host and then by host, the blocks of this rank's rail.
@@ -41,7 +44,8 @@ class LevelExchange {
     const Counts carried = blocks_.carried();
     const std::size_t own = carried[static_cast<std::size_t>(topology_.local)];
     const Slice received = to_.scratch(own * members());
-    exchange_on_host(problem_, setting_, blocks_.pack(problem_.in, to_), received, carried, same(own, static_cast<int>(members())), to_);
+    on_host(problem_, setting_, Operation::all_to_all_v, blocks_.pack(problem_.in, to_), received, carried, -1, to_,
+            same(own, static_cast<int>(members())));
     return received;
   }
   /// Returns, by host, by its sender, and by the rank of this host that they are for, the blocks that the rail has brought.
@@ -58,7 +62,7 @@ class LevelExchange {
       }
       before += part;
       sent.push_back(part * members());
-      received.push_back(hosts_[static_cast<std::size_t>(host)].size() * ranks_on(topology_.local, topology_.host()) * n_);
+      received.push_back(blocks_.hosts()[static_cast<std::size_t>(host)].size() * ranks_on(topology_.local, topology_.host()) * n_);
     }
     to_.next_wave();
     const Counts arriving(received);
@@ -83,25 +87,16 @@ class LevelExchange {
     }
     to_.next_wave();
     arriving[static_cast<std::size_t>(topology_.local) % rails] = all;
-    exchange_on_host(problem_, setting_, packed, received, Counts(sent), Counts(arriving), to_);
+    on_host(problem_, setting_, Operation::all_to_all_v, packed, received, Counts(sent), -1, to_, Counts(arriving));
     return received;
   }
 
- public:
-  /// Returns a length for the choice of the rail's algorithm, the same on all ranks.
-  static std::size_t typical_block(const Problem& problem, const Setting& setting) {
-    const std::size_t ranks = largest_share(static_cast<std::size_t>(problem.size), setting.topology->host_count());
-    return ranks * largest_share(ranks, setting.topology->rails) * problem.count;
-  }
-
- private:
   const Problem& problem_;
   const Setting& setting_;
   Builder& to_;
   const coordination::GroupTopology& topology_;
   RailBlocks blocks_;
   std::size_t n_;
-  std::vector<std::vector<int>> hosts_;  // the ranks of each
   Slice carried_ = {};
 };
 
@@ -113,7 +108,7 @@ Cost cost_two_level_all_to_all(const Problem& problem, const Setting& setting) {
   const std::size_t all = problem.count * static_cast<std::size_t>(problem.size);
   Problem rail = even_blocks_on_rail(problem, setting, Operation::all_to_all_v);
   rail.count = 0;
-  rail.typical_block = LevelExchange::typical_block(problem, setting);
+  rail.typical_block = typical_block(problem, setting);
   Cost cost = cost_of_levels(rail, setting, 1, all);
   cost.copied += 3 * static_cast<double>(all);
   cost.mean_copied += 3 * static_cast<double>(all);

@@ -1,9 +1,9 @@
-// reduce along the chain of the ranks, in k pieces: rank r adds its elements to the sum of the ranks below, while it receives the next piece. The
-// last rank sends the sums to the root, unless it is the root. k is chosen by the model of the network (pieces_of_chain).
-//   rounds   P - 2 + k; one more where the root is not the last rank
-//   sent     S
-//   scratch  2 S/k
-//   order    from left to right
+// broadcast and reduce along the chain of the ranks, in k pieces: a rank receives a piece while it passes on the one before. A broadcast begins at
+// the root and goes around; in a reduce rank r adds its elements to the sum of the ranks below, and the last rank sends the sums to the root, unless
+// it is the root. k is chosen by the model of the network (pieces_of_chain).
+//              rounds                                              sent   scratch   order
+//   broadcast  P - 2 + k                                           S      none      none
+//   reduce     P - 2 + k; one more if the root is not the last     S      2 S/k     from left to right
 #include "schedule/algorithms/parts.h"
 
 namespace unisono::schedule::algorithms {
@@ -15,6 +15,34 @@ int pieces_of_sums(const Problem& problem, const Setting& setting) {
 }
 
 }  // namespace
+
+void build_broadcast_chain(const Problem& problem, const Setting& setting, Builder& to) {
+  const int size = problem.size, place = (problem.rank - problem.root + size) % size;
+  const int pieces = pieces_of_chain(problem.count, size_of(problem.dtype), size - 1, setting.network, setting.sharing);
+  const Partition parts = Partition::even(problem.count, pieces);
+  const Slice from = problem.is_root() ? problem.in : problem.out;
+  for (int i = 0; i <= pieces; ++i) {
+    if (place > 0 && i < pieces) to.receive(problem.level, (problem.rank + size - 1) % size, parts.part(problem.out, i));
+    if (place < size - 1 && i > 0) to.send(problem.level, (problem.rank + 1) % size, parts.part(from, i - 1));
+    to.next_wave();
+  }
+  if (problem.is_root()) to.copy(problem.out, problem.in);
+  to.next_wave();
+}
+
+Cost cost_broadcast_chain(const Problem& problem, const Setting& setting) {
+  const int pieces = pieces_of_chain(problem.count, size_of(problem.dtype), problem.size - 1, setting.network, setting.sharing);
+  const double rounds = problem.size - 2 + pieces, n = static_cast<double>(problem.count);
+  const double others = (problem.size - 1.0) / problem.size;
+  return {.rounds = rounds,
+          .messages = static_cast<double>(pieces),
+          .path = rounds * static_cast<double>(largest_share(problem.count, pieces)),
+          .sent = n,
+          .mean_messages = others * pieces,
+          .mean_sent = others * n,
+          .mean_copied = n / problem.size,
+          .copied = n};
+}
 
 // Every message has a round in which both sides take part in it, so that neither waits for a piece that the other one cannot send yet.
 void build_reduce_chain(const Problem& problem, const Setting& setting, Builder& to) {

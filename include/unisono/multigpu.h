@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "unisono/detail/buffer_list.h"
+#include "unisono/detail/typed_edge.h"
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/detail/growable.h"
+#include "unisono/detail/typed_edge.h"
 #include "unisono/detail/message_refusals.h"
 #include "unisono/detail/message_request.h"
 #include "unisono/detail/request.h"

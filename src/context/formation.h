@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "unisono/store.h"
 
 namespace unisono::context {
@@ -46,5 +47,12 @@ class Formation {
   std::shared_ptr<Store> watched_;
   std::shared_ptr<std::atomic<const Formation*>> forming_ = std::make_shared<std::atomic<const Formation*>>(this);  // null once there is a group
 };
+
+/// Lets the members of a group that has been formed either all have it, or none: a member that sees another die is not the only one to give it up.
+///
+/// Every member calls it once it has its part of the group. Returns when all have theirs. Throws on all members where one of them could not come:
+/// what `explain` makes of the error that this member met, or PeerFailed with what another one has told.
+void commit(Formation& formation, int size, const base::Deadline& deadline,
+            const std::function<std::exception_ptr(const std::exception_ptr&)>& explain);
 
 }  // namespace unisono::context

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "engines/registry.h"
-#include "context/commitment.h"
 #include "context/formation.h"
 #include "context/member_watch.h"
 #include "context/shrinking.h"

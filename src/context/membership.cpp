@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "context/joining.h"
+#include "context/world.h"
 #include "context/leaving.h"
 #include "base/environment.h"
 #include "rendezvous/rendezvous.h"

@@ -1,4 +1,4 @@
-#include "context/termination.h"
+#include "context/leaving.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -9,7 +9,6 @@
 
 #include "base/thread.h"
 #include "base/thrown.h"
-#include "context/leaving.h"
 #include "context/state.h"
 #include "engines/decision.h"
 

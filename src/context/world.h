@@ -23,4 +23,10 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
 /// Lets the log, the record and the launcher know that this process is that rank now.
 void begin(State& state);
 
+/// Meets the other processes and forms the world with them, or takes a place in a job that runs already. Collective.
+std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
+
+/// Waits until the members of a running job take this process in, and joins them. `job.facts`: as `rendezvous::facts_of_newcomer` returns them.
+std::unique_ptr<State> join_running_job(const Job& job);
+
 }  // namespace unisono::context

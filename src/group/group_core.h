@@ -1,22 +1,38 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "coordination/coordination.h"
 #include "engines/message.h"
 #include "engines/registry.h"
-#include "group/calls/tried_callables.h"
 #include "group/devices/device_messages.h"
 #include "group/messages/channel_carrier.h"
 #include "group/messages/message_matcher.h"
 #include "schedule/executor.h"
+#include "unisono/call.h"
 #include "unisono/engine.h"
 
 namespace unisono::group {
+
+/// The callables with captures that all ranks of a group have tried once, by their code. Later calls are taken to be alike, whatever they have
+/// captured. Any thread may use it.
+class TriedCallables {
+ public:
+  void add(std::uint64_t code);
+  /// Leaves out what the call's callable has captured, where it is known.
+  void recognise(CollectiveCall& call) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::uint64_t> codes_;
+};
 
 /// The parts of a group below the checks and the queue: coordination, the engines under their schedules, and the messages.
 class GroupCore {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/environment.h"
-#include "group/calls/shapes.h"
+#include "group/calls/values.h"
 
 namespace unisono::group {
 

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -7,6 +5,9 @@
 #include <span>
 #include <string>
 
+#include <fmt/format.h>
+
+#include "base/hash.h"
 #include "group/calls/composed.h"
 #include "group/group.h"
 #include "objects/lines.h"
@@ -14,9 +15,19 @@
 #include "unisono/detail/bytes.h"
 #include "unisono/detail/object_exchange.h"
 #include "unisono/detail/object_stream.h"
+#include "unisono/detail/object_type.h"
 #include "unisono/error.h"
 
 namespace unisono::detail {
+
+std::uint64_t fingerprint_of(std::string_view name) noexcept { return base::stable_hash(name); }
+
+void check_fingerprint(const ObjectType& type, std::uint64_t found) {
+  if (found == type.fingerprint) return;
+  throw Mismatch(fmt::format("the bytes are of an object of another type than {}", type.name),
+                 {.hint = "what is read has exactly the type of what was written"});
+}
+
 namespace {
 
 constexpr std::uint64_t no_root = UINT64_MAX;

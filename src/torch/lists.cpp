@@ -1,4 +1,4 @@
-#include "unisono/torch/lists.h"
+#include "unisono/torch/tensor.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -14,7 +14,6 @@
 #include "unisono/detail/bytes.h"
 #include "unisono/error.h"
 #include "unisono/objects.h"
-#include "unisono/torch/tensor.h"
 
 namespace unisono {
 namespace {

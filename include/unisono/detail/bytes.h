@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/detail/byte_parts.h"
+#include "unisono/counts.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
 #include "unisono/message_info.h"
@@ -20,6 +20,16 @@
 // errors name it and by which the ranks' calls are compared, and under one deadline.
 
 namespace unisono::detail {
+
+/// The bytes of several ranks, one rank behind the other.
+struct ByteParts {
+  std::vector<std::byte> memory;
+  Counts sizes;
+  /// Returns the number of ranks.
+  std::size_t size() const { return sizes.size(); }
+  /// Returns the bytes of a rank.
+  std::span<const std::byte> operator[](std::size_t rank) const { return std::span(memory).subspan(sizes.before(rank), sizes[rank]); }
+};
 
 /// Is asked on every rank alike, with the sizes of all parts that the call moves in group order,
 /// before any of them is allocated or moved. An exception that it throws leaves the group usable,

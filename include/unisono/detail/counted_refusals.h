@@ -1,7 +1,7 @@
 #pragma once
 
 #include "unisono/counts.h"
-#include "unisono/detail/growable.h"
+#include "unisono/detail/typed_edge.h"
 #include "unisono/detail/refusals.h"
 #include "unisono/tensor.h"
 

@@ -3,9 +3,8 @@
 // Overloads that are chosen for a wrong argument of a collective that moves elements. Each fails a
 // static_assert whose sentence says what to write instead.
 
-#include "unisono/detail/buffer_list.h"
-#include "unisono/detail/refusals.h"
 #include "unisono/detail/typed_edge.h"
+#include "unisono/detail/refusals.h"
 #include "unisono/process_group.h"
 #include "unisono/tensor.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "unisono/detail/growable.h"
+#include "unisono/detail/typed_edge.h"
 #include "unisono/detail/message_request.h"
 #include "unisono/detail/refusals.h"
 #include "unisono/message_info.h"

@@ -13,9 +13,8 @@
 #include <utility>
 #include <variant>
 
-#include "unisono/detail/object_fields.h"
-#include "unisono/detail/object_stream.h"
 #include "unisono/detail/object_type.h"
+#include "unisono/detail/object_stream.h"
 #include "unisono/detail/standard.h"
 #include "unisono/error.h"
 

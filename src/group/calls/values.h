@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/environment.h"
+#include "unisono/engine.h"
 #include "unisono/tensor.h"
 
 namespace unisono::group {
@@ -23,5 +24,12 @@ struct Refused {
 };
 /// Looks at memory of the host. Integers are never refused, and a complex number has two parts.
 Refused look_for(RefusedValues values, const TensorView& tensor);
+
+/// Returns true under UNISONO_COMPARE=shapes: the ranks compare shapes as well, in calls whose numbers of elements are the same on all ranks. Throws
+/// InvalidArgument for any other value.
+bool wants_shapes(const base::Environment& environment);
+
+/// Adds the shape to the terms that the ranks must agree on. A call of blocks of different length is left as it is.
+void add_shape(CollectiveCall& call);
 
 }  // namespace unisono::group

@@ -1,8 +1,51 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <map>
 #include <memory>
+#include <utility>
 
+#include "group/devices/device_streams.h"
 #include "group/group_facts.h"
+#include "unisono/device_runtime.h"
+
+namespace unisono::group {
+
+/// The memory of the host through which calls on memory of devices go, piece by piece, and the streams of the copies. The memory is pinned, if the
+/// devices' runtime can do that, and kept from call to call. A group has one, which its calls use one after the other.
+class HostStaging {
+ public:
+  /// Pieces that are under way at the same time.
+  static constexpr std::size_t slots = 4;
+  /// The directions of a copy.
+  enum class Direction : std::size_t { to_host, to_device };
+
+  explicit HostStaging(DeviceRuntime& runtime);
+  /// Waits a while for copies under way. Memory to which a device may still write is never given back.
+  ~HostStaging();
+  HostStaging(const HostStaging&) = delete;
+  HostStaging& operator=(const HostStaging&) = delete;
+
+  /// Returns true where nothing is under way that an earlier call has left behind.
+  bool is_idle();
+  /// Sees to it that each slot has room for so many bytes in each direction. Only while it is idle.
+  void reserve(std::size_t bytes);
+  std::byte* memory(std::size_t slot, Direction direction) const;
+  /// The stream of a device for one direction.
+  DeviceStream& stream(Device device, Direction direction);
+  /// Returns the end of what is on that stream now.
+  std::shared_ptr<DeviceEvent> end(Device device, Direction direction);
+
+ private:
+  class Memory;
+  DeviceRuntime& runtime_;
+  std::unique_ptr<Memory> memory_;
+  std::map<std::pair<int, Direction>, std::unique_ptr<DeviceStream>> streams_;
+  std::map<std::pair<int, Direction>, std::shared_ptr<DeviceEvent>> ends_;  // the last ones
+};
+
+}  // namespace unisono::group
 
 namespace unisono {
 class DeviceRuntime;

@@ -16,7 +16,6 @@
 #include "group/devices/device_group.h"
 #include "group/devices/device_memory_task.h"
 #include "group/devices/device_streams.h"
-#include "group/devices/pieces_through_host.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {

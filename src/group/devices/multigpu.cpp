@@ -10,7 +10,7 @@
 
 #include "base/error_place.h"
 #include "group/calls/check.h"
-#include "group/calls/list_memory.h"
+#include "group/calls/packing.h"
 #include "group/devices/wide_sum.h"
 #include "group/group.h"
 #include "unisono/detail/request.h"

@@ -11,7 +11,6 @@
 #include "group/calls/packing.h"
 #include "group/devices/device_task.h"
 #include "group/messages/both_ways.h"
-#include "group/progress/wait_check.h"
 #include "group/progress/waiter.h"
 
 namespace unisono::group {

@@ -9,7 +9,6 @@
 #include "base/eager.h"
 #include "engines/message.h"
 #include "group/messages/message_matcher.h"
-#include "group/messages/posted_receive.h"
 #include "unisono/task.h"
 
 namespace unisono::group {

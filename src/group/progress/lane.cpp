@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "base/error_place.h"
-#include "group/devices/device_watch.h"
+#include "group/devices/device_streams.h"
 #include "group/group_errors.h"
-#include "group/progress/wait_check.h"
+#include "group/progress/pending.h"
+#include "group/progress/waiter.h"
 
 namespace unisono::group {
 
@@ -296,6 +297,20 @@ void Lane::clear() {
   on_device_.clear();
   leisurely_count_ = 0;
   set_counts();
+}
+
+void settle(detail::WorkState& state, const std::exception_ptr& error, const Arrival& arrival, bool is_collective, DeferredError& deferred,
+            Remains& remains) {
+  const std::lock_guard lock(state.mutex);
+  if (!error && !state.completion) state.arrival = arrival;
+  state.error = error;
+  state.settled = true;
+  std::move(state.then.begin(), state.then.end(), std::back_inserter(remains.callbacks));
+  state.then.clear();
+  state.went_well.store(!error, std::memory_order_release);
+  if (error && state.dropped) deferred.set(error, is_collective ? state.dropped_after : DeferredError::no_queued_call);
+  state.set_done();
+  remains.any_done = true;
 }
 
 }  // namespace unisono::group

@@ -1,10 +1,10 @@
-#include "group/progress/lane_receives.h"
+#include "group/progress/lane.h"
 
 #include <utility>
 
 #include "base/error_place.h"
 #include "group/group_errors.h"
-#include "group/progress/wait_check.h"
+#include "group/progress/waiter.h"
 #include "unisono/failure.h"
 
 namespace unisono::group {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "unisono/counts.h"
-#include "unisono/detail/counted_refusals.h"
+#include "unisono/detail/collective_refusals.h"
 #include "unisono/detail/typed_edge.h"
 #include "unisono/detail/request.h"
 #include "unisono/operation.h"

@@ -133,9 +133,9 @@ requires(!detail::Growable<std::remove_cvref_t<X>>) void recv_resized(X&&, Rest&
 }
 
 // These refuse a tag, an optional group or the options in the place of the group.
-#define UNISONO_REFUSE_GROUP(name, condition, parameter, ...)                 \
-  template <condition X, class G, class... Rest>                              \
-  requires unisono::detail::no_group<G>                                       \
+#define UNISONO_REFUSE_GROUP(name, condition, parameter, ...) \
+  template <condition X, class G, class... Rest>              \
+  requires unisono::detail::no_group<G>                       \
   void name(parameter, __VA_ARGS__, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
 UNISONO_REFUSE_GROUP(send, detail::sendable, const X&, Rank)
 UNISONO_REFUSE_GROUP(isend, detail::kept_sendable, X&&, Rank)

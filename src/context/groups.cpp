@@ -11,7 +11,6 @@
 
 #include "engines/registry.h"
 #include "context/formation.h"
-#include "context/member_watch.h"
 #include "context/shrinking.h"
 #include "context/state.h"
 #include "base/error_place.h"

@@ -10,7 +10,7 @@
 
 namespace unisono::coordination {
 
-/// The chains of waits that ranks of other hosts have sent to this one, as bytes (group/messages/message_circle.h). All groups of a process share an
+/// The chains of waits that ranks of other hosts have sent to this one, as bytes (group/progress/waiter.cpp). All groups of a process share an
 /// object. Any thread may call.
 class WaitChains {
  public:

@@ -3,10 +3,9 @@
 #include <functional>
 #include <utility>
 
-#include "group/calls/callables.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
-#include "group/devices/device_task.h"
+#include "group/devices/device_group.h"
 #include "group/progress/waiter.h"
 #include "unisono/cuda.h"
 

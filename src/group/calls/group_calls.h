@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "group/fork_guard.h"
-#include "group/group_errors.h"
+#include "group/group_facts.h"
 #include "group/progress/progress.h"
 #include "recorder/recorder.h"
 #include "unisono/error.h"

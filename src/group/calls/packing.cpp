@@ -1,6 +1,5 @@
 #include "group/calls/packing.h"
 
-#include "group/calls/callables.h"
 #include "kernels/pack.h"
 
 namespace unisono {

@@ -14,6 +14,12 @@
 
 namespace unisono::group {
 
+/// Starts a collective on contiguous memory of the host. A callable of the program's is compared by what it does where it has to be.
+std::unique_ptr<Task> start_collective(GroupCore& core, const CollectiveCall& call);
+
+/// Does the same for a caller that waits.
+void run_collective(GroupCore& core, CollectiveCall& call, Waiter& waiter);
+
 /// Gives a call contiguous memory where its views are strided, and carries the result back. Does nothing, and costs nothing, for contiguous views.
 class Packing {
  public:

@@ -2,13 +2,17 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "engines/message.h"
 #include "group/devices/device_streams.h"
 #include "group/group_facts.h"
+#include "unisono/detail/request.h"
 #include "unisono/device_runtime.h"
+#include "unisono/engine.h"
 
 namespace unisono::group {
 
@@ -45,16 +49,6 @@ class HostStaging {
   std::map<std::pair<int, Direction>, std::shared_ptr<DeviceEvent>> ends_;  // the last ones
 };
 
-}  // namespace unisono::group
-
-namespace unisono {
-class DeviceRuntime;
-}
-
-namespace unisono::group {
-
-class HostStaging;
-
 /// What calls on memory of devices need of their group.
 class DeviceGroup {
  public:
@@ -76,5 +70,11 @@ class DeviceGroup {
   GroupCore& core_;
   std::unique_ptr<HostStaging> staging_;  // once it is needed
 };
+
+/// Makes the task of a call on memory of devices. The group's engine of devices gets what it offers; strided views are packed on their device, in the
+/// order of its work. Everything else goes through the host's memory, which is logged once. All ranks take the same way.
+std::unique_ptr<Task> device_task(DeviceGroup& group, const CollectiveCall& call, const detail::Request& request, const CallOptions& options,
+                                  LastOnDevice last);
+std::unique_ptr<Task> device_task(DeviceGroup& group, const engines::MessageCall& call, bool sends);
 
 }  // namespace unisono::group

@@ -9,7 +9,7 @@
 #include "base/relax.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
-#include "group/devices/device_task.h"
+#include "group/devices/device_group.h"
 #include "group/messages/both_ways.h"
 #include "group/progress/waiter.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/error_place.h"
 #include "group/devices/device_streams.h"
-#include "group/group_errors.h"
+#include "group/group_facts.h"
 #include "group/progress/pending.h"
 #include "group/progress/waiter.h"
 

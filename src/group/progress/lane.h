@@ -11,7 +11,7 @@
 
 #include "base/deadline.h"
 #include "engines/message.h"
-#include "group/messages/pending_receive.h"
+#include "group/messages/recv_task.h"
 #include "group/progress/pending.h"
 #include "unisono/engine.h"
 #include "unisono/failure.h"

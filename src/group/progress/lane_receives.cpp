@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error_place.h"
-#include "group/group_errors.h"
+#include "group/group_facts.h"
 #include "group/progress/waiter.h"
 #include "unisono/failure.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/interruption.h"
 #include "group/devices/device_streams.h"
-#include "group/group_errors.h"
+#include "group/group_facts.h"
 #include "group/progress/lanes.h"
 #include "group/progress/waiter.h"
 #include "recorder/recorder.h"

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/reminder.h"
 #include "context/formation.h"
-#include "context/leaving.h"
 #include "rendezvous/growth.h"
 #include "rendezvous/newcomer.h"
 #include "store/own_keys_store.h"

@@ -1,6 +1,6 @@
 // The ends of a process's part in a job: in order, after a failure, and for another generation of the job.
 
-#include "context/leaving.h"
+#include "context/world.h"
 
 #include <atomic>
 #include <cstdlib>

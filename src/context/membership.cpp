@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "context/world.h"
-#include "context/leaving.h"
 #include "base/environment.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"

@@ -13,7 +13,7 @@
 #include "base/environment.h"
 #include "base/error_text.h"
 #include "engines/decision.h"
-#include "group/calls/values.h"
+#include "group/calls/check.h"
 #include "group/fork_guard.h"
 
 namespace unisono::group {
@@ -119,47 +119,28 @@ std::exception_ptr GroupErrors::error_when_over(std::string_view operation, std:
                   operation, sequence);
 }
 
-std::exception_ptr GroupErrors::complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const {
-  try {
-    std::rethrow_exception(std::move(error));
-  } catch (const Mismatch& mismatch) {
+GroupErrors::Thrown GroupErrors::of_thrown(std::string_view operation, std::uint64_t sequence, Known known) {
+  // Its group's name and the culprit's host are not known below.
+  const auto completed = [&](const Mismatch& mismatch, int ranks) -> Thrown {
     ErrorInfo info = facts_.error_info(operation, sequence, mismatch.culprit());
     info.hint = mismatch.hint();
     info.where = mismatch.info().where;
-    return std::make_exception_ptr(Mismatch(mismatch.message(), std::move(info)));
-  } catch (...) {
-    return std::current_exception();
-  }
-}
-
-std::exception_ptr GroupErrors::complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) {
-  int ranks = 0;
+    const Mismatch error(mismatch.message(), std::move(info));
+    if (known == Known::to_all) note_mismatch(error, ranks, sequence);
+    return {std::make_exception_ptr(error)};
+  };
   try {
-    std::rethrow_exception(error);
+    throw;
   } catch (const engines::Disagreement& disagreement) {
-    ranks = disagreement.ranks();
-  } catch (...) {  // NOLINT(bugprone-empty-catch): the engine does not say
-  }
-  auto completed = complete(std::move(error), operation, sequence);
-  try {
-    std::rethrow_exception(completed);
-  } catch (const Mismatch& mismatch) {
-    note_mismatch(mismatch, ranks, sequence);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): it is handed on
-  }
-  return completed;
-}
-
-void GroupErrors::rethrow_as_error(std::string_view operation, std::uint64_t sequence) {
-  try {
-    throw;
-  } catch (const Mismatch&) {
-    std::rethrow_exception(complete_collective(std::current_exception(), operation, sequence));
+    return completed(disagreement, disagreement.ranks());
+  } catch (const Mismatch& mismatch) {  // the engine does not say how many were compared
+    return completed(mismatch, 0);
   } catch (const GroupFailure& over) {
-    std::rethrow_exception(fail(over.failure(), operation, sequence));
-  } catch (...) {  // the others must not wait for what this rank cannot do
+    return {fail(over.failure(), operation, sequence), true};
+  } catch (...) {
+    if (known == Known::to_this_rank) return {std::current_exception()};
     abort_after(std::current_exception());
-    throw;
+    return {std::current_exception(), true};
   }
 }
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "group/calls/values.h"
+#include "group/calls/check.h"
 #include "group/group_core.h"
 #include "recorder/recorder.h"
 #include "unisono/engine.h"
@@ -56,9 +56,9 @@ class GroupFacts {
   std::chrono::milliseconds timeout() const { return parts_.timeout; }
   /// The device whose memory it works on, beside the host's.
   const std::optional<Device>& device() const { return device_; }
-  /// Whether the ranks compare shapes; see shapes.h.
+  /// Whether the ranks compare shapes; see wants_shapes.
   bool compares_shapes() const { return compares_shapes_; }
-  /// The values that no rank may send; see values.h.
+  /// The values that no rank may send; see refused_values.
   RefusedValues refused_values() const { return refused_values_; }
 
   /// Returns the rank in the world; -1 for a negative number.
@@ -129,12 +129,16 @@ class GroupErrors {
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
   /// Returns the error of a call that cannot begin because one before it has ended with the group.
   std::exception_ptr error_when_over(std::string_view operation, std::uint64_t sequence);
-  /// Adds the group's name and the culprit's host to an error that comes from below.
-  std::exception_ptr complete(std::exception_ptr error, std::string_view operation, std::uint64_t sequence) const;
-  /// Completes the error of a call that is compared among all ranks, and reports it to the judge of how the job ended. From any thread.
-  std::exception_ptr complete_collective(std::exception_ptr error, std::string_view operation, std::uint64_t sequence);
-  /// Ends a call that is handled: throws the error of its group for what it has thrown.
-  [[noreturn]] void rethrow_as_error(std::string_view operation, std::uint64_t sequence);
+  /// What an exception means that comes from nowhere in the library: a rank that cannot go on ends a call that others know of.
+  enum class Known { to_this_rank, to_the_peer, to_all };
+  /// The error of a call for an exception, and whether the group is over with it.
+  struct Thrown {
+    std::exception_ptr error;
+    bool ends_group = false;
+  };
+  /// Returns that for the exception that is being handled. A Mismatch of a call that is compared among all ranks is reported to the judge of how the
+  /// job ended. From any thread.
+  Thrown of_thrown(std::string_view operation, std::uint64_t sequence, Known known);
   void note_mismatch(const Mismatch& mismatch, int ranks, std::uint64_t sequence);
   /// Notes that all ranks throw this error, because of one of them, at the call of that number: if none follows it, it is why they end.
   void note_error_of_all(const Error& error, int culprit, int ranks, std::uint64_t sequence);

@@ -1,4 +1,4 @@
-#include "unisono/detail/reduce_together.h"
+#include "unisono/parameters.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,6 @@
 #include "unisono/detail/bytes.h"
 #include "unisono/detail/object_bytes.h"
 #include "unisono/error.h"
-#include "unisono/parameters.h"
 
 namespace unisono::detail {
 namespace {

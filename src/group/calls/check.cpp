@@ -6,7 +6,6 @@
 
 #include "engines/message.h"
 #include "group/calls/check_parts.h"
-#include "group/calls/values.h"
 #include "kernels/reduce.h"
 
 namespace unisono::group {

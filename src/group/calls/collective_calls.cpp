@@ -71,7 +71,7 @@ void CollectiveCalls::run(const detail::Request& request, const CallOptions& opt
       run_collective(calls_.core(), call, waiter);
     }
   } catch (...) {
-    calls_.errors().rethrow_as_error(begun.operation, call.sequence);
+    std::rethrow_exception(calls_.errors().of_thrown(begun.operation, call.sequence, GroupErrors::Known::to_all).error);
   }
   if (packing) [[unlikely]]
     packing->finish();
@@ -105,7 +105,7 @@ void CollectiveCalls::run(const detail::Request& request, const CallOptions& opt
     const auto memory = begun.on_device ? Progress::Memory::device : Progress::Memory::host;
     state = calls_.progress().carry_out(calls_.lane(), memory, std::cref(describe), std::cref(make), std::cref(next));
   } catch (...) {
-    calls_.errors().rethrow_as_error(begun.operation, call.sequence);
+    std::rethrow_exception(calls_.errors().of_thrown(begun.operation, call.sequence, GroupErrors::Known::to_all).error);
   }
   recording.succeed();
   if (!state) return;
@@ -137,10 +137,8 @@ void CollectiveCalls::assemble(std::chrono::milliseconds timeout) {
     const recorder::Recorder::Call none;  // the record is of the program's calls
     BlockingWaiter waiter(calls_.errors(), operation, 0, timeout, none);
     calls_.core().executor().run(call, waiter);
-  } catch (const Mismatch&) {
-    std::rethrow_exception(calls_.errors().complete(std::current_exception(), operation, 0));
-  } catch (const GroupFailure& over) {
-    std::rethrow_exception(calls_.errors().fail(over.failure(), operation, 0));
+  } catch (...) {
+    std::rethrow_exception(calls_.errors().of_thrown(operation, 0, GroupErrors::Known::to_this_rank).error);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "group/calls/values.h"
+#include "group/calls/check.h"
 
 #include <cstddef>
 #include <cstring>

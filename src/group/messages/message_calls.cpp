@@ -72,17 +72,11 @@ std::unique_ptr<Task> MessageCalls::task_of(const Begun& begun) {
 }
 
 template <class F>
-auto MessageCalls::with_errors(const Begun& begun, bool peer_waits, F&& f) {
-  GroupErrors& errors = calls_.errors();
+auto MessageCalls::with_errors(const Begun& begun, GroupErrors::Known known, F&& f) {
   try {
     return f();
-  } catch (const Mismatch&) {
-    std::rethrow_exception(errors.complete(std::current_exception(), begun.operation, begun.call.sequence));
-  } catch (const GroupFailure& over) {
-    std::rethrow_exception(errors.fail(over.failure(), begun.operation, begun.call.sequence));
   } catch (...) {
-    if (peer_waits) errors.abort_after(std::current_exception());
-    throw;
+    std::rethrow_exception(calls_.errors().of_thrown(begun.operation, begun.call.sequence, known).error);
   }
 }
 
@@ -101,7 +95,7 @@ Arrival MessageCalls::carry_out(const Begun& begun, const Record& record, const 
   if (on_device) calls_.get_ready(begun.operation, begun.call.sequence);
   if (calls_.lane()->has_messages()) return wait(calls_.progress().submit(calls_.lane(), Lane::Kind::message, pending(begun, record), make));
   StatePtr left;  // to the device
-  const Arrival arrival = with_errors(begun, on_device, [&] {
+  const Arrival arrival = with_errors(begun, on_device ? GroupErrors::Known::to_the_peer : GroupErrors::Known::to_this_rank, [&] {
     std::optional<Pending> watched;
     if (on_device) watched = pending(begun, record);
     const auto task = make();
@@ -180,7 +174,7 @@ void MessageCalls::send_eagerly(const Begun& sent, const Record& record) {
       return task;
     });
   }
-  with_errors(sent, false, [&] {
+  with_errors(sent, GroupErrors::Known::to_this_rank, [&] {
     auto task = task_of(sent);
     if (task->advance()) return;
     if (task->detach()) leave_behind([&] { return std::move(task); });
@@ -203,7 +197,7 @@ PendingReceive* MessageCalls::post(const Begun& received, const Record& record, 
 
 Arrival MessageCalls::receive(const Begun& received, const Record& record) {
   if (calls_.lane()->has_messages()) return wait(StatePtr(post(received, record, detail::WorkState::holder)));
-  return with_errors(received, false, [&] {
+  return with_errors(received, GroupErrors::Known::to_this_rank, [&] {
     RecvTask task(calls_.core().messages(), received.call);
     return wait(task, received, record);
   });
@@ -254,7 +248,7 @@ std::optional<int> MessageCalls::exchange(const detail::MessageRequest& out, con
   if (exit_of(check_message(calls_.facts(), out, options)) == Exit::eagerly) return std::nullopt;
   const Begun sent = begin(out, options), received = begin(in, options);
   recorder::Recording sending(calls_.recorder(), facts_of(sent)), receiving(calls_.recorder(), facts_of(received));
-  const Arrival arrival = with_errors(received, false, [&] {
+  const Arrival arrival = with_errors(received, GroupErrors::Known::to_this_rank, [&] {
     BothWays task(calls_.core().messages(), received.call, [&] { return task_of(sent); });
     return wait(task, received, receiving.call());
   });

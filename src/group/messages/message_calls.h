@@ -71,9 +71,9 @@ class MessageCalls {
   Arrival carry_out(const Begun& begun, const Record& record, const MakeTask& make);
   Arrival wait(Task& task, const Begun& begun, const Record& record);
   Arrival wait(const StatePtr& state);
-  /// Throws what `f` throws as errors of the call. `peer_waits`: the two sides have agreed on the message, so any error ends the group.
+  /// Throws what `f` throws as errors of the call.
   template <class F>
-  auto with_errors(const Begun& begun, bool peer_waits, F&& f);
+  auto with_errors(const Begun& begun, GroupErrors::Known known, F&& f);
 
   GroupCalls& calls_;
   DeviceGroup& devices_;

@@ -164,18 +164,11 @@ Lane::Progressed Lane::advance(Pending& pending, Remains& remains) {
       return Progressed::to_device;
     }
     finish(pending, nullptr, remains);
-  } catch (const Mismatch&) {
-    finish(pending,
-           pending.collective ? pending.group->complete_collective(std::current_exception(), pending.operation, pending.sequence)
-                              : pending.group->complete(std::current_exception(), pending.operation, pending.sequence),
-           remains);
-  } catch (const GroupFailure& over) {
-    state_.is_over = true;
-    finish(pending, pending.group->fail(over.failure(), pending.operation, pending.sequence), remains);
   } catch (...) {
-    state_.is_over = true;
-    pending.group->abort_after(std::current_exception());
-    finish(pending, std::current_exception(), remains);
+    auto [error, ends_group] = pending.group->of_thrown(pending.operation, pending.sequence,
+                                                        pending.collective ? GroupErrors::Known::to_all : GroupErrors::Known::to_the_peer);
+    state_.is_over = state_.is_over || ends_group;
+    finish(pending, std::move(error), remains);
   }
   return Progressed::to_end;
 }

@@ -129,7 +129,8 @@ class GroupErrors {
   std::exception_ptr error_of(const Failure& failure, std::string_view operation, std::uint64_t sequence) const;
   /// Returns the error of a call that cannot begin because one before it has ended with the group.
   std::exception_ptr error_when_over(std::string_view operation, std::uint64_t sequence);
-  /// What an exception means that comes from nowhere in the library: a rank that cannot go on ends a call that others know of.
+  /// Who counts on a call that has begun. An exception that comes from nowhere in the library ends the group of a call that others count on, because
+  /// they must not wait for what this rank cannot do.
   enum class Known { to_this_rank, to_the_peer, to_all };
   /// The error of a call for an exception, and whether the group is over with it.
   struct Thrown {

@@ -47,14 +47,6 @@ std::size_t room(const ObjectReader& in, std::size_t n) {
   return n < most ? n : most;
 }
 
-/// Names a container by its element type.
-template <class T>
-void name_container(TypeName& name, std::string_view container) {
-  name << container << "<";
-  name.add<T>();
-  name << ">";
-}
-
 template <object T, class A>
 struct codec<std::vector<T, A>> {
   using Vector = std::vector<T, A>;
@@ -83,7 +75,7 @@ struct codec<std::vector<T, A>> {
     }
     return x;
   }
-  static void name(TypeName& name) { name_container<T>(name, "vector"); }
+  static void name(TypeName& name) { name.add<T>("vector"); }
 };
 
 template <object T, std::size_t N>
@@ -148,14 +140,6 @@ struct map_codec {
   }
 };
 
-/// Names a map by its types.
-template <class K, class V>
-void name_map(TypeName& name, std::string_view container) {
-  name << container << "<";
-  name.add_list<K, V>();
-  name << ">";
-}
-
 // The other containers are told by their shape: a program that has one includes its header, and all of these headers together take longer to compile
 // than this library's. A class derived from a container has other template arguments, or none, and is not taken for it.
 
@@ -203,32 +187,32 @@ constexpr std::string_view map_name() {
 template <template <class, class> class C, object T, class A>
 requires list_shaped<C<T, A>, T>
 struct codec<C<T, A>> : sequence_codec<C<T, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "list"); }
+  static void name(TypeName& name) { name.add<T>("list"); }
 };
 template <template <class, class> class C, object T, class A>
 requires deque_shaped<C<T, A>, T>
 struct codec<C<T, A>> : sequence_codec<C<T, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, "deque"); }
+  static void name(TypeName& name) { name.add<T>("deque"); }
 };
 template <template <class, class, class> class C, object T, class Compare, class A>
 requires set_shaped<C<T, Compare, A>, T>
 struct codec<C<T, Compare, A>> : sequence_codec<C<T, Compare, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, set_name<C<T, Compare, A>>()); }
+  static void name(TypeName& name) { name.add<T>(set_name<C<T, Compare, A>>()); }
 };
 template <template <class, class, class, class> class C, object T, class Hash, class Equal, class A>
 requires set_shaped<C<T, Hash, Equal, A>, T>
 struct codec<C<T, Hash, Equal, A>> : sequence_codec<C<T, Hash, Equal, A>, T> {
-  static void name(TypeName& name) { name_container<T>(name, set_name<C<T, Hash, Equal, A>>()); }
+  static void name(TypeName& name) { name.add<T>(set_name<C<T, Hash, Equal, A>>()); }
 };
 template <template <class, class, class, class> class C, object K, object V, class Compare, class A>
 requires map_shaped<C<K, V, Compare, A>, K, V>
 struct codec<C<K, V, Compare, A>> : map_codec<C<K, V, Compare, A>, K, V> {
-  static void name(TypeName& name) { name_map<K, V>(name, map_name<C<K, V, Compare, A>>()); }
+  static void name(TypeName& name) { name.add<K, V>(map_name<C<K, V, Compare, A>>()); }
 };
 template <template <class, class, class, class, class> class C, object K, object V, class Hash, class Equal, class A>
 requires map_shaped<C<K, V, Hash, Equal, A>, K, V>
 struct codec<C<K, V, Hash, Equal, A>> : map_codec<C<K, V, Hash, Equal, A>, K, V> {
-  static void name(TypeName& name) { name_map<K, V>(name, map_name<C<K, V, Hash, Equal, A>>()); }
+  static void name(TypeName& name) { name.add<K, V>(map_name<C<K, V, Hash, Equal, A>>()); }
 };
 
 /// Writes an object behind the fingerprint of its type.

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "unisono/detail/object_concept.h"
@@ -33,12 +34,15 @@ class TypeName {
   void add() {
     codec<T>::name(*this);
   }
-  /// Appends the names of several types.
-  template <class First, class... Rest>
-  void add_list() {
-    add<First>();
-    ((*this << ", ", add<Rest>()), ...);
+  /// Appends a template with the names of its arguments: "map<int32, string>".
+  template <class... T>
+  void add(std::string_view name) {
+    *this << name << "<";
+    [[maybe_unused]] std::string_view between;
+    ((*this << std::exchange(between, ", "), add<T>()), ...);
+    *this << ">";
   }
+
   /// Appends the name of a type that may contain itself. Within itself such a type is written as a
   /// number: how many such types further out it began.
   template <class T, class F>

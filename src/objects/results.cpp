@@ -178,9 +178,17 @@ std::exception_ptr thrown_by(F&& f) {
   }
 }
 
-void compare(group::Composed& call, const ObjectType& type, std::size_t own_bytes, bool given, const std::exception_ptr& error) {
-  enum Item : std::size_t { fingerprint, directory, bytes, limit };
-  const Lines lines(call, {type.fingerprint, given ? 1U : 0U, own_bytes, object_limits().bytes}, error);
+/// What a rank brings to a collection by files.
+struct Brought {
+  std::size_t bytes, told;
+  bool has_directory;
+};
+
+/// Throws on all ranks where they differ or one cannot take part. Returns the length of what rank 0 tells.
+std::size_t compare(group::Composed& call, const ObjectType& type, const Brought& own, const std::exception_ptr& error) {
+  enum Item : std::size_t { fingerprint, directory, bytes, limit, told };
+  const bool given = own.has_directory;
+  const Lines lines(call, {type.fingerprint, given ? 1U : 0U, own.bytes, object_limits().bytes, own.told}, error);
   if (const auto found = lines.difference_in(fingerprint)) {
     const int other = found->other;
     call.throw_mismatch(*found, fmt::format("the part is {} here, and {} on rank {}", type.name, lines.text_from(other, type.name), other));
@@ -191,6 +199,7 @@ void compare(group::Composed& call, const ObjectType& type, std::size_t own_byte
   }
   lines.nobody_failed();
   lines.nothing_too_large(bytes, limit);
+  return lines.of(0, told);
 }
 
 using Hash = std::array<std::uint64_t, 4>;
@@ -239,8 +248,9 @@ std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& 
       std::transform(text.begin(), text.end(), told.begin(), [](char c) { return static_cast<std::byte>(c); });
     });
   }
-  compare(call, type, own.bytes.size(), !given.empty(), error);
-  broadcast_bytes(told, 0, label, group, call.options());
+  told.resize(compare(call, type, {.bytes = own.bytes.size(), .told = told.size(), .has_directory = !given.empty()}, error));
+  const TensorView view = view_of(told);
+  run(labelled(rooted({Operation::broadcast, view, view}, 0), label), group, call.options());
   const std::string text(reinterpret_cast<const char*>(told.data()), told.size());
   const std::filesystem::path place = given.empty() ? std::filesystem::path(text.substr(name_length)) : given;
   const auto path_of = [&](int rank) { return place / fmt::format(".unisono-{}-part-{}", text.substr(0, name_length), rank); };

@@ -1,7 +1,5 @@
 #include "context/foreign.h"
 
-#include <link.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -12,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "engines/mpi/loaded.h"
 #include "engines/plugins.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
@@ -54,43 +51,6 @@ std::optional<InitOptions> ask_probes() {
   return std::nullopt;
 }
 
-/// Counts the libraries that this process has loaded so far.
-unsigned long long libraries_loaded() {
-  unsigned long long count = 0;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* into) {
-        *static_cast<unsigned long long*>(into) = info->dlpi_adds;
-        return 1;  // every entry holds the same count
-      },
-      &count);
-  return count;
-}
-
-struct LoadedMpis {
-  std::atomic<unsigned long long> looked_at{0};
-  std::atomic<bool> any{false};
-  std::mutex mutex;
-  std::vector<engines::mpi::LoadedMpi> all;
-};
-
-/// Tells whether the program has loaded and initialized an MPI. It is looked for whenever a library has been loaded since the last look.
-bool mpi_is_initialized() {
-  static auto& mpis = *new LoadedMpis;  // never destroyed: static objects may end after it
-  const unsigned long long loaded = libraries_loaded();
-  const bool is_new = mpis.looked_at.load(std::memory_order_acquire) != loaded;
-  if (!is_new && !mpis.any) return false;
-  // The dynamic linker is called without the lock: it may call constructors that look for a job, with a lock of its own.
-  std::vector<engines::mpi::LoadedMpi> found;
-  if (is_new) found = engines::mpi::loaded_mpis();
-  const std::lock_guard lock(mpis.mutex);
-  if (is_new) {
-    mpis.all.swap(found);
-    mpis.any = !mpis.all.empty();
-    mpis.looked_at.store(loaded, std::memory_order_release);
-  }
-  return std::ranges::any_of(mpis.all, &engines::mpi::LoadedMpi::is_initialized);
-}
-
 }  // namespace
 
 std::optional<InitOptions> foreign_job() {
@@ -102,8 +62,7 @@ std::optional<InitOptions> foreign_job() {
     ~Looking() { looking = false; }
   } const guard;
   if (auto options = ask_probes()) return options;
-  if (!mpi_is_initialized()) return std::nullopt;
-  const auto joined = engines::bootstrap(false);
+  const auto joined = engines::formed_job();
   if (!joined || joined->size == 1) return std::nullopt;
   InitOptions options;
   options.rank = joined->rank;

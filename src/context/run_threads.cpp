@@ -10,7 +10,6 @@
 #include "coordination/host_ranks.h"
 #include "context/world.h"
 #include "context/state.h"
-#include "engines/shm/segment.h"
 #include "base/error_text.h"
 #include "base/log.h"
 #include "base/processors.h"
@@ -28,20 +27,20 @@ struct SharedByThreads {
   std::mutex mutex;
   struct Meeting {
     int missing = 0;
-    std::shared_ptr<engines::shm::Segment> segment = {};
+    std::shared_ptr<coordination::HostMemory> segment = {};
     std::exception_ptr error = {};  // why there is no segment; all members learn it
   };
   std::map<std::string, Meeting> meetings;  // groups that are being formed, by members and name
 
   /// Returns the segment of a group. Its first member to come makes it, and the last one to come drops it from the list.
-  std::shared_ptr<engines::shm::Segment> segment(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers,
-                                                 std::shared_ptr<void> keep) {
+  std::shared_ptr<coordination::HostMemory> segment(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers,
+                                                    std::shared_ptr<void> keep) {
     const std::lock_guard lock(mutex);
     auto found = meetings.find(key);
     if (found == meetings.end()) {
       found = meetings.emplace(key, Meeting{.missing = ranks}).first;
       try {
-        found->second.segment = engines::shm::private_segment(ranks, std::move(notifiers), std::move(keep));
+        found->second.segment = coordination::memory_of_threads(ranks, std::move(notifiers), std::move(keep));
       } catch (...) {
         found->second.error = std::current_exception();
       }
@@ -53,7 +52,7 @@ struct SharedByThreads {
   }
 };
 
-std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engines::shm::Segment>& segment,
+std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<coordination::HostMemory>& segment,
                                              const std::shared_ptr<SharedByThreads>& shared) {
   auto state = std::make_unique<context::State>(rank, ranks, recorder::Recorder::make_private());
   state->topology = context::topology_of_threads(rank, ranks);
@@ -141,12 +140,12 @@ void run_all(int ranks, const std::function<void(int rank)>& run) {
 }  // namespace
 
 void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
-  if (ranks < 1 || ranks > engines::shm::Segment::most_ranks) {
-    throw InvalidArgument("run_threads takes 1 to " + std::to_string(engines::shm::Segment::most_ranks) + " ranks, not " + std::to_string(ranks),
+  if (ranks < 1 || ranks > coordination::HostMemory::most_ranks) {
+    throw InvalidArgument("run_threads takes 1 to " + std::to_string(coordination::HostMemory::most_ranks) + " ranks, not " + std::to_string(ranks),
                           {.operation = "run_threads"});
   }
   if (group::in_forked_child()) throw NotInitialized("this process was forked from one that is initialized", {.operation = "run_threads"});
-  const auto segment = engines::shm::private_segment(ranks);
+  const auto segment = coordination::memory_of_threads(ranks);
   // The states of all ranks exist before the first rank runs.
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;

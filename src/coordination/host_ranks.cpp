@@ -48,11 +48,15 @@ HostRanks join_host(const HostOptions& options) {
   return {.engine = std::move(engine), .peers = std::move(peers)};
 }
 
-HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, const std::vector<int>& global_ranks) {
-  auto peers = std::make_unique<Peers>(segment, rank, global_ranks);
+std::shared_ptr<HostMemory> memory_of_threads(int ranks, std::vector<base::Notifier*> notifiers, std::shared_ptr<void> keep_alive) {
+  return engines::shm::private_segment(ranks, std::move(notifiers), std::move(keep_alive));
+}
+
+HostRanks host_of_threads(std::shared_ptr<HostMemory> memory, int rank, int cpus, const std::vector<int>& global_ranks) {
+  auto peers = std::make_unique<Peers>(memory, rank, global_ranks);
   peers->arrive(0);
-  const bool is_crowded = segment->ranks() > cpus;
-  return {.engine = std::make_shared<engines::shm::ShmEngine>(std::move(segment), rank, is_crowded), .peers = std::move(peers)};
+  const bool is_crowded = memory->ranks() > cpus;
+  return {.engine = std::make_shared<engines::shm::ShmEngine>(std::move(memory), rank, is_crowded), .peers = std::move(peers)};
 }
 
 std::vector<base::Notifier*> notifiers_of(Coordination& world, const std::vector<int>& global_ranks) {

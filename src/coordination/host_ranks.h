@@ -24,8 +24,13 @@ struct HostOptions {
 };
 /// Joins the ranks of a host that are processes.
 HostRanks join_host(const HostOptions& options);
-/// Makes the ranks of a host that are threads of this process, on memory that they share.
-HostRanks host_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, const std::vector<int>& global_ranks);
+
+/// The memory that the ranks of a host share.
+using HostMemory = engines::shm::Segment;
+/// Makes that of ranks that are threads of this process. It keeps `keep_alive` as long. `notifiers`: of the ranks; empty: they lie in it.
+std::shared_ptr<HostMemory> memory_of_threads(int ranks, std::vector<base::Notifier*> notifiers = {}, std::shared_ptr<void> keep_alive = {});
+/// Makes the ranks of a host that are threads of this process.
+HostRanks host_of_threads(std::shared_ptr<HostMemory> memory, int rank, int cpus, const std::vector<int>& global_ranks);
 /// Returns the notifiers of these ranks of the world; empty where one is not known.
 std::vector<base::Notifier*> notifiers_of(Coordination& world, const std::vector<int>& global_ranks);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordination/coordination.h"
+#include "coordination/host_ranks.h"
 #include "engines/message.h"
 #include "engines/registry.h"
 #include "group/devices/device_messages.h"
@@ -111,6 +112,6 @@ GroupCore::Parts parts_alone();
 /// Returns the parts of one of several ranks that are threads of this process.
 ///
 /// `global_ranks`: of the members, in group order; empty: as in the group.
-GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, std::vector<int> global_ranks = {});
+GroupCore::Parts parts_of_threads(std::shared_ptr<coordination::HostMemory> memory, int rank, int cpus, std::vector<int> global_ranks = {});
 
 }  // namespace unisono::group

@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "coordination/host_ranks.h"
-#include "engines/serial/serial.h"
 #include "group/group_core.h"
 #include "transport/tcp/eager.h"
 #include "unisono/error.h"
@@ -190,18 +189,18 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
 GroupCore::Parts parts_alone() {
   GroupCore::Parts core;
   core.coordination = std::make_shared<Coordination>(CoordinationParts{.key = {}, .global_ranks = {0}, .topology = GroupTopology(0, {0})});
-  core.engines.group = engines::serial::make_serial();
+  core.engines.group = engines::maker("serial").make({}, nullptr);
   return core;
 }
 
-GroupCore::Parts parts_of_threads(std::shared_ptr<engines::shm::Segment> segment, int rank, int cpus, std::vector<int> global_ranks) {
-  const auto ranks = static_cast<std::size_t>(segment->ranks());
+GroupCore::Parts parts_of_threads(std::shared_ptr<coordination::HostMemory> memory, int rank, int cpus, std::vector<int> global_ranks) {
+  const auto ranks = static_cast<std::size_t>(memory->ranks());
   if (global_ranks.empty()) {
     global_ranks.resize(ranks);
     std::iota(global_ranks.begin(), global_ranks.end(), 0);
   }
   CoordinationParts parts{.key = {}, .global_ranks = std::move(global_ranks), .topology = GroupTopology(rank, std::vector<int>(ranks, 0))};
-  parts.host = coordination::host_of_threads(std::move(segment), rank, cpus, parts.global_ranks);
+  parts.host = coordination::host_of_threads(std::move(memory), rank, cpus, parts.global_ranks);
   GroupCore::Parts core;
   core.engines.group = parts.host.engine;
   core.coordination = std::make_shared<Coordination>(std::move(parts));

@@ -25,6 +25,10 @@
 
 namespace unisono {
 
+// Without counts the output is sized by the call.
+template <InBuffer In, Buffer B>
+requires(!detail::Growable<std::remove_cvref_t<B>>) void all_to_all_v(const In&, const Counts&, B&&) { detail::refuse_as_growable<B>(); }
+
 // No buffer stands where one is meant, or one that cannot be written to.
 #define UNISONO_NO_BUFFER !Buffer<X> && !detail::value<X> && !(InBuffer<X> && detail::begins_with_buffer<Rest...>)
 UNISONO_REFUSE(all_reduce, buffer<X>, (class X), (X &&), UNISONO_NO_BUFFER && !detail::takes_place<X>)
@@ -114,8 +118,6 @@ UNISONO_REFUSE_COUNTED(all_to_all_v)
 #undef UNISONO_REFUSE_COUNTED
 UNISONO_REFUSE(all_to_all_v, buffer<X>, (class X, class Y), (X&&, const Counts&, Y&&, const Counts&), !InBuffer<X>)
 UNISONO_REFUSE(all_to_all_v, buffer<X>, (InBuffer In, class X), (const In&, const Counts&, X&&, const Counts&), !Buffer<X>)
-template <InBuffer In, Buffer B>
-requires(!detail::Growable<std::remove_cvref_t<B>>) void all_to_all_v(const In&, const Counts&, B&&) { detail::refuse_as_growable<B>(); }
 
 }  // namespace unisono
 

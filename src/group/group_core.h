@@ -78,24 +78,16 @@ class GroupCore {
   std::unique_ptr<DeviceMessages> device_messages_;  // null where there is no engine of devices
 };
 
-/// The facts about a group whose core is made.
-struct CoreOptions {
-  std::string group_name;
-  std::string key;                                    ///< the same on all members, and of no other group
-  int rank = 0;                                       ///< in the group
-  std::vector<int> global_ranks;                      ///< of the members, in group order
-  std::vector<std::string> host_names;                ///< of the members
-  std::vector<int> hosts;                             ///< for each member the number of its host, in order of first appearance; empty: all are on one
-  int local_rank = 0;                                 ///< of this process on its host
-  double crowding = 1;                                ///< the ranks of this and of other hosts for each processor that they share
-  std::string address;                                ///< numeric, by which members on other hosts reach this rank
-  base::Secret token;                                 ///< the job's secret; empty where there is none
-  std::shared_ptr<Store> store;                       ///< the group's own, under its prefix
-  std::shared_ptr<Store> job_store;                   ///< under `unisono run`, the launcher's; else null
-  std::vector<std::string> launched = {};             ///< of the members: the launcher's names for them; empty: their global ranks
-  std::shared_ptr<coordination::Coordination> world;  ///< of the world; null when it is the world's core that is made
+/// The facts about a group whose core is made: those for its engines, whose `hosts` may be empty here (all members are on one) and whose `store` is
+/// the group's own, and these.
+struct CoreOptions : EngineOptions {
+  std::vector<std::string> host_names;                             ///< of the members
+  double crowding = 1;                                             ///< the ranks of this and of other hosts for each processor that they share
+  base::Secret token;                                              ///< the job's secret; empty where there is none
+  std::shared_ptr<Store> job_store;                                ///< under `unisono run`, the launcher's; else null
+  std::vector<std::string> launched = {};                          ///< of the members: the launcher's names for them; empty: their global ranks
+  std::shared_ptr<coordination::Coordination> world;               ///< of the world; null when it is the world's core that is made
   std::shared_ptr<schedule::MeasuredNetworks> networks = nullptr;  ///< of the job
-  std::chrono::milliseconds timeout{};
 };
 
 /// The engine of device memory that a group has beside its other engines.

@@ -86,16 +86,11 @@ std::shared_ptr<transport::Link> connect(const CoreOptions& options, const Group
 }
 
 EngineOptions engine_options(const CoreOptions& options, const GroupTopology& topology, const std::string& prefix, bool is_crowded) {
-  return {.group_name = options.group_name,
-          .key = options.key,
-          .rank = options.rank,
-          .global_ranks = options.global_ranks,
-          .hosts = topology.hosts,
-          .local_rank = options.local_rank,
-          .address = options.address,
-          .store = under(options, prefix),
-          .timeout = options.timeout,
-          .crowded = is_crowded};
+  EngineOptions engine = options;
+  engine.hosts = topology.hosts;
+  engine.store = under(options, prefix);
+  engine.crowded = is_crowded;
+  return engine;
 }
 
 std::unique_ptr<Engine> make_rail(const CoreOptions& options, const GroupTopology& topology, EngineOptions rail, const engines::EngineMaker& maker,

@@ -20,7 +20,9 @@ class RingSendTask;
 class RingSender {
  public:
   using Tried = MessageCarrier::Tried;
-  using Lending = MessageCarrier::Lending;
+  /// Whether a send of a message that is small enough to leave without a receive (base::eager_bytes) had better lend its memory for a moment: now, or
+  /// once the receiver has taken something that is lent already.
+  enum class Lending { no, later, now };
   struct Destination {
     std::uint64_t written = 0;            // bytes of the ring
     std::uint64_t announced = 0;          // messages

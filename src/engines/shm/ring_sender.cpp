@@ -10,20 +10,20 @@
 
 namespace unisono::engines::shm {
 
-MessageCarrier::Tried RingSender::try_send(int peer, const MessageHeader& header, const void* data) {
+bool RingSender::try_send(int peer, const MessageHeader& header, const void* data) {
   Destination& destination = to(peer);
-  if (!destination.queue.empty() || !has_envelope_to(peer)) return Tried::no_room;
+  if (!destination.queue.empty() || !has_envelope_to(peer)) return false;
   if (header.bytes <= Envelope::room) {
     announce(peer, header, whole_mark, data);
-    return Tried::sent;
+    return true;
   }
   const std::uint64_t total = padded(header.bytes);
-  if (space_to(peer, total) < total) return total <= segment_.ring_bytes() ? Tried::no_room : Tried::never;
+  if (space_to(peer, total) < total) return false;
   if (header.bytes <= stride) {
     copy_in(peer, data, static_cast<std::size_t>(header.bytes));
     destination.written += total;
     announce(peer, header, whole_mark | asks_mark_for(peer, header.bytes), nullptr);
-    return Tried::sent;
+    return true;
   }
   announce(peer, header, asks_mark_for(peer, header.bytes), nullptr);
   for (std::uint64_t at = 0; at < header.bytes; at += stride) {
@@ -32,7 +32,7 @@ MessageCarrier::Tried RingSender::try_send(int peer, const MessageHeader& header
     destination.written += padded(part);
     publish_written(peer);
   }
-  return Tried::sent;
+  return true;
 }
 
 std::uint64_t RingSender::space_to(int peer, std::uint64_t wanted) {

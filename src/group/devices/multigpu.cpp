@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,9 +18,17 @@
 namespace unisono {
 namespace {
 
-using detail::Multigpu;
 using detail::Request;
 using Tensors = std::vector<TensorView>;
+
+/// A call with several tensors of each rank. `ins` is empty where the tensors of `outs` are worked on in place.
+struct Multigpu {
+  std::string_view label;  // the function that the user called, a string literal
+  Operation operation;
+  Tensors outs, ins = {};
+  std::optional<Rank> root = {};
+  ReduceOp op = ReduceOp::sum;
+};
 
 TensorView line(std::vector<std::byte>& memory, DType dtype) { return {memory.data(), dtype, memory.size() / size_of(dtype)}; }
 
@@ -171,14 +180,46 @@ Request request_of(Multigpu& call, const ProcessGroup& group) {
   return group::is_on_device(inputs_of(call).front()) ? on_devices(call, group) : on_host(call, group);
 }
 
-}  // namespace
-
-void detail::run_multigpu(Multigpu call, const ProcessGroup& group, const CallOptions& options) {
-  base::with_place(options.where, [&] { run(request_of(call, group), group, options); });
+void run(Multigpu call, const ProcessGroup& group, const CallOptions& options) {
+  base::with_place(options.where, [&] { detail::run(request_of(call, group), group, options); });
+}
+Work start(Multigpu call, const ProcessGroup& group, const CallOptions& options) {
+  return base::with_place(options.where, [&] { return detail::start(request_of(call, group), group, options); });
 }
 
-Work detail::start_multigpu(Multigpu call, const ProcessGroup& group, const CallOptions& options) {
-  return base::with_place(options.where, [&] { return start(request_of(call, group), group, options); });
+}  // namespace
+
+void broadcast_multigpu(detail::WrittenList tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+  run({"broadcast_multigpu", Operation::broadcast, std::move(tensors.views), {}, src}, group, options);
+}
+Work broadcast_multigpu_async(detail::WrittenList tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+  return start({"broadcast_multigpu", Operation::broadcast, std::move(tensors.views), {}, src}, group, options);
+}
+void all_reduce_multigpu(detail::WrittenList tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  run({"all_reduce_multigpu", Operation::all_reduce, std::move(tensors.views), {}, {}, op}, group, options);
+}
+Work all_reduce_multigpu_async(detail::WrittenList tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  return start({"all_reduce_multigpu", Operation::all_reduce, std::move(tensors.views), {}, {}, op}, group, options);
+}
+void reduce_multigpu(detail::WrittenList tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  run({"reduce_multigpu", Operation::reduce, std::move(tensors.views), {}, dst, op}, group, options);
+}
+Work reduce_multigpu_async(detail::WrittenList tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  return start({"reduce_multigpu", Operation::reduce, std::move(tensors.views), {}, dst, op}, group, options);
+}
+void all_gather_multigpu(detail::WrittenList outputs, detail::ReadList inputs, const ProcessGroup& group, const CallOptions& options) {
+  run({"all_gather_multigpu", Operation::all_gather, std::move(outputs.views), std::move(inputs.views)}, group, options);
+}
+Work all_gather_multigpu_async(detail::WrittenList outputs, detail::ReadList inputs, const ProcessGroup& group, const CallOptions& options) {
+  return start({"all_gather_multigpu", Operation::all_gather, std::move(outputs.views), std::move(inputs.views)}, group, options);
+}
+void reduce_scatter_multigpu(detail::WrittenList outputs, detail::ReadList inputs, ReduceOp op, const ProcessGroup& group,
+                             const CallOptions& options) {
+  run({"reduce_scatter_multigpu", Operation::reduce_scatter, std::move(outputs.views), std::move(inputs.views), {}, op}, group, options);
+}
+Work reduce_scatter_multigpu_async(detail::WrittenList outputs, detail::ReadList inputs, ReduceOp op, const ProcessGroup& group,
+                                   const CallOptions& options) {
+  return start({"reduce_scatter_multigpu", Operation::reduce_scatter, std::move(outputs.views), std::move(inputs.views), {}, op}, group, options);
 }
 
 }  // namespace unisono

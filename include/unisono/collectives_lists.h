@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "unisono/collectives_v.h"
-#include "unisono/detail/buffer_list.h"
+#include "unisono/detail/typed_edge.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "unisono/counts.h"
-#include "unisono/detail/counted_refusals.h"
-#include "unisono/detail/growable.h"
-#include "unisono/detail/request.h"
+#include "unisono/detail/collective_refusals.h"
 #include "unisono/detail/typed_edge.h"
+#include "unisono/detail/request.h"
 #include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+#include <optional>
 
+#include "unisono/process_group.h"
 #include "unisono/tensor.h"
 
 namespace unisono {
@@ -15,6 +18,20 @@ struct AnySource {};
 /// const int sender = recv(x, any_source);
 /// ```
 inline constexpr AnySource any_source{};
+
+/// The source that a receive or a probe is given: a rank, as the Rank of other calls, or any_source.
+class Source {
+ public:
+  template <std::convertible_to<Rank> R>
+  constexpr Source(R rank) noexcept : rank_(rank) {}  // NOLINT(google-explicit-constructor): a rank stands for itself
+  constexpr Source(AnySource) noexcept {}             // NOLINT(google-explicit-constructor)
+
+  /// Returns the rank; std::nullopt for any.
+  constexpr std::optional<Rank> rank() const noexcept { return rank_; }
+
+ private:
+  std::optional<Rank> rank_;
+};
 
 /// In place of a message's tag: a receive or a probe takes the next message, whatever its tag. A
 /// send with it is InvalidArgument.

@@ -150,27 +150,19 @@ void send_object(const X& x, Rank dst, const ProcessGroup& group = current_world
   detail::send_parcel(std::move(parcel.bytes), dst, group, options);
 }
 
-/// Receives an object of rank `src` and returns it: `recv_object<Report>(1)`.
+/// Receives an object of rank `src`, or of any_source, and returns it: `recv_object<Report>(1)`.
 ///
 /// An object of another type, and a message that `send` has sent, are Mismatch and are gone then.
 /// An object is two messages: a plain `recv` that meets them is Mismatch as well.
 template <detail::object O>
-[[nodiscard]] O recv_object(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::from_bytes<O>(detail::recv_parcel(detail::object_type<O>(), src, group, options).first);
+[[nodiscard]] O recv_object(Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  return detail::from_bytes<O>(detail::recv_parcel(detail::object_type<O>(), src.rank(), group, options).first);
 }
 
-/// Receives an object of rank `src` into `x` and returns the sender's rank.
+/// Receives an object of rank `src`, or of any_source, into `x` and returns the sender's rank.
 template <detail::object O>
-int recv_object(O& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), src, group, options);
-  x = detail::from_bytes<O>(bytes);
-  return source;
-}
-
-/// Receives the next object of any rank into `x` and returns the sender's rank.
-template <detail::object O>
-int recv_object(O& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), std::nullopt, group, options);
+int recv_object(O& x, Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  const auto [bytes, source] = detail::recv_parcel(detail::object_type<O>(), src.rank(), group, options);
   x = detail::from_bytes<O>(bytes);
   return source;
 }

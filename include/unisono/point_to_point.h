@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/detail/growable.h"
-#include "unisono/detail/message_refusals.h"
+#include "unisono/detail/typed_edge.h"
 #include "unisono/detail/message_request.h"
 #include "unisono/detail/request.h"
 #include "unisono/message_info.h"
@@ -59,37 +58,25 @@ template <detail::kept_sendable In>
   return detail::start(detail::sent(x, dst), group, options);
 }
 
-/// Receives a message of rank `src` into a buffer or a value, and returns the sender's rank within
-/// the group.
+/// Receives a message into a buffer or a value, and returns the sender's rank within the group.
+///
+/// @param src the sender's rank within the group, or any_source for the next message of any rank
 ///
 /// The message has exactly the length and dtype of `x`, else the call throws Mismatch, and the
 /// message is gone.
 template <detail::receivable B>
-int recv(B&& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::run(detail::received(x, src), group, options).source;
+int recv(B&& x, Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  return detail::run(detail::received(x, src.rank()), group, options).source;
 }
 
-/// Receives the next message of any rank into `x`, and returns the sender's rank within the group.
-template <detail::receivable B>
-int recv(B&& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::run(detail::received(x, std::nullopt), group, options).source;
-}
-
-/// Starts to receive a message of rank `src` and returns at once. `x` belongs to the library until
+/// Starts to receive a message and returns at once. `x` belongs to the library until
 /// the Work is done; then Work::source_rank and Work::tag tell whose message it was.
 template <detail::receivable B>
-[[nodiscard]] Work irecv(B&& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::start(detail::received(x, src), group, options);
+[[nodiscard]] Work irecv(B&& x, Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  return detail::start(detail::received(x, src.rank()), group, options);
 }
 
-/// Starts to receive the next message of any rank and returns at once.
-template <detail::receivable B>
-[[nodiscard]] Work irecv(B&& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::start(detail::received(x, std::nullopt), group, options);
-}
-
-/// Receives a message of rank `src` and returns it: one element, or a vector that is as long as the
-/// message.
+/// Receives a message and returns it: one element, or a vector that is as long as the message.
 ///
 /// ```cpp
 /// const int n = recv<int>(1);
@@ -97,58 +84,34 @@ template <detail::receivable B>
 /// ```
 template <class T>
 requires(Element<T> || detail::Growable<T>) [[nodiscard]] T
-    recv(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::recv_value<T>(src, group, options);
+    recv(Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  return detail::recv_value<T>(src.rank(), group, options);
 }
 
-/// Receives the next message of any rank and returns it: one element, or a vector that is as long
-/// as the message.
-template <class T>
-requires(Element<T> || detail::Growable<T>) [[nodiscard]] T
-    recv(AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::recv_value<T>(std::nullopt, group, options);
-}
-
-/// Receives a message of rank `src` into a vector, which becomes as long as the message, and
-/// returns what has come.
+/// Receives a message into a vector, which becomes as long as the message, and returns what has
+/// come.
 ///
 /// A message of another dtype is Mismatch, and leaves the vector as it is.
 template <detail::Growable V>
-MessageInfo recv_resized(V& x, Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::recv_resizing(x, src, group, options);
+MessageInfo recv_resized(V& x, Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  return detail::recv_resizing(x, src.rank(), group, options);
 }
 
-/// Receives the next message of any rank into a vector, which becomes as long as the message.
-template <detail::Growable V>
-MessageInfo recv_resized(V& x, AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::recv_resizing(x, std::nullopt, group, options);
-}
-
-/// Waits for a message of rank `src` and tells what it is, without receiving it. A receive from
-/// that source with that tag takes it.
+/// Waits for a message and tells what it is, without receiving it. A receive from that source with
+/// that tag takes it.
 ///
 /// Messages that an earlier irecv waits for are passed over.
 ///
 /// @throws Unsupported if the next message is of device memory, whose length only its receive
 ///   learns
-[[nodiscard]] inline MessageInfo probe(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return *detail::probe(detail::probed(src), group, options, true);
+[[nodiscard]] inline MessageInfo probe(Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  return *detail::probe(detail::probed(src.rank()), group, options, true);
 }
 
-/// Waits for a message of any rank and tells what it is, without receiving it.
-[[nodiscard]] inline MessageInfo probe(AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return *detail::probe(detail::probed(std::nullopt), group, options, true);
-}
-
-/// Tells which message of rank `src` has come, without waiting; std::nullopt if none has.
-/// PeerFailed if none can come any more.
-[[nodiscard]] inline std::optional<MessageInfo> try_probe(Rank src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::probe(detail::probed(src), group, options, false);
-}
-
-/// Tells which message of any rank has come, without waiting; std::nullopt if none has.
-[[nodiscard]] inline std::optional<MessageInfo> try_probe(AnySource, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::probe(detail::probed(std::nullopt), group, options, false);
+/// Tells which message has come, without waiting; std::nullopt if none has. PeerFailed if none can
+/// come any more.
+[[nodiscard]] inline std::optional<MessageInfo> try_probe(Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
+  return detail::probe(detail::probed(src.rank()), group, options, false);
 }
 
 /// Sends `out` to rank `dst` and receives `in` from rank `src` at the same time, so that ranks can
@@ -181,15 +144,10 @@ class P2POp {
   static P2POp send(In&& x, Rank dst) {
     return P2POp(detail::sent(x, dst));
   }
-  /// Describes a receive into `x` from rank `src`.
+  /// Describes a receive into `x` from rank `src`, or from any_source.
   template <detail::receivable B>
-  static P2POp recv(B&& x, Rank src) {
-    return P2POp(detail::received(x, src));
-  }
-  /// Describes a receive into `x` of the next message of any rank.
-  template <detail::receivable B>
-  static P2POp recv(B&& x, AnySource) {
-    return P2POp(detail::received(x, std::nullopt));
+  static P2POp recv(B&& x, Source src) {
+    return P2POp(detail::received(x, src.rank()));
   }
   /// Returns the description that the library reads.
   const detail::MessageRequest& request() const { return request_; }

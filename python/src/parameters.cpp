@@ -15,7 +15,6 @@
 #include "signals.h"
 #include "objects.h"
 #include "pickling.h"
-#include "unisono/detail/reduce_together.h"
 #include "unisono/results.h"
 #include "values.h"
 

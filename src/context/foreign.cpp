@@ -1,14 +1,18 @@
 #include "context/foreign.h"
 
-#include <link.h>
-
 #include <algorithm>
 #include <atomic>
+#include <cctype>
+#include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
-#include "engines/mpi/loaded.h"
+#include <fmt/format.h>
+
 #include "engines/plugins.h"
+#include "unisono/error.h"
+#include "unisono/store.h"
 
 namespace unisono {
 namespace {
@@ -47,43 +51,6 @@ std::optional<InitOptions> ask_probes() {
   return std::nullopt;
 }
 
-/// Counts the libraries that this process has loaded so far.
-unsigned long long libraries_loaded() {
-  unsigned long long count = 0;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* into) {
-        *static_cast<unsigned long long*>(into) = info->dlpi_adds;
-        return 1;  // every entry holds the same count
-      },
-      &count);
-  return count;
-}
-
-struct LoadedMpis {
-  std::atomic<unsigned long long> looked_at{0};
-  std::atomic<bool> any{false};
-  std::mutex mutex;
-  std::vector<engines::mpi::LoadedMpi> all;
-};
-
-/// Tells whether the program has loaded and initialized an MPI. It is looked for whenever a library has been loaded since the last look.
-bool mpi_is_initialized() {
-  static auto& mpis = *new LoadedMpis;  // never destroyed: static objects may end after it
-  const unsigned long long loaded = libraries_loaded();
-  const bool is_new = mpis.looked_at.load(std::memory_order_acquire) != loaded;
-  if (!is_new && !mpis.any) return false;
-  // The dynamic linker is called without the lock: it may call constructors that look for a job, with a lock of its own.
-  std::vector<engines::mpi::LoadedMpi> found;
-  if (is_new) found = engines::mpi::loaded_mpis();
-  const std::lock_guard lock(mpis.mutex);
-  if (is_new) {
-    mpis.all.swap(found);
-    mpis.any = !mpis.all.empty();
-    mpis.looked_at.store(loaded, std::memory_order_release);
-  }
-  return std::ranges::any_of(mpis.all, &engines::mpi::LoadedMpi::is_initialized);
-}
-
 }  // namespace
 
 std::optional<InitOptions> foreign_job() {
@@ -95,8 +62,7 @@ std::optional<InitOptions> foreign_job() {
     ~Looking() { looking = false; }
   } const guard;
   if (auto options = ask_probes()) return options;
-  if (!mpi_is_initialized()) return std::nullopt;
-  const auto joined = engines::bootstrap(false);
+  const auto joined = engines::formed_job();
   if (!joined || joined->size == 1) return std::nullopt;
   InitOptions options;
   options.rank = joined->rank;
@@ -105,4 +71,68 @@ std::optional<InitOptions> foreign_job() {
 }
 
 }  // namespace context
+
+namespace context {
+namespace {
+
+struct Schemes {
+  std::mutex mutex;
+  std::map<std::string, RendezvousHandler, std::less<>> handlers;
+};
+
+Schemes& schemes() {
+  static Schemes& instance = *new Schemes;  // never destroyed
+  return instance;
+}
+
+std::string_view scheme_of(std::string_view init_method) {
+  const auto end = init_method.find("://");
+  return end == std::string_view::npos ? std::string_view() : init_method.substr(0, end);
+}
+
+RendezvousHandler handler_of(std::string_view init_method) {
+  const std::lock_guard lock(schemes().mutex);
+  const auto found = schemes().handlers.find(scheme_of(init_method));
+  return found == schemes().handlers.end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+bool has_handler(std::string_view init_method) { return handler_of(init_method) != nullptr; }
+
+std::optional<InitOptions> through_handler(const InitOptions& options) {
+  const RendezvousHandler handler = handler_of(options.init_method);
+  if (!handler || options.store) return std::nullopt;
+  const Rendezvous found = handler(options);
+  if (!found.store) throw InvalidArgument(fmt::format("the handler of \"{}\" gave no store", options.init_method), {.operation = "initialize"});
+  const auto agree = [&](const char* what, std::optional<int> asked, int given) {
+    if (asked.value_or(given) == given) return;
+    throw InvalidArgument(fmt::format("the {} is {} by the argument, but {} by the handler of \"{}\"", what, *asked, given, options.init_method),
+                          {.operation = "initialize"});
+  };
+  agree("rank", options.rank, found.rank);
+  agree("world size", options.world_size, found.world_size);
+  InitOptions resolved = options;
+  resolved.init_method = InitOptions{}.init_method;
+  resolved.store = found.store;
+  resolved.rank = found.rank;
+  resolved.world_size = found.world_size;
+  return resolved;
+}
+
+}  // namespace context
+
+void register_rendezvous_handler(std::string_view scheme, RendezvousHandler handler) {
+  const auto of_schemes = [](unsigned char c) { return std::islower(c) || std::isdigit(c) || c == '+' || c == '-' || c == '.'; };
+  if (scheme.empty() || !std::all_of(scheme.begin(), scheme.end(), of_schemes) || !handler) {
+    throw InvalidArgument(fmt::format("a scheme is of lower-case letters, digits, '+', '-' and '.', and has a handler: \"{}\"", scheme));
+  }
+  auto& all = context::schemes();
+  const std::lock_guard lock(all.mutex);
+  const bool ours = scheme == "env" || scheme == "tcp" || scheme == "file" || scheme == "etcd" || scheme == "etcds";
+  if (ours || !all.handlers.emplace(scheme, std::move(handler)).second) {
+    throw InvalidArgument(fmt::format("there is a handler of {}:// already", scheme));
+  }
+}
+
 }  // namespace unisono

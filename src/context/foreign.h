@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "unisono/context.h"
 
@@ -10,5 +11,10 @@ namespace unisono::context {
 /// Rank and world size are set. Returns nullopt where there is no such job, or it has one process. A call is cheap while no library is loaded and no
 /// probe finds a job.
 std::optional<InitOptions> foreign_job();
+
+/// Tells whether the program has registered a handler for this init_method.
+bool has_handler(std::string_view init_method);
+/// Calls the program's handler, which turns the request into a store, a rank and a size. Returns nullopt where there is no handler.
+std::optional<InitOptions> through_handler(const InitOptions& options);
 
 }  // namespace unisono::context

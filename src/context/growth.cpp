@@ -2,7 +2,7 @@
 //
 // The world is formed anew, with the survivors in their order and the newcomers behind them, in a part of the store that belongs to this generation
 // alone. All of them get it or none (rendezvous/growth.h). Only then does it take the place of the world before.
-#include "context/growth.h"
+#include "context/world.h"
 
 #include <algorithm>
 #include <array>
@@ -17,8 +17,6 @@
 #include "base/log.h"
 #include "base/reminder.h"
 #include "context/formation.h"
-#include "context/leaving.h"
-#include "context/world.h"
 #include "rendezvous/growth.h"
 #include "rendezvous/newcomer.h"
 #include "store/own_keys_store.h"

@@ -4,8 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include "context/joining.h"
-#include "context/leaving.h"
+#include "context/world.h"
 #include "base/environment.h"
 #include "rendezvous/rendezvous.h"
 #include "unisono/error.h"

@@ -8,7 +8,7 @@
 
 #include "group/group_core.h"
 #include "coordination/host_ranks.h"
-#include "context/leaving.h"
+#include "context/world.h"
 #include "context/state.h"
 #include "engines/host_engine.h"
 #include "base/error_text.h"

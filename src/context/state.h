@@ -6,8 +6,6 @@
 #include <optional>
 
 #include "context/formed_groups.h"
-#include "context/generation_keys.h"
-#include "context/goodbye.h"
 #include "context/job.h"
 #include "context/status_reporter.h"
 #include "context/topology.h"

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "base/deadline.h"
 #include "base/environment.h"
@@ -22,5 +24,25 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
                                   const base::Deadline& deadline);
 /// Lets the log, the record and the launcher know that this process is that rank now.
 void begin(State& state);
+
+/// Meets the other processes and forms the world with them, or takes a place in a job that runs already. Collective.
+std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
+
+/// Waits until the members of a running job take this process in, and joins them. `job.facts`: as `rendezvous::facts_of_newcomer` returns them.
+std::unique_ptr<State> join_running_job(const Job& job);
+
+/// Waits for the calls under way, says goodbye and ends the thread.
+void leave(State& state, coordination::Leaving how);
+/// Ends the state of a generation that is over; the job goes on.
+void retire(State& state);
+/// Ends after a failure, without waiting for any rank.
+void abandon(State& state, coordination::Leaving how);
+/// Tells the members of all groups of this rank that it gives up, and how: "ended with std::runtime_error: no such file". `blamed`: the rank of the
+/// world that the reason names.
+void give_up(State& state, std::string_view how, std::optional<int> blamed = {});
+
+/// Has the other ranks told of an exception that nobody catches, as long as what it returns lives: its type and text. The process ends as it would
+/// otherwise: the handler of std::terminate that was there before is called afterwards, and is put back at the end where no other has come since.
+[[nodiscard]] std::shared_ptr<void> watch_termination(State& state);
 
 }  // namespace unisono::context

@@ -14,7 +14,7 @@ namespace unisono::coordination {
 /// Larger groups tell nothing: their ranks would wait for one late rank, and all of them would tell it so.
 inline constexpr int most_ranks_that_tell = 64;
 
-/// The chains of waits that ranks of other hosts have sent to this one, as bytes (group/messages/message_circle.h). All groups of a process share an
+/// The chains of waits that ranks of other hosts have sent to this one, as bytes (group/progress/waiter.cpp). All groups of a process share an
 /// object. Any thread may call.
 class WaitChains {
  public:

@@ -14,6 +14,7 @@
 #include "base/code_file.h"
 #include "base/environment.h"
 #include "base/odd_variables.h"
+#include "engines/mpi/loaded.h"
 
 namespace unisono::engines {
 namespace {
@@ -181,5 +182,7 @@ std::optional<Bootstrap> bootstrap(bool join) {
   }
   return std::nullopt;
 }
+
+std::optional<Bootstrap> formed_job() { return mpi::is_in_use() ? bootstrap(false) : std::nullopt; }
 
 }  // namespace unisono::engines

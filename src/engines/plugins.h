@@ -35,5 +35,8 @@ std::string plugin_path_remark();
 
 /// Returns the answer of the first plug-in by which this process is part of a job of its library (`join`: or can become part of one).
 std::optional<Bootstrap> bootstrap(bool join);
+/// Returns the part of this process in the job that a library of the program's has formed, as an MPI has that is initialized; nothing: there is none.
+/// A call is cheap while no library is loaded.
+std::optional<Bootstrap> formed_job();
 
 }  // namespace unisono::engines

@@ -1,22 +1,39 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "coordination/coordination.h"
+#include "coordination/host_ranks.h"
 #include "engines/message.h"
 #include "engines/registry.h"
-#include "group/calls/tried_callables.h"
 #include "group/devices/device_messages.h"
 #include "group/messages/channel_carrier.h"
 #include "group/messages/message_matcher.h"
 #include "schedule/executor.h"
+#include "unisono/call.h"
 #include "unisono/engine.h"
 
 namespace unisono::group {
+
+/// The callables with captures that all ranks of a group have tried once, by their code. Later calls are taken to be alike, whatever they have
+/// captured. Any thread may use it.
+class TriedCallables {
+ public:
+  void add(std::uint64_t code);
+  /// Leaves out what the call's callable has captured, where it is known.
+  void recognise(CollectiveCall& call) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::uint64_t> codes_;
+};
 
 /// The parts of a group below the checks and the queue: coordination, the engines under their schedules, and the messages.
 class GroupCore {
@@ -44,7 +61,7 @@ class GroupCore {
   std::unique_ptr<Task> start_recv(const engines::MessageCall& call);
   MessageMatcher& messages() { return *messages_; }
   /// Sends contiguous host memory if it can leave at once, whole.
-  engines::MessageCarrier::Tried try_send(const engines::MessageCall& call) { return messages_->try_send(call); }
+  bool try_send(const engines::MessageCall& call) { return messages_->try_send(call); }
   /// Starts a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does
   /// not count.
   std::unique_ptr<Task> start_probe(const engines::MessageCall& call) { return messages_->probe(call); }
@@ -61,24 +78,16 @@ class GroupCore {
   std::unique_ptr<DeviceMessages> device_messages_;  // null where there is no engine of devices
 };
 
-/// The facts about a group whose core is made.
-struct CoreOptions {
-  std::string group_name;
-  std::string key;                                    ///< the same on all members, and of no other group
-  int rank = 0;                                       ///< in the group
-  std::vector<int> global_ranks;                      ///< of the members, in group order
-  std::vector<std::string> host_names;                ///< of the members
-  std::vector<int> hosts;                             ///< for each member the number of its host, in order of first appearance; empty: all are on one
-  int local_rank = 0;                                 ///< of this process on its host
-  double crowding = 1;                                ///< the ranks of this and of other hosts for each processor that they share
-  std::string address;                                ///< numeric, by which members on other hosts reach this rank
-  base::Secret token;                                 ///< the job's secret; empty where there is none
-  std::shared_ptr<Store> store;                       ///< the group's own, under its prefix
-  std::shared_ptr<Store> job_store;                   ///< under `unisono run`, the launcher's; else null
-  std::vector<std::string> launched = {};             ///< of the members: the launcher's names for them; empty: their global ranks
-  std::shared_ptr<coordination::Coordination> world;  ///< of the world; null when it is the world's core that is made
+/// The facts about a group whose core is made: those for its engines, whose `hosts` may be empty here (all members are on one) and whose `store` is
+/// the group's own, and these.
+struct CoreOptions : EngineOptions {
+  std::vector<std::string> host_names;                             ///< of the members
+  double crowding = 1;                                             ///< the ranks of this and of other hosts for each processor that they share
+  base::Secret token;                                              ///< the job's secret; empty where there is none
+  std::shared_ptr<Store> job_store;                                ///< under `unisono run`, the launcher's; else null
+  std::vector<std::string> launched = {};                          ///< of the members: the launcher's names for them; empty: their global ranks
+  std::shared_ptr<coordination::Coordination> world;               ///< of the world; null when it is the world's core that is made
   std::shared_ptr<schedule::MeasuredNetworks> networks = nullptr;  ///< of the job
-  std::chrono::milliseconds timeout{};
 };
 
 /// The engine of device memory that a group has beside its other engines.

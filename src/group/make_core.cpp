@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "coordination/host_ranks.h"
-#include "engines/serial/serial.h"
 #include "group/group_core.h"
 #include "transport/tcp/eager.h"
 #include "unisono/error.h"
@@ -87,16 +86,11 @@ std::shared_ptr<transport::Link> connect(const CoreOptions& options, const Group
 }
 
 EngineOptions engine_options(const CoreOptions& options, const GroupTopology& topology, const std::string& prefix, bool is_crowded) {
-  return {.group_name = options.group_name,
-          .key = options.key,
-          .rank = options.rank,
-          .global_ranks = options.global_ranks,
-          .hosts = topology.hosts,
-          .local_rank = options.local_rank,
-          .address = options.address,
-          .store = under(options, prefix),
-          .timeout = options.timeout,
-          .crowded = is_crowded};
+  EngineOptions engine = options;
+  engine.hosts = topology.hosts;
+  engine.store = under(options, prefix);
+  engine.crowded = is_crowded;
+  return engine;
 }
 
 std::unique_ptr<Engine> make_rail(const CoreOptions& options, const GroupTopology& topology, EngineOptions rail, const engines::EngineMaker& maker,
@@ -189,7 +183,7 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
 GroupCore::Parts parts_alone() {
   GroupCore::Parts core;
   core.coordination = std::make_shared<Coordination>(CoordinationParts{.key = {}, .global_ranks = {0}, .topology = GroupTopology(0, {0})});
-  core.engines.group = engines::serial::make_serial();
+  core.engines.group = engines::maker("serial").make({}, nullptr);
   return core;
 }
 

@@ -1,17 +1,18 @@
 #include "unisono/any_value.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "engines/device_copy.h"
 #include "kernels/pack.h"
 #include "unisono/detail/object_codec.h"
-#include "unisono/detail/object_containers.h"
+#include "unisono/detail/object_bytes.h"
 #include "unisono/error.h"
+#include "unisono/objects.h"
 
 namespace unisono {
 namespace {
@@ -27,9 +28,6 @@ void expect_dtype(DType is, DType asked) {
   throw InvalidArgument(fmt::format("the value is of {}, {} is asked for", to_string(is), to_string(asked)), {.hint = "no number is converted"});
 }
 
-}  // namespace
-
-namespace {
 void fetch(std::byte* to, const TensorView& tensor) {
   try {
     engines::fetch(to, tensor);
@@ -149,6 +147,17 @@ AnyValue object_traits<AnyValue>::read(ObjectReader& in) {
     case AnyValue::Kind::path: return in.read<std::filesystem::path>();
   }
   in.refuse("a value of no kind");
+}
+
+AnyValue broadcast_any(const std::optional<AnyValue>& value, Rank src, const ProcessGroup& group, const CallOptions& options) {
+  detail::Parcel own = detail::parcel_at(src, group, [&] {
+    return detail::make_parcel([&] {
+      if (!value) throw InvalidArgument("the root has no value", {.hint = "the root gives a value, the others may give none"});
+      return detail::to_bytes(*value);
+    });
+  });
+  return detail::from_bytes<AnyValue>(
+      detail::broadcast_parcel("broadcast_any", detail::object_type<AnyValue>(), std::move(own), src, group, options));
 }
 
 }  // namespace unisono

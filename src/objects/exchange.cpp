@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -7,6 +5,9 @@
 #include <span>
 #include <string>
 
+#include <fmt/format.h>
+
+#include "base/hash.h"
 #include "group/calls/composed.h"
 #include "group/group.h"
 #include "objects/lines.h"
@@ -14,9 +15,19 @@
 #include "unisono/detail/bytes.h"
 #include "unisono/detail/object_exchange.h"
 #include "unisono/detail/object_stream.h"
+#include "unisono/detail/object_type.h"
 #include "unisono/error.h"
 
 namespace unisono::detail {
+
+std::uint64_t fingerprint_of(std::string_view name) noexcept { return base::stable_hash(name); }
+
+void check_fingerprint(const ObjectType& type, std::uint64_t found) {
+  if (found == type.fingerprint) return;
+  throw Mismatch(fmt::format("the bytes are of an object of another type than {}", type.name),
+                 {.hint = "what is read has exactly the type of what was written"});
+}
+
 namespace {
 
 constexpr std::uint64_t no_root = UINT64_MAX;
@@ -73,6 +84,12 @@ void check(const ObjectSeal& seal, const std::vector<ObjectSize>& sizes, const B
   for (std::size_t r = 0; r < parts.size(); ++r) check(seal, static_cast<int>(r), sizes[r].codes, parts[r]);
 }
 
+Counts counts_of(const std::vector<ObjectSize>& sizes) {
+  std::vector<std::size_t> bytes;
+  for (const ObjectSize& size : sizes) bytes.push_back(size.bytes);
+  return bytes;
+}
+
 // The label keeps a plain receive from taking an object's message for elements.
 constexpr std::string_view message_label = "send_object";
 
@@ -104,7 +121,9 @@ ByteParts all_gather_parcels(std::string_view label, const ObjectType& type, con
   group::Composed call(label, group, options);
   const ObjectSeal seal(label, std::nullopt, group);
   const auto sizes = compare(call, type, no_root, size_of(own.bytes, seal), own.error);
-  ByteParts parts = all_gather_bytes(own.bytes, label, group, call.options());
+  ByteParts parts{.memory = {}, .sizes = counts_of(sizes)};
+  resize_together(parts.memory, parts.sizes.total(), group);
+  run(labelled(counted({Operation::all_gather_v, view_of(own.bytes), view_of(parts.memory)}, parts.sizes), label), group, call.options());
   check(seal, sizes, parts);
   return parts;
 }
@@ -115,8 +134,12 @@ std::optional<ByteParts> gather_parcels(std::string_view label, const ObjectType
   group::Composed call(label, group, options);
   const ObjectSeal seal(label, root, group);
   const auto sizes = compare(call, type, static_cast<std::uint64_t>(root), size_of(own.bytes, seal), own.error);
-  auto parts = gather_bytes(own.bytes, root, label, group, call.options());
-  if (parts) check(seal, sizes, *parts);
+  const bool is_root = group.rank() == root;
+  ByteParts parts{.memory = {}, .sizes = counts_of(sizes)};
+  if (is_root) resize_together(parts.memory, parts.sizes.total(), group);
+  run(labelled(rooted(counted({Operation::gather_v, view_of(own.bytes), view_of(parts.memory)}, parts.sizes), root), label), group, call.options());
+  if (!is_root) return std::nullopt;
+  check(seal, sizes, parts);
   return parts;
 }
 
@@ -126,7 +149,9 @@ std::vector<std::byte> broadcast_parcel(std::string_view label, const ObjectType
   group::Composed call(label, group, options);
   const ObjectSeal seal(label, root, group);
   const auto sizes = compare(call, type, static_cast<std::uint64_t>(root), group.rank() == root ? size_of(own.bytes, seal) : ObjectSize{}, own.error);
-  broadcast_bytes(own.bytes, root, label, group, call.options());
+  if (group.rank() != root) resize_together(own.bytes, sizes[static_cast<std::size_t>(root)].bytes, group);
+  const TensorView bytes = view_of(own.bytes);
+  run(labelled(rooted({Operation::broadcast, bytes, bytes}, root), label), group, call.options());
   check(seal, root, sizes[static_cast<std::size_t>(root)].codes, own.bytes);
   return std::move(own.bytes);
 }
@@ -144,7 +169,17 @@ std::vector<std::byte> scatter_parcels(std::string_view label, const ObjectType&
     parts[r].insert(parts[r].end(), bytes.begin(), bytes.end());
   }
   const auto sizes = compare(call, type, static_cast<std::uint64_t>(root), own, error);
-  auto part = scatter_bytes(parts, root, label, group, call.options());
+  std::vector<std::size_t> own_sizes;
+  std::vector<std::byte> all, part;
+  for (const auto& each : parts) own_sizes.push_back(each.size());
+  const Counts lengths = exchange_list_sizes(call, own_sizes, root);
+  if (group.rank() == root) {
+    resize_together(all, lengths.total(), group);
+    auto end = all.begin();
+    for (const auto& each : parts) end = std::copy(each.begin(), each.end(), end);
+  }
+  resize_together(part, lengths[static_cast<std::size_t>(group.rank())], group);
+  run(labelled(rooted(counted({Operation::scatter_v, view_of(all), view_of(part)}, lengths), root), label), group, call.options());
   if (!seal.is_needed()) return part;
   ObjectCode code{};
   const std::size_t content = part.size() - std::min(part.size(), sizeof code);
@@ -164,10 +199,10 @@ void send_parcel(std::vector<std::byte> bytes, Rank dst, const ProcessGroup& gro
 std::pair<std::vector<std::byte>, int> recv_parcel(const ObjectType& type, std::optional<Rank> src, const ProcessGroup& group,
                                                    const CallOptions& options) {
   const group::Composed call("recv_object", group, options);
-  const auto within_limit = [&](std::span<const std::size_t> sizes) {
+  const auto within_limit = [&](std::size_t size) {
     const std::size_t limit = object_limits().bytes;
-    if (sizes[0] <= limit || sizes[0] - limit <= ObjectSeal::trailer_bytes) return;
-    throw InvalidArgument(fmt::format("the object has {} bytes, the limit is {}", sizes[0], limit),
+    if (size <= limit || size - limit <= ObjectSeal::trailer_bytes) return;
+    throw InvalidArgument(fmt::format("the object has {} bytes, the limit is {}", size, limit),
                           {.operation = std::string(call.name()),
                            .group = group.name(),
                            .sequence = group.implementation()->facts().sequence(),

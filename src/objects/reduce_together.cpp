@@ -1,18 +1,19 @@
-#include "unisono/detail/reduce_together.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "unisono/parameters.h"
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <utility>
 
-#include "engines/device_copy.h"
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "base/hash.h"
+#include "engines/device_copy.h"
 #include "group/calls/check.h"
 #include "group/calls/composed.h"
 #include "group/devices/device_streams.h"
@@ -220,3 +221,14 @@ void reduce_together(const std::vector<NamedTensor>& given, const Together& how,
 }
 
 }  // namespace unisono::detail
+
+namespace unisono {
+
+std::uint32_t sync_random_seed(const ProcessGroup& group, const CallOptions& options) {
+  std::uint32_t seed = group.rank() == 0 ? std::random_device()() & 0x7fffffffU : 0;
+  const TensorView view = detail::view_of_value(seed);
+  detail::run(detail::labelled(detail::rooted({Operation::broadcast, view, view}, 0), "sync_random_seed"), group, options);
+  return seed;
+}
+
+}  // namespace unisono

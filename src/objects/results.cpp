@@ -1,25 +1,164 @@
 #include "unisono/results.h"
 
-#include <fmt/format.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "base/file_descriptor.h"
+#include "base/size_limit.h"
+#include "base/socket.h"
 #include "group/calls/composed.h"
 #include "objects/lines.h"
-#include "objects/part_files.h"
 #include "store/authentication.h"
 #include "unisono/collectives_v.h"
 #include "unisono/detail/bytes.h"
 #include "unisono/detail/object_seal.h"
 #include "unisono/detail/object_stream.h"
 #include "unisono/error.h"
+
+namespace unisono::objects {
+
+/// The directory of the parts. A directory that we made is removed with the files in it; one of the user's stays.
+class PartDirectory {
+ public:
+  /// Takes the user's path and makes the directory if it is missing. An empty path makes a new one in the working directory. Throws InvalidArgument
+  /// where that is impossible.
+  explicit PartDirectory(const std::filesystem::path& given);
+  ~PartDirectory();
+  PartDirectory(const PartDirectory&) = delete;
+  PartDirectory& operator=(const PartDirectory&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  bool own_;
+};
+
+/// The file with this rank's part, removed by the destructor. Its functions throw InvalidArgument where the file is missing, is of another kind, or
+/// cannot be written or read.
+class PartFile {
+ public:
+  explicit PartFile(std::filesystem::path path) : path_(std::move(path)) {}
+  ~PartFile();
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+  /// Creates the file, readable by this user only.
+  void write(std::span<const std::byte> bytes);
+  /// Reads the file of another rank, which has exactly as many bytes, belongs to whom this rank's own one does, and can be written by nobody else.
+  /// Some file systems have owners and modes of their own, so the own file is what it is compared with.
+  void read_other(const std::filesystem::path& path, std::span<std::byte> bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  bool written_ = false;
+  uid_t owner_ = 0;
+  mode_t mode_ = 0;
+};
+
+/// Returns 128 random bits in hexadecimal.
+std::string random_name();
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const char* what, const fs::path& path, int error) {
+  throw InvalidArgument(fmt::format("cannot {} {}: {}", what, path.native(), base::error_text(error)),
+                        {.hint = "a directory that all ranks reach is needed; or collect by communication"});
+}
+
+/// Repeats the call while a signal interrupts it.
+template <class F>
+auto retried(F&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+}  // namespace
+
+PartDirectory::PartDirectory(const fs::path& given) : path_(given), own_(given.empty()) {
+  if (!own_) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) fail("make the directory", path_, error.value());
+    return;
+  }
+  std::string name = (fs::current_path() / ".unisono-results-XXXXXX").native();
+  if (::mkdtemp(name.data()) == nullptr) fail("make a directory like", name, errno);
+  path_ = name;
+}
+PartDirectory::~PartDirectory() {
+  if (!own_) return;
+  // std::filesystem::remove_all stops at a file that another process removes first, and the other ranks remove theirs at the same time.
+  std::error_code ignored;
+  for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end; entry.increment(ignored)) ::unlink(entry->path().c_str());
+  ::rmdir(path_.c_str());
+}
+
+PartFile::~PartFile() {
+  if (written_) ::unlink(path_.c_str());
+}
+
+void PartFile::write(std::span<const std::byte> bytes) {
+  base::FileDescriptor file(retried([&] { return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600); }));
+  if (!file) fail("write", path_, errno);
+  written_ = true;
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("write", path_, errno);
+  owner_ = status.st_uid;
+  mode_ = status.st_mode;
+  const base::NoSizeSignal no_signal;
+  while (!bytes.empty()) {
+    const ssize_t n = retried([&] { return ::write(file.get(), bytes.data(), bytes.size()); });
+    if (n < 0) fail("write", path_, errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+  if (::close(file.release()) != 0 && errno != EINTR) fail("write", path_, errno);  // network file systems may report a failed write only now
+}
+
+void PartFile::read_other(const fs::path& path, std::span<std::byte> bytes) const {
+  const base::FileDescriptor file(retried([&] { return ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
+  if (!file) fail("read", path, errno);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail("read", path, errno);
+  if (!S_ISREG(status.st_mode) || status.st_size != static_cast<off_t>(bytes.size())) {
+    throw InvalidArgument(fmt::format("{} is not the file of {} bytes that was written", path.native(), bytes.size()));
+  }
+  if (status.st_uid != owner_ || (status.st_mode & ~mode_ & (S_IWGRP | S_IWOTH)) != 0) {
+    throw InvalidArgument(fmt::format("{} belongs to another user or can be written by one", path.native()));
+  }
+  while (!bytes.empty()) {
+    const ssize_t n = retried([&] { return ::read(file.get(), bytes.data(), bytes.size()); });
+    if (n < 0) fail("read", path, errno);
+    if (n == 0) throw InvalidArgument(fmt::format("{} became shorter while it was read", path.native()));
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+std::string random_name() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+}  // namespace unisono::objects
 
 namespace unisono::detail {
 namespace {
@@ -39,9 +178,17 @@ std::exception_ptr thrown_by(F&& f) {
   }
 }
 
-void compare(group::Composed& call, const ObjectType& type, std::size_t own_bytes, bool given, const std::exception_ptr& error) {
-  enum Item : std::size_t { fingerprint, directory, bytes, limit };
-  const Lines lines(call, {type.fingerprint, given ? 1U : 0U, own_bytes, object_limits().bytes}, error);
+/// What a rank brings to a collection by files.
+struct Brought {
+  std::size_t bytes, told;
+  bool has_directory;
+};
+
+/// Throws on all ranks where they differ or one cannot take part. Returns the length of what rank 0 tells.
+std::size_t compare(group::Composed& call, const ObjectType& type, const Brought& own, const std::exception_ptr& error) {
+  enum Item : std::size_t { fingerprint, directory, bytes, limit, told };
+  const bool given = own.has_directory;
+  const Lines lines(call, {type.fingerprint, given ? 1U : 0U, own.bytes, object_limits().bytes, own.told}, error);
   if (const auto found = lines.difference_in(fingerprint)) {
     const int other = found->other;
     call.throw_mismatch(*found, fmt::format("the part is {} here, and {} on rank {}", type.name, lines.text_from(other, type.name), other));
@@ -52,6 +199,7 @@ void compare(group::Composed& call, const ObjectType& type, std::size_t own_byte
   }
   lines.nobody_failed();
   lines.nothing_too_large(bytes, limit);
+  return lines.of(0, told);
 }
 
 using Hash = std::array<std::uint64_t, 4>;
@@ -100,8 +248,9 @@ std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& 
       std::transform(text.begin(), text.end(), told.begin(), [](char c) { return static_cast<std::byte>(c); });
     });
   }
-  compare(call, type, own.bytes.size(), !given.empty(), error);
-  broadcast_bytes(told, 0, label, group, call.options());
+  told.resize(compare(call, type, {.bytes = own.bytes.size(), .told = told.size(), .has_directory = !given.empty()}, error));
+  const TensorView view = view_of(told);
+  run(labelled(rooted({Operation::broadcast, view, view}, 0), label), group, call.options());
   const std::string text(reinterpret_cast<const char*>(told.data()), told.size());
   const std::filesystem::path place = given.empty() ? std::filesystem::path(text.substr(name_length)) : given;
   const auto path_of = [&](int rank) { return place / fmt::format(".unisono-{}-part-{}", text.substr(0, name_length), rank); };

@@ -46,7 +46,7 @@ class EndOfCallersStream final : public DeviceEvent {
 
 std::string device_terms(const CollectiveCall& call) {
   std::string terms = call.also.empty() ? text_of(call) : std::string(call.also);
-  if (!call.also.empty() && call.label == to_string(call.operation)) terms.insert(0, text_of(call) + " ");  // a shape, see group/calls/shapes.h
+  if (!call.also.empty() && call.label == to_string(call.operation)) terms.insert(0, text_of(call) + " ");  // a shape, see group/calls/check.h
   return terms.append(", on device memory");
 }
 

@@ -1,4 +1,4 @@
-#include "unisono/torch/lists.h"
+#include "unisono/torch/tensor.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -14,7 +14,6 @@
 #include "unisono/detail/bytes.h"
 #include "unisono/error.h"
 #include "unisono/objects.h"
-#include "unisono/torch/tensor.h"
 
 namespace unisono {
 namespace {
@@ -100,12 +99,13 @@ std::optional<std::vector<at::Tensor>> gather_list(const at::Tensor& tensor, Ran
   detail::Request request = detail::rooted(request_for(Operation::gather_v, own, "gather_list"), dst);
   detail::check_exchanging(request, group, options);
   request.counts = detail::exchange_counts(request, group, left);
-  const auto bytes = detail::gather_bytes(bytes_of(tensor.sizes()), dst, "gather_list", group, left);
-  at::Tensor whole = at::empty({bytes ? static_cast<std::int64_t>(request.counts.total()) : 0}, own.options());
+  const detail::ByteParts bytes = detail::all_gather_bytes(bytes_of(tensor.sizes()), "gather_list", group, left);
+  const bool is_root = detail::rank_is(dst, group);
+  at::Tensor whole = at::empty({is_root ? static_cast<std::int64_t>(request.counts.total()) : 0}, own.options());
   request.out = detail::writable_view_of(whole);
   detail::run(request, group, left);
-  if (!bytes) return std::nullopt;
-  return cut(whole, shapes_of(*bytes));
+  if (!is_root) return std::nullopt;
+  return cut(whole, shapes_of(bytes));
 }
 
 at::Tensor scatter_list(const std::vector<at::Tensor>& list, Rank src, const ProcessGroup& group, const CallOptions& options) {

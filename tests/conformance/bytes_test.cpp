@@ -29,11 +29,9 @@ Bytes bytes_of(int round, int r) {
 }
 bool equal(std::span<const std::byte> a, const Bytes& b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
 
-detail::AcceptSizes at_most(std::size_t limit) {
-  return [limit](std::span<const std::size_t> sizes) {
-    for (const std::size_t size : sizes) {
-      if (size > limit) throw InvalidArgument("too much: " + std::to_string(size));
-    }
+detail::AcceptSize at_most(std::size_t limit) {
+  return [limit](std::size_t size) {
+    if (size > limit) throw InvalidArgument("too much: " + std::to_string(size));
   };
 }
 
@@ -42,48 +40,7 @@ WORLD_TEST(Bytes, BytesOfEverySizeAreGathered) {
     const detail::ByteParts all = detail::all_gather_bytes(bytes_of(round, rank()), "test", world(), {});
     ASSERT_EQ(all.size(), static_cast<std::size_t>(world_size()));
     for (int r = 0; r < world_size(); ++r) ASSERT_TRUE(equal(all[static_cast<std::size_t>(r)], bytes_of(round, r))) << round << " of " << r;
-    for (int root = 0; root < world_size(); ++root) {
-      const auto parts = detail::gather_bytes(bytes_of(round, rank()), root, "test", world(), {});
-      ASSERT_EQ(parts.has_value(), rank() == root);
-      for (int r = 0; parts && r < world_size(); ++r) ASSERT_TRUE(equal((*parts)[static_cast<std::size_t>(r)], bytes_of(round, r)));
-    }
   }
-}
-
-WORLD_TEST(Bytes, BytesAreBroadcastAndScattered) {
-  for (int round = 0; round < rounds; ++round) {
-    for (int root = 0; root < world_size(); ++root) {
-      Bytes x = rank() == root ? bytes_of(round, root) : Bytes(3, std::byte{9});
-      detail::broadcast_bytes(x, root, "test", world(), {});
-      ASSERT_TRUE(equal(x, bytes_of(round, root)));
-      std::vector<Bytes> parts;
-      for (int r = 0; rank() == root && r < world_size(); ++r) parts.push_back(bytes_of(round, (r + root) % world_size()));
-      ASSERT_TRUE(equal(detail::scatter_bytes(parts, root, "test", world(), {}), bytes_of(round, (rank() + root) % world_size())));
-    }
-  }
-}
-
-// All ranks refuse alike, before anything is moved, and the group goes on.
-WORLD_TEST(Bytes, SizesCanBeRefused) {
-  const int last = world_size() - 1;
-  const Bytes mine(rank() == last ? 101 : 100);
-  EXPECT_THROW(detail::all_gather_bytes(mine, "test", world(), {}, at_most(100)), InvalidArgument);
-  EXPECT_THROW(static_cast<void>(detail::gather_bytes(mine, 0, "test", world(), {}, at_most(100))), InvalidArgument);
-  Bytes x = mine;
-  EXPECT_THROW(detail::broadcast_bytes(x, last, "test", world(), {}, at_most(100)), InvalidArgument);
-  EXPECT_EQ(x, mine);
-  std::vector<Bytes> parts(static_cast<std::size_t>(world_size()), Bytes(7));
-  parts.back().resize(8);
-  EXPECT_THROW(detail::scatter_bytes(parts, 0, "test", world(), {}, at_most(7)), InvalidArgument);
-  EXPECT_EQ(detail::scatter_bytes(parts, 0, "test", world(), {}, at_most(8)).size(), rank() == last ? 8U : 7U);
-  parts.pop_back();
-  const auto error = thrown_by<InvalidArgument>([&] { detail::scatter_bytes(parts, last, "scatter_object", world(), {}); });
-  EXPECT_EQ(error.operation(), "scatter_object");
-  EXPECT_EQ(error.culprit(), last);
-  EXPECT_EQ(error.group(), "world");
-  EXPECT_THROW(static_cast<void>(detail::gather_bytes(mine, world_size(), "test", world(), {})), InvalidArgument);
-  EXPECT_THROW(detail::broadcast_bytes(x, -1, "test", world(), {}), InvalidArgument);
-  expect_usable();
 }
 
 // Rule 6: the label is compared, and errors name it. A call of the same operations under another name is no partner.
@@ -99,11 +56,6 @@ MANY_TEST(Bytes, OtherLabelsAreAMismatch) {
     std::vector<std::uint64_t> one(1), all(static_cast<std::size_t>(world_size()));
     if (rank() == odd) EXPECT_THROW(all_gather(one, all), Mismatch);
     else EXPECT_THROW(detail::all_gather_bytes(mine, "one_call", world(), {}), Mismatch);
-    expect_usable();
-    // The bytes are not taken for numbers either.
-    Bytes x(8);
-    if (rank() == odd) EXPECT_THROW(broadcast(one), Mismatch);
-    else EXPECT_THROW(detail::broadcast_bytes(x, 0, "one_call", world(), {}), Mismatch);
     expect_usable();
   }
 }

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/environment.h"
-#include "group/calls/shapes.h"
+#include "group/calls/check.h"
 #include "unisono/detail/switches.h"
 #include "world.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/environment.h"
-#include "group/calls/values.h"
+#include "group/calls/check.h"
 #include "world.h"
 
 using namespace unisono;

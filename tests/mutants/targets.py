@@ -3,7 +3,6 @@
 TARGETS = [
     "src/group/calls/check*.cpp",
     "src/group/calls/check_parts.h",
-    "src/group/calls/view_overlap.h",
     "src/context/*.cpp",
     "src/context/*.h",
     "src/engines/decision.*",

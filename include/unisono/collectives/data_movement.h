@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "unisono/detail/data_movement_refusals.h"
+#include "unisono/detail/collective_refusals.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/standard.h"
 #include "unisono/detail/typed_edge.h"

@@ -8,7 +8,7 @@
 
 #include "unisono/collectives/data_movement.h"
 #include "unisono/detail/floating_point.h"
-#include "unisono/detail/reduction_refusals.h"
+#include "unisono/detail/collective_refusals.h"
 #include "unisono/detail/request.h"
 #include "unisono/detail/standard.h"
 #include "unisono/detail/typed_edge.h"

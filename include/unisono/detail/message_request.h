@@ -11,6 +11,7 @@
 #include "unisono/operation.h"
 #include "unisono/process_group.h"
 #include "unisono/tensor.h"
+#include "unisono/work.h"
 
 // From the arguments of a message to its request.
 
@@ -81,3 +82,70 @@ T recv_value(std::optional<Rank> src, const ProcessGroup& group, const CallOptio
 }
 
 }  // namespace unisono::detail
+
+// Overloads that are chosen for a wrong argument of a message. Each fails a static_assert whose
+// sentence says what to write instead.
+
+namespace unisono {
+
+namespace detail {
+
+/// The first template parameter of overloads that only refuse a call, so that `recv<int>(1)` never
+/// chooses them.
+enum class NeverGiven {};
+
+/// Fails to compile, with a sentence, for anything that no message can carry.
+template <class X>
+constexpr void refuse_as_message() {
+  if constexpr (value<X>) {
+    static_assert(
+        !value<X>,
+        "unisono: this value cannot be written to, or is gone before the message is: give an lvalue (that is not const, for a receive), or let "
+        "recv<T>(src) return it");
+  } else {
+    refuse_as_buffer<X>();
+  }
+}
+
+}  // namespace detail
+
+template <detail::NeverGiven = detail::NeverGiven{}, class X, class... Rest>
+requires(!detail::receivable<X>) int recv(X&&, Rest&&...) {
+  detail::refuse_as_message<X>();
+  return -1;
+}
+template <class X, class... Rest>
+requires(!detail::receivable<X>) Work irecv(X&&, Rest&&...) {
+  detail::refuse_as_message<X>();
+  return {};
+}
+template <class X, class... Rest>
+requires(!detail::sendable<X>) void send(X&&, Rest&&...) { detail::refuse_as_message<X>(); }
+template <class X, class... Rest>
+requires(!detail::kept_sendable<X>) Work isend(X&&, Rest&&...) {
+  detail::refuse_as_message<X>();
+  return {};
+}
+template <class X, class... Rest>
+requires(!detail::Growable<std::remove_cvref_t<X>>) void recv_resized(X&&, Rest&&...) {
+  if constexpr (Buffer<X>) detail::refuse_as_growable<X>();
+  else detail::refuse_as_buffer<X>();
+}
+
+// These refuse a tag, an optional group or the options in the place of the group.
+#define UNISONO_REFUSE_GROUP(name, condition, parameter, ...) \
+  template <condition X, class G, class... Rest>              \
+  requires unisono::detail::no_group<G>                       \
+  void name(parameter, __VA_ARGS__, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+UNISONO_REFUSE_GROUP(send, detail::sendable, const X&, Rank)
+UNISONO_REFUSE_GROUP(isend, detail::kept_sendable, X&&, Rank)
+UNISONO_REFUSE_GROUP(recv, detail::receivable, X&&, Source)
+UNISONO_REFUSE_GROUP(irecv, detail::receivable, X&&, Source)
+#undef UNISONO_REFUSE_GROUP
+template <class T, class G, class... Rest>
+requires((Element<T> || detail::Growable<T>)&&detail::no_group<G>) void recv(Source, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <detail::sendable In, detail::receivable B, class G, class... Rest>
+requires detail::no_group<G>
+void send_recv(const In&, Rank, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+
+}  // namespace unisono

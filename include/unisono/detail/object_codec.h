@@ -13,9 +13,8 @@
 #include <utility>
 #include <variant>
 
-#include "unisono/detail/object_fields.h"
-#include "unisono/detail/object_stream.h"
 #include "unisono/detail/object_type.h"
+#include "unisono/detail/object_stream.h"
 #include "unisono/detail/standard.h"
 #include "unisono/error.h"
 
@@ -123,9 +122,7 @@ struct codec<std::chrono::time_point<Clock, Duration>> {
   static Point read(ObjectReader& in) { return Point(codec<Duration>::read(in)); }
   static void name(TypeName& name) {
     name << (std::same_as<Clock, std::chrono::system_clock> ? "system " : std::same_as<Clock, std::chrono::steady_clock> ? "steady " : "");
-    name << "time<";
-    name.add<Duration>();
-    name << ">";
+    name.add<Duration>("time");
   }
 };
 
@@ -149,11 +146,7 @@ struct codec<std::optional<T>> : holder_codec<T, std::optional<T>> {
     if (!codec::read_whether(in)) return std::nullopt;
     return std::optional<T>(codec<T>::read(in));
   }
-  static void name(TypeName& name) {
-    name << "optional<";
-    name.add<T>();
-    name << ">";
-  }
+  static void name(TypeName& name) { name.add<T>("optional"); }
 };
 template <object T>
 struct codec<std::unique_ptr<T>> : holder_codec<T, std::unique_ptr<T>> {
@@ -161,11 +154,7 @@ struct codec<std::unique_ptr<T>> : holder_codec<T, std::unique_ptr<T>> {
     if (!codec::read_whether(in)) return nullptr;
     return std::make_unique<T>(codec<T>::read(in));
   }
-  static void name(TypeName& name) {
-    name << "unique_ptr<";
-    name.add<T>();
-    name << ">";
-  }
+  static void name(TypeName& name) { name.add<T>("unique_ptr"); }
 };
 
 /// The codec of types with a fixed number of parts.
@@ -179,11 +168,7 @@ struct tuple_codec {
     in.array_of(sizeof...(T));
     return Tuple{codec<T>::read(in)...};  // in the order of the list
   }
-  static void name(TypeName& name) {
-    name << "tuple<";
-    if constexpr (sizeof...(T) > 0) name.add_list<T...>();
-    name << ">";
-  }
+  static void name(TypeName& name) { name.add<T...>("tuple"); }
 };
 template <object... T>
 struct codec<std::tuple<T...>> : tuple_codec<std::tuple<T...>, T...> {};
@@ -205,11 +190,7 @@ struct codec<std::variant<T...>> {
     if (index >= sizeof...(T)) in.refuse("a variant without such an alternative");
     return read_alternative(in, index, std::index_sequence_for<T...>{});
   }
-  static void name(TypeName& name) {
-    name << "variant<";
-    name.add_list<T...>();
-    name << ">";
-  }
+  static void name(TypeName& name) { name.add<T...>("variant"); }
 
  private:
   template <std::size_t I>

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "unisono/detail/byte_parts.h"
+#include "unisono/detail/bytes.h"
 #include "unisono/detail/object_seal.h"
 #include "unisono/detail/object_type.h"
 #include "unisono/export.h"

@@ -88,7 +88,7 @@ concept objects_as_output = object_value<X> && object_value<Y> && !InBuffer<X>;
 
 /// Says that objects are returned.
 template <class X>
-constexpr void refuse_output() {
+constexpr void refuse_as_output() {
   static_assert(has_view<X>, "unisono: objects are returned and not written to an output: const auto all = all_gather(x)");
 }
 

@@ -4,7 +4,9 @@
 #include <link.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <string_view>
 
 namespace unisono::engines::mpi {
@@ -95,6 +97,25 @@ bool says(Query* query) {
   return query != nullptr && query(&answer) == 0 && answer != 0;
 }
 
+/// Counts the libraries that this process has loaded so far.
+unsigned long long libraries_loaded() {
+  unsigned long long count = 0;
+  ::dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* into) {
+        *static_cast<unsigned long long*>(into) = info->dlpi_adds;
+        return 1;  // every entry holds the same count
+      },
+      &count);
+  return count;
+}
+
+struct LoadedMpis {
+  std::atomic<unsigned long long> looked_at{0};
+  std::atomic<bool> any{false};
+  std::mutex mutex;
+  std::vector<LoadedMpi> all;
+};
+
 }  // namespace
 
 bool LoadedMpi::is_initialized() const { return says(initialized) && !says(finalized); }
@@ -119,6 +140,23 @@ std::vector<LoadedMpi> loaded_mpis() {
 std::string bound_instead_of(const LoadedMpi& mpi) {
   const link_map* const bound = global_object();
   return bound == nullptr || bound == mpi.object ? std::string() : path_of(*bound);
+}
+
+bool is_in_use() {
+  static auto& mpis = *new LoadedMpis;  // never destroyed: static objects may end after it
+  const unsigned long long loaded = libraries_loaded();
+  const bool is_new = mpis.looked_at.load(std::memory_order_acquire) != loaded;
+  if (!is_new && !mpis.any) return false;
+  // The dynamic linker is called without the lock: it may call constructors that look for a job, with a lock of its own.
+  std::vector<LoadedMpi> found;
+  if (is_new) found = loaded_mpis();
+  const std::lock_guard lock(mpis.mutex);
+  if (is_new) {
+    mpis.all.swap(found);
+    mpis.any = !mpis.all.empty();
+    mpis.looked_at.store(loaded, std::memory_order_release);
+  }
+  return std::ranges::any_of(mpis.all, &LoadedMpi::is_initialized);
 }
 
 }  // namespace unisono::engines::mpi

@@ -31,6 +31,9 @@ struct LoadedMpi {
 /// functions itself: Open MPI's library for Fortran is none.
 std::vector<LoadedMpi> loaded_mpis();
 
+/// Returns true if the program has loaded and initialized an MPI. It is looked for whenever a library has been loaded since the last look.
+bool is_in_use();
+
 /// Returns the path of the library from which a module that is linked to no MPI would take MPI's functions if it were loaded now, where that is
 /// another one than `mpi`; else nothing.
 std::string bound_instead_of(const LoadedMpi& mpi);

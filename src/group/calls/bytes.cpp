@@ -16,15 +16,6 @@ namespace {
 TensorView line(std::span<std::uint64_t> numbers) { return {numbers.data(), DType::uint64, numbers.size()}; }
 TensorView line(std::span<const std::byte> bytes) { return {const_cast<std::byte*>(bytes.data()), DType::uint8, bytes.size()}; }
 
-Counts exchange_sizes(group::Composed& call, std::size_t mine, const AcceptSizes& accept) {
-  std::array<std::uint64_t, 1> own{mine};
-  std::vector<std::uint64_t> sizes(static_cast<std::size_t>(call.group().size()));
-  run(labelled({Operation::all_gather, line(own), line(sizes)}, call.name()), call.group(), call.options());
-  const Counts counts(sizes);
-  if (accept) accept(counts.span());
-  return counts;
-}
-
 int root_of(Rank root, const ProcessGroup& group) { return root.is_global() ? group.rank_of(GlobalRank{root.value()}).value_or(-1) : root.value(); }
 
 MessageRequest message(Operation operation, const TensorView& data, std::optional<Rank> peer, std::string_view label) {
@@ -33,39 +24,15 @@ MessageRequest message(Operation operation, const TensorView& data, std::optiona
 
 }  // namespace
 
-ByteParts all_gather_bytes(std::span<const std::byte> mine, std::string_view label, const ProcessGroup& group, const CallOptions& options,
-                           const AcceptSizes& accept) {
+ByteParts all_gather_bytes(std::span<const std::byte> mine, std::string_view label, const ProcessGroup& group, const CallOptions& options) {
   group::Composed call(label, group, options);
-  ByteParts parts{.memory = {}, .sizes = exchange_sizes(call, mine.size(), accept)};
+  std::array<std::uint64_t, 1> own{mine.size()};
+  std::vector<std::uint64_t> sizes(static_cast<std::size_t>(group.size()));
+  run(labelled({Operation::all_gather, line(own), line(sizes)}, label), group, call.options());
+  ByteParts parts{.memory = {}, .sizes = sizes};
   resize_together(parts.memory, parts.sizes.total(), group);
   run(labelled(counted({Operation::all_gather_v, line(mine), line(parts.memory)}, parts.sizes), label), group, call.options());
   return parts;
-}
-
-std::optional<ByteParts> gather_bytes(std::span<const std::byte> mine, Rank dst, std::string_view label, const ProcessGroup& group,
-                                      const CallOptions& options, const AcceptSizes& accept) {
-  Request request = labelled(rooted({Operation::gather_v, line(mine), nothing()}, dst), label);
-  check_exchanging(request, group, options);
-  group::Composed call(label, group, options);
-  ByteParts parts{.memory = {}, .sizes = exchange_sizes(call, mine.size(), accept)};
-  const bool is_root = rank_is(dst, group);
-  if (is_root) resize_together(parts.memory, parts.sizes.total(), group);
-  request.out = line(parts.memory);
-  request.counts = parts.sizes;
-  run(request, group, call.options());
-  if (!is_root) return std::nullopt;
-  return parts;
-}
-
-void broadcast_bytes(std::vector<std::byte>& bytes, Rank src, std::string_view label, const ProcessGroup& group, const CallOptions& options,
-                     const AcceptSizes& accept) {
-  group::Composed call(label, group, options);
-  std::array<std::uint64_t, 1> size{bytes.size()};
-  run(labelled(rooted({Operation::broadcast, line(size), line(size)}, src), label), group, call.options());
-  const std::array<std::size_t, 1> known{static_cast<std::size_t>(size[0])};
-  if (accept) accept(known);
-  if (!rank_is(src, group)) resize_together(bytes, known[0], group);
-  run(labelled(rooted({Operation::broadcast, line(bytes), line(bytes)}, src), label), group, call.options());
 }
 
 Counts exchange_list_sizes(group::Composed& call, std::span<const std::size_t> own, Rank src) {
@@ -85,25 +52,6 @@ Counts exchange_list_sizes(group::Composed& call, std::span<const std::size_t> o
   return std::span(header).subspan(1);
 }
 
-std::vector<std::byte> scatter_bytes(std::span<const std::vector<std::byte>> parts, Rank src, std::string_view label, const ProcessGroup& group,
-                                     const CallOptions& options, const AcceptSizes& accept) {
-  group::Composed call(label, group, options);
-  const bool is_root = rank_is(src, group);
-  std::vector<std::size_t> own;
-  for (const auto& part : parts) own.push_back(part.size());
-  const Counts sizes = exchange_list_sizes(call, own, src);
-  if (accept) accept(sizes.span());
-  std::vector<std::byte> all, mine;
-  if (is_root) {
-    resize_together(all, sizes.total(), group);
-    auto end = all.begin();
-    for (const auto& part : parts) end = std::copy(part.begin(), part.end(), end);
-  }
-  resize_together(mine, sizes[static_cast<std::size_t>(group.rank())], group);
-  run(labelled(rooted(counted({Operation::scatter_v, line(all), line(mine)}, sizes), src), label), group, call.options());
-  return mine;
-}
-
 void send_bytes(std::span<const std::byte> bytes, Rank dst, std::string_view label, const ProcessGroup& group, const CallOptions& options) {
   group::Composed call(label, group, options);
   std::array<std::uint64_t, 1> size{bytes.size()};
@@ -112,7 +60,7 @@ void send_bytes(std::span<const std::byte> bytes, Rank dst, std::string_view lab
 }
 
 std::pair<std::vector<std::byte>, MessageInfo> recv_bytes(std::optional<Rank> src, std::string_view label, const ProcessGroup& group,
-                                                          const CallOptions& options, const AcceptSizes& accept) {
+                                                          const CallOptions& options, const AcceptSize& accept) {
   group::Composed call(label, group, options);
   std::array<std::uint64_t, 1> size{};
   const MessageInfo first = run(message(Operation::recv, line(size), src, label), group, call.options());
@@ -123,9 +71,8 @@ std::pair<std::vector<std::byte>, MessageInfo> recv_bytes(std::optional<Rank> sr
   };
   std::vector<std::byte> bytes;
   try {
-    const std::array<std::size_t, 1> known{static_cast<std::size_t>(size[0])};
-    if (accept) accept(known);
-    bytes.resize(known[0]);
+    if (accept) accept(size[0]);
+    bytes.resize(size[0]);
   } catch (...) {
     const std::exception_ptr refusal = std::current_exception();
     try {  // a receive of another length throws the message away

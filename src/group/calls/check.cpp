@@ -6,8 +6,6 @@
 
 #include "engines/message.h"
 #include "group/calls/check_parts.h"
-#include "group/calls/shapes.h"
-#include "group/calls/view_overlap.h"
 #include "kernels/reduce.h"
 
 namespace unisono::group {

@@ -3,20 +3,14 @@
 #include <functional>
 #include <utility>
 
-#include "group/calls/callables.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
-#include "group/devices/device_task.h"
+#include "group/devices/device_group.h"
 #include "group/progress/waiter.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {
 namespace {
-
-std::shared_ptr<detail::PrologueEpilogue> edges_of(CollectiveCall& call, const detail::Request& request) {
-  auto product = product_of(call);
-  return product ? product : request.edges;
-}
 
 /// Lets the engine of devices put a call on the stream of its caller, who waits until it is there.
 void name_stream(CollectiveCall& call) {
@@ -34,28 +28,35 @@ std::unique_ptr<Task> CollectiveCalls::task_of(const CollectiveCall& call, const
   return device_task(devices_, call, request, options, [this] { return calls_.lane()->last_on_device(); });
 }
 
+// Every call of a few bytes goes through this.
+[[gnu::always_inline]] inline CollectiveCalls::Begun::Begun(CollectiveCalls& group, const detail::Request& request, const CallOptions& options)
+    : operation(detail::name_of(request)),
+      entry(group.calls_.enter(operation)),
+      call(check_collective(group.calls_.facts(), request, options)),
+      on_device(is_on_device(call)) {
+  call.sequence = group.calls_.begin(operation);
+}
+
 void CollectiveCalls::run(const detail::Request& request, const CallOptions& options) {
-  const std::string_view operation = detail::name_of(request);
-  const Entry entry = calls_.enter(operation);
-  CollectiveCall call = check_collective(calls_.facts(), request, options);
-  call.sequence = calls_.begin(operation);
-  const bool on_device = is_on_device(call);
+  Begun begun(*this, request, options);
+  CollectiveCall& call = begun.call;
   // The work that a device has yet to do is watched when the call has returned.
-  if (on_device) [[unlikely]] {
-    calls_.get_ready(operation, call.sequence);
+  if (begun.on_device) [[unlikely]] {
+    calls_.get_ready(begun.operation, call.sequence);
     name_stream(call);
   }
-  if (calls_.lane()->has_collectives()) return run_in_turn(call, request, options);
+  if (calls_.lane()->has_collectives()) return calls_.finish(*submit(begun, request, options));
   calls_.throw_deferred();  // of an operation that was still under way a moment ago
+
   recorder::Recording recording(calls_.recorder(), calls_.facts_of(call, options));
   std::unique_ptr<Packing> packing;
   std::shared_ptr<detail::PrologueEpilogue> product;
   detail::PrologueEpilogue* edges = request.edges.get();
   StatePtr left;  // to the device
   try {           // where this rank has no memory for it, the others must not wait
-    BlockingWaiter waiter(calls_.errors(), operation, call.sequence, calls_.timeout_of(options), recording.call());
-    if (on_device) [[unlikely]] {
-      auto watched = calls_.pending(operation, call.sequence, options, recording.call());
+    BlockingWaiter waiter(calls_.errors(), begun.operation, call.sequence, calls_.timeout_of(options), recording.call());
+    if (begun.on_device) [[unlikely]] {
+      auto watched = calls_.pending(begun.operation, call.sequence, options, recording.call());
       watched.collective = true;
       const auto task = task_of(call, request.edges, request, options);
       if (!task->advance()) waiter.wait(*task);
@@ -70,7 +71,7 @@ void CollectiveCalls::run(const detail::Request& request, const CallOptions& opt
       run_collective(calls_.core(), call, waiter);
     }
   } catch (...) {
-    calls_.errors().rethrow_as_error(operation, call.sequence);
+    std::rethrow_exception(calls_.errors().of_thrown(begun.operation, call.sequence, GroupErrors::Known::to_all).error);
   }
   if (packing) [[unlikely]]
     packing->finish();
@@ -79,36 +80,32 @@ void CollectiveCalls::run(const detail::Request& request, const CallOptions& opt
     left->order_stream();
 }
 
-void CollectiveCalls::run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options) {
-  const auto edges = surroundings(call, request);
-  const auto make = [&] { return task_of(call, edges, request, options); };
-  const auto record = calls_.recorder().queue(calls_.facts_of(call, options));
-  const auto state = calls_.progress().submit(calls_.lane(), Lane::Kind::collective,
-                                              calls_.pending(detail::name_of(request), call.sequence, options, record), std::ref(make));
-  calls_.finish(*state);
+StatePtr CollectiveCalls::submit(Begun& begun, const detail::Request& request, const CallOptions& options) {
+  const auto edges = surroundings(begun.call, request);
+  const auto make = [&] { return task_of(begun.call, edges, request, options); };  // by reference: a copy of it would take memory
+  auto pending = calls_.pending(begun.operation, begun.call.sequence, options, calls_.recorder().queue(calls_.facts_of(begun.call, options)));
+  return calls_.progress().submit(calls_.lane(), Lane::Kind::collective, std::move(pending), std::ref(make));
 }
 
 void CollectiveCalls::run(const detail::Request& request, const CallOptions& options, const std::function<void()>& issued) {
-  const std::string_view operation = detail::name_of(request);
-  Entry entry = calls_.enter(operation);
-  CollectiveCall call = check_collective(calls_.facts(), request, options);
-  call.sequence = calls_.begin(operation);
-  if (calls_.facts().device() || is_on_device(call)) calls_.get_ready(operation, call.sequence);
-  if (is_on_device(call)) name_stream(call);
+  Begun begun(*this, request, options);
+  CollectiveCall& call = begun.call;
+  if (calls_.facts().device() || begun.on_device) calls_.get_ready(begun.operation, call.sequence);
+  if (begun.on_device) name_stream(call);
   const auto edges = surroundings(call, request);
   StatePtr state;
   recorder::Recording recording(calls_.recorder(), calls_.facts_of(call, options));
-  const auto describe = [&] { return calls_.pending(operation, call.sequence, options, recording.call()); };
+  const auto describe = [&] { return calls_.pending(begun.operation, call.sequence, options, recording.call()); };
   const auto make = [&] { return task_of(call, edges, request, options); };
   const auto next = [&] {
-    entry.leave();
+    begun.entry.leave();
     issued();
   };
   try {
-    const auto memory = is_on_device(call) ? Progress::Memory::device : Progress::Memory::host;
+    const auto memory = begun.on_device ? Progress::Memory::device : Progress::Memory::host;
     state = calls_.progress().carry_out(calls_.lane(), memory, std::cref(describe), std::cref(make), std::cref(next));
   } catch (...) {
-    calls_.errors().rethrow_as_error(operation, call.sequence);
+    std::rethrow_exception(calls_.errors().of_thrown(begun.operation, call.sequence, GroupErrors::Known::to_all).error);
   }
   recording.succeed();
   if (!state) return;
@@ -117,9 +114,9 @@ void CollectiveCalls::run(const detail::Request& request, const CallOptions& opt
 }
 
 std::shared_ptr<detail::PrologueEpilogue> CollectiveCalls::surroundings(CollectiveCall& call, const detail::Request& request) {
-  if (is_on_device(call)) return request.edges;
   try {
-    return edges_of(call, request);
+    auto product = product_of(call);
+    return product ? product : request.edges;
   } catch (...) {
     calls_.errors().abort_after(std::current_exception());
     throw;
@@ -127,15 +124,9 @@ std::shared_ptr<detail::PrologueEpilogue> CollectiveCalls::surroundings(Collecti
 }
 
 Work CollectiveCalls::start(const detail::Request& request, const CallOptions& options) {
-  const std::string_view operation = detail::name_of(request);
-  const Entry entry = calls_.enter(operation);
-  CollectiveCall call = check_collective(calls_.facts(), request, options);
-  call.sequence = calls_.begin(operation);
-  calls_.get_ready(operation, call.sequence);
-  const auto edges = surroundings(call, request);
-  const auto make = [&] { return task_of(call, edges, request, options); };  // by reference: a copy of it would take memory
-  auto pending = calls_.pending(operation, call.sequence, options, calls_.recorder().queue(calls_.facts_of(call, options)));
-  return calls_.progress().submit(calls_.lane(), Lane::Kind::collective, std::move(pending), std::ref(make)).work();
+  Begun begun(*this, request, options);
+  calls_.get_ready(begun.operation, begun.call.sequence);
+  return submit(begun, request, options).work();
 }
 
 void CollectiveCalls::assemble(std::chrono::milliseconds timeout) {
@@ -146,10 +137,8 @@ void CollectiveCalls::assemble(std::chrono::milliseconds timeout) {
     const recorder::Recorder::Call none;  // the record is of the program's calls
     BlockingWaiter waiter(calls_.errors(), operation, 0, timeout, none);
     calls_.core().executor().run(call, waiter);
-  } catch (const Mismatch&) {
-    std::rethrow_exception(calls_.errors().complete(std::current_exception(), operation, 0));
-  } catch (const GroupFailure& over) {
-    std::rethrow_exception(calls_.errors().fail(over.failure(), operation, 0));
+  } catch (...) {
+    std::rethrow_exception(calls_.errors().of_thrown(operation, 0, GroupErrors::Known::to_this_rank).error);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "group/calls/group_calls.h"
 #include "group/devices/device_group.h"
@@ -24,11 +25,20 @@ class CollectiveCalls {
   void assemble(std::chrono::milliseconds timeout);
 
  private:
+  /// A call that has its place among the group's.
+  struct Begun {
+    Begun(CollectiveCalls& group, const detail::Request& request, const CallOptions& options);
+    std::string_view operation;
+    Entry entry;
+    CollectiveCall call;
+    bool on_device;
+  };
+
   std::unique_ptr<Task> task_of(const CollectiveCall& call, const std::shared_ptr<detail::PrologueEpilogue>& edges, const detail::Request& request,
                                 const CallOptions& options);
-  /// Carries the call out behind the collectives that are pending.
-  void run_in_turn(CollectiveCall& call, const detail::Request& request, const CallOptions& options);
-  /// Returns the prologue and epilogue of a call on memory of the host. If this rank has no memory for them, the group is over.
+  /// Puts the call behind the collectives that are pending.
+  StatePtr submit(Begun& begun, const detail::Request& request, const CallOptions& options);
+  /// Returns the prologue and epilogue of a call. If this rank has no memory for them, the group is over.
   std::shared_ptr<detail::PrologueEpilogue> surroundings(CollectiveCall& call, const detail::Request& request);
 
   GroupCalls& calls_;

@@ -12,7 +12,7 @@
 #include "base/error_place.h"
 #include "group/calls/check.h"
 #include "group/calls/composed.h"
-#include "group/calls/list_memory.h"
+#include "group/calls/packing.h"
 #include "group/devices/device_streams.h"
 #include "group/group.h"
 #include "unisono/collectives_lists.h"

@@ -1,7 +1,5 @@
 #include "group/calls/packing.h"
 
-#include "group/calls/callables.h"
-#include "group/calls/list_memory.h"
 #include "kernels/pack.h"
 
 namespace unisono {

@@ -1,8 +1,10 @@
 #include "group/devices/device_streams.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engines/device_copy.h"
+#include "schedule/device_call.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {
@@ -53,6 +55,13 @@ Events DeviceStreams::end() {
 void DeviceCompletion::order(void* stream) {
   if (operation_) operation_->order(stream);
   for (const auto& event : after_) event->order(stream);
+}
+
+DeviceWatch::DeviceWatch(coordination::Coordination& coordination, std::shared_ptr<DeviceEvent> event)
+    : attribution_(schedule::attribution_of_device(coordination)), event_(std::move(event)) {}
+
+bool DeviceWatch::advance() {
+  return attribution_.guard([&] { return event_->reached(); });
 }
 
 }  // namespace unisono::group

@@ -7,9 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "coordination/failure_attribution.h"
 #include "unisono/call.h"
 #include "unisono/detail/request.h"
 #include "unisono/device_runtime.h"
+#include "unisono/task.h"
 #include "unisono/tensor.h"
 
 namespace unisono::group {
@@ -56,6 +58,20 @@ class DeviceCompletion final : public DeviceEvent {
   std::shared_ptr<DeviceEvent> operation_;
   Events after_;
   std::shared_ptr<void> kept_;
+};
+
+/// Waits until the device has finished an operation that was enqueued, on behalf of nobody: the call has returned, and only what goes wrong counts.
+class DeviceWatch final : public Task {
+ public:
+  DeviceWatch(coordination::Coordination& coordination, std::shared_ptr<DeviceEvent> event);
+  bool advance() override;
+  // All ranks have come to the operation, so a rank whose part is done may leave.
+  std::vector<int> waiting_for() const override { return {}; }
+  bool wakes_waiter() const override { return false; }
+
+ private:
+  coordination::FailureAttribution attribution_;
+  std::shared_ptr<DeviceEvent> event_;
 };
 
 }  // namespace unisono::group

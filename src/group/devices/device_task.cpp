@@ -1,4 +1,4 @@
-#include "group/devices/device_task.h"
+#include "group/devices/device_group.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,10 +13,8 @@
 #include "base/log.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
-#include "group/devices/device_group.h"
 #include "group/devices/device_memory_task.h"
 #include "group/devices/device_streams.h"
-#include "group/devices/pieces_through_host.h"
 #include "unisono/cuda.h"
 
 namespace unisono::group {

@@ -1,47 +1,117 @@
 #include "unisono/multigpu.h"
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error_place.h"
 #include "group/calls/check.h"
-#include "group/calls/list_memory.h"
+#include "group/calls/packing.h"
 #include "group/devices/wide_sum.h"
 #include "group/group.h"
 #include "unisono/detail/request.h"
-#include "unisono/detail/typed_edge.h"
 
 namespace unisono {
 namespace {
 
-using base::with_place;
 using detail::Request;
-using group::put;
-using group::take;
-using group::WideSum;
 using Tensors = std::vector<TensorView>;
+
+/// A call with several tensors of each rank. `ins` is empty where the tensors of `outs` are worked on in place.
+struct Multigpu {
+  std::string_view label;  // the function that the user called, a string literal
+  Operation operation;
+  Tensors outs, ins = {};
+  std::optional<Rank> root = {};
+  ReduceOp op = ReduceOp::sum;
+};
 
 TensorView line(std::vector<std::byte>& memory, DType dtype) { return {memory.data(), dtype, memory.size() / size_of(dtype)}; }
 
-std::string terms_of(const Tensors& tensors, std::optional<ReduceOp> op) {
+const Tensors& inputs_of(const Multigpu& call) { return call.ins.empty() ? call.outs : call.ins; }
+
+/// Returns what the ranks must agree on.
+std::string terms_of(const Multigpu& call) {
+  const Tensors& tensors = inputs_of(call);
   std::string terms = std::to_string(tensors.size()) + " x " + std::string(to_string(tensors.front().dtype()));
-  if (op) terms.append(", ").append(to_string(*op));
+  if (reduces(call.operation)) terms.append(", ").append(to_string(call.op));
   return terms;
 }
 
-/// A list of tensors on its way into or out of one operation.
-class Lists : public detail::PrologueEpilogue {
+/// Returns how many of the outputs this rank's part of the result is for, from the first one on.
+std::size_t results_of(const Multigpu& call, const ProcessGroup& group) {
+  return call.operation != Operation::reduce ? call.outs.size() : detail::rank_is(*call.root, group) ? 1 : 0;
+}
+
+/// Makes a request of a call without its data.
+Request bare_request(const Multigpu& call, const TensorView& in, const TensorView& out, ReduceOp op) {
+  Request request{call.operation, in, out, op};
+  request.root = call.root;
+  request.label = call.label;
+  return request;
+}
+
+/// The steps of a rank in the host's memory, around one operation of the group for all tensors.
+///
+/// A reduction combines the inputs in `stage_` first, an all_gather puts them there one behind the other. The result goes to each of the outputs,
+/// whole or, from a reduce_scatter, in equal parts. A broadcast works on the first tensor, and the others are copies of that.
+class ListSteps final : public detail::PrologueEpilogue {
  public:
-  Lists(const Tensors& tensors, std::optional<ReduceOp> op) : terms_(terms_of(tensors, op)) {}
-  std::string_view terms() const final { return terms_; }
+  ListSteps(const Multigpu& call, const ProcessGroup& group)
+      : call_(call),
+        terms_(terms_of(call)),
+        results_(results_of(call, group)),
+        sum_(call.outs.front().dtype(), call.op, reduces(call.operation) ? inputs_of(call).size() : 1, group.size()) {
+    const TensorView &in = inputs_of(call).front(), &out = call.outs.front();
+    if (call.operation == Operation::broadcast) {
+      if (call.outs.size() > 1 && !in.is_contiguous()) result_.resize(in.bytes());
+    } else if (call.operation == Operation::all_gather) {
+      stage_.resize(in.bytes() * call.ins.size());
+      result_.resize(out.bytes());
+    } else {
+      const bool is_in_parts = call.operation == Operation::reduce_scatter;
+      const std::size_t count = static_cast<std::size_t>(out.numel()) * (is_in_parts ? call.outs.size() : 1);
+      stage_.resize(static_cast<std::size_t>(in.numel()) * sum_.element_bytes());
+      if (is_in_parts) reduced_.resize(count * sum_.element_bytes());
+      result_.resize(count * size_of(out.dtype()));
+    }
+  }
+  TensorView in() { return call_.operation == Operation::broadcast ? call_.outs.front() : line(stage_, sum_.dtype()); }
+  TensorView out() {
+    if (call_.operation == Operation::all_gather) return line(result_, sum_.dtype());
+    return call_.operation == Operation::reduce_scatter ? line(reduced_, sum_.dtype()) : in();
+  }
+  ReduceOp op() const { return sum_.op(); }
+
+  std::string_view terms() const override { return terms_; }
+  void prologue() override {
+    if (reduces(call_.operation)) sum_.combine(stage_.data(), inputs_of(call_));
+    else if (call_.operation == Operation::all_gather) group::take_list(stage_.data(), call_.ins);
+  }
+  void epilogue() override {
+    std::span<const TensorView> outs = std::span(call_.outs).first(results_);
+    const std::byte* result = result_.data();
+    if (call_.operation == Operation::broadcast) {
+      outs = outs.subspan(1);
+      if (result_.empty()) result = static_cast<const std::byte*>(call_.outs.front().data());
+      else group::take(result_.data(), call_.outs.front());
+    } else if (reduces(call_.operation) && !outs.empty()) {
+      sum_.finish(result_.data(), (call_.ins.empty() ? stage_ : reduced_).data(), result_.size() / size_of(outs.front().dtype()));
+    }
+    if (call_.operation == Operation::reduce_scatter) return group::put_list(outs, result);
+    for (const TensorView& out : outs) group::put(out, result);
+  }
 
  private:
+  const Multigpu call_;
   std::string terms_;
+  std::size_t results_;
+  group::WideSum sum_;
+  std::vector<std::byte> stage_, reduced_, result_;
 };
 
 /// The part of a rank whose lists are empty.
@@ -52,296 +122,104 @@ class NoTensors final : public detail::PrologueEpilogue {
   std::string_view terms() const override { return "no tensors"; }
 };
 
-class Broadcast final : public Lists {
- public:
-  explicit Broadcast(Tensors tensors) : Lists(tensors, {}), tensors_(std::move(tensors)) {
-    if (tensors_.size() > 1 && !tensors_.front().is_contiguous()) memory_.resize(tensors_.front().bytes());
+Request on_host(const Multigpu& call, const ProcessGroup& group) {
+  const auto steps = std::make_shared<ListSteps>(call, group);
+  Request request = bare_request(call, steps->in(), steps->out(), steps->op());
+  request.edges = steps;
+  return request;
+}
+
+/// Makes the request of the same call on copies in the host's memory, and the list of what is copied between the two.
+std::shared_ptr<detail::ListsOnHost> on_copies(const Multigpu& call, const ProcessGroup& group) {
+  const auto lists = std::make_shared<detail::ListsOnHost>(detail::ListsOnHost{.request = {call.operation, detail::nothing(), detail::nothing()}});
+  Multigpu copies = call;
+  for (Tensors* const tensors : {&copies.ins, &copies.outs}) {
+    for (TensorView& tensor : *tensors) tensor = line(lists->memory.emplace_back(tensor.bytes()), tensor.dtype());
   }
-  void prologue() override {}
-  void epilogue() override {
-    if (tensors_.size() == 1) return;
-    const TensorView& first = tensors_.front();
-    if (!memory_.empty()) take(memory_.data(), first);
-    const std::byte* from = memory_.empty() ? static_cast<const std::byte*>(first.data()) : memory_.data();
-    for (std::size_t j = 1; j < tensors_.size(); ++j) put(tensors_[j], from);
-  }
-
- private:
-  Tensors tensors_;
-  std::vector<std::byte> memory_;
-};
-
-/// Several tensors, combined into one before the operation. The result goes to each of `outputs` in equal parts, or whole.
-class Combined final : public Lists {
- public:
-  enum class Result { whole, parts };
-  Combined(Tensors inputs, Tensors outputs, Result result, ReduceOp op, std::size_t result_size, int ranks)
-      : Lists(inputs, op),
-        inputs_(std::move(inputs)),
-        outputs_(std::move(outputs)),
-        result_kind_(result),
-        sum_(inputs_.front().dtype(), op, inputs_.size(), ranks),
-        stage_(static_cast<std::size_t>(inputs_.front().numel()) * sum_.element_bytes()),
-        reduced_(result == Result::whole ? 0 : result_size * sum_.element_bytes()),
-        result_(result_size * size_of(inputs_.front().dtype())) {}
-
-  TensorView in() { return line(stage_, sum_.dtype()); }
-  TensorView out() { return result_kind_ == Result::whole ? in() : line(reduced_, sum_.dtype()); }
-  ReduceOp op() const { return sum_.op(); }
-
-  void prologue() override { sum_.combine(stage_.data(), inputs_); }
-  void epilogue() override {
-    if (outputs_.empty()) return;
-    const std::vector<std::byte>& reduced = result_kind_ == Result::whole ? stage_ : reduced_;
-    sum_.finish(result_.data(), reduced.data(), result_.size() / size_of(inputs_.front().dtype()));
-    const std::byte* from = result_.data();
-    for (const TensorView& output : outputs_) {
-      put(output, from);
-      if (result_kind_ == Result::parts) from += output.bytes();
-    }
-  }
-
- private:
-  Tensors inputs_, outputs_;
-  Result result_kind_;
-  WideSum sum_;
-  std::vector<std::byte> stage_, reduced_, result_;
-};
-
-class Gathered final : public Lists {
- public:
-  Gathered(Tensors inputs, Tensors outputs) : Lists(inputs, {}), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
-    stage_.resize(inputs_.front().bytes() * inputs_.size());
-    result_.resize(outputs_.front().bytes());
-  }
-  TensorView in() { return line(stage_, inputs_.front().dtype()); }
-  TensorView out() { return line(result_, inputs_.front().dtype()); }
-  void prologue() override { group::take_list(stage_.data(), inputs_); }
-  void epilogue() override {
-    for (const TensorView& output : outputs_) put(output, result_.data());
-  }
-
- private:
-  Tensors inputs_, outputs_;
-  std::vector<std::byte> stage_, result_;
-};
-
-bool is_on_device(const Tensors& tensors) { return !tensors.empty() && tensors.front().device().type != Device::Type::cpu; }
+  for (std::size_t j = 0; j < inputs_of(call).size(); ++j) lists->before.push_back({inputs_of(copies)[j], inputs_of(call)[j]});
+  for (std::size_t j = 0; j < results_of(call, group); ++j) lists->after.push_back({call.outs[j], copies.outs[j]});
+  lists->request = on_host(copies, group);
+  return lists;
+}
 
 /// Makes the request of lists on devices. Their engine takes each tensor as a participant of its own.
-Request on_devices(Operation operation, const char* name, Tensors ins, Tensors outs, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
-  Request request{operation, ins.front(), outs.front(), op};
-  request.root = root;
-  request.label = name;
-  request.lists = std::make_shared<DeviceCall>();
-  request.lists->terms = terms_of(ins, reduces(operation) ? std::optional(op) : std::nullopt);
+Request on_devices(const Multigpu& call, const ProcessGroup& group) {
+  const Tensors& ins = inputs_of(call);
+  Request request = bare_request(call, ins.front(), call.outs.front(), call.op);
+  request.lists = std::make_shared<DeviceCall>(DeviceCall{.ins = ins, .outs = call.outs, .terms = terms_of(call)});
   request.lists->terms.append(" x ").append(std::to_string(ins.front().numel()));
-  request.lists->ins = std::move(ins);
-  request.lists->outs = std::move(outs);
+  request.on_host = [call, group] { return on_copies(call, group); };
   return request;
 }
 
-/// Copies in the host's memory of lists on devices, and the list of what is copied between the two.
-class HostCopies {
- public:
-  Tensors of(const Tensors& tensors) {
-    Tensors copies;
-    for (const TensorView& tensor : tensors) {
-      auto& memory = lists_->memory.emplace_back(tensor.bytes());
-      copies.push_back(line(memory, tensor.dtype()));
-    }
-    return copies;
+/// Throws where the lists are wrong by themselves.
+void check(const Multigpu& call, const group::GroupFacts& group) {
+  const bool gathers = call.operation == Operation::all_gather, is_in_place = !gathers && call.operation != Operation::reduce_scatter;
+  if (!is_in_place) group::check_block_lists(group, call.label, gathers ? call.outs : call.ins, gathers ? call.ins : call.outs);
+  if (call.outs.empty()) return;
+  if (!is_in_place) {
+    group::check_list(group, call.label, call.ins, {}, false);
+    group::check_sent(group, call.label, call.ins);
   }
-  void fill(const Tensors& copies, const Tensors& from) {
-    for (std::size_t j = 0; j < copies.size(); ++j) lists_->before.push_back({copies[j], from[j]});
+  group::check_list(group, call.label, call.outs, call.ins, true);
+  if (reduces(call.operation)) group::check_operation(group, call.label, call.outs.front().dtype(), call.op);
+  if (!is_in_place) group::check_one_place(group, call.label, call.ins, call.outs);
+  else if (reduces(call.operation)) group::check_sent(group, call.label, call.outs);
+}
+
+Request request_of(Multigpu& call, const ProcessGroup& group) {
+  const group::GroupFacts& facts = group.implementation()->facts();
+  call.ins = group::locate_list(facts, call.ins);
+  call.outs = group::locate_list(facts, call.outs);
+  check(call, facts);
+  if (call.outs.empty()) {
+    Request request = bare_request(call, detail::nothing(), detail::nothing(), call.op);
+    request.edges = std::make_shared<NoTensors>();
+    return request;
   }
-  void bring_back(const Tensors& copies, const Tensors& to) {
-    for (std::size_t j = 0; j < copies.size(); ++j) lists_->after.push_back({to[j], copies[j]});
-  }
-  std::shared_ptr<detail::ListsOnHost> with(Request request) {
-    lists_->request = std::move(request);
-    return lists_;
-  }
-
- private:
-  std::shared_ptr<detail::ListsOnHost> lists_ =
-      std::make_shared<detail::ListsOnHost>(detail::ListsOnHost{.request = {Operation::barrier, detail::nothing(), detail::nothing()}});
-};
-
-/// Makes the request of a rank whose lists are empty.
-Request nothing_of(Operation operation, const char* name, std::optional<Rank> root, ReduceOp op = ReduceOp::sum) {
-  Request request{operation, detail::nothing(), detail::nothing(), op};
-  request.root = root;
-  request.label = name;
-  request.edges = std::make_shared<NoTensors>();
-  return request;
+  return group::is_on_device(inputs_of(call).front()) ? on_devices(call, group) : on_host(call, group);
 }
 
-void check_inputs(const ProcessGroup& group, const char* name, const Tensors& tensors) {
-  group::check_list(group.implementation()->facts(), name, tensors, {}, false);
-  group::check_sent(group.implementation()->facts(), name, tensors);
+void run(Multigpu call, const ProcessGroup& group, const CallOptions& options) {
+  base::with_place(options.where, [&] { detail::run(request_of(call, group), group, options); });
 }
-void check_outputs(const ProcessGroup& group, const char* name, const Tensors& tensors, const Tensors& inputs = {}) {
-  group::check_list(group.implementation()->facts(), name, tensors, inputs, true);
-}
-void check_operation(const ProcessGroup& group, const char* name, const Tensors& tensors, ReduceOp op) {
-  group::check_operation(group.implementation()->facts(), name, tensors.front().dtype(), op);
-}
-void check_blocks(const ProcessGroup& group, const char* name, const Tensors& whole, const Tensors& parts) {
-  group::check_block_lists(group.implementation()->facts(), name, whole, parts);
-}
-
-Request broadcast_on_host(Tensors tensors, const char* name, Rank src) {
-  Request request{Operation::broadcast, tensors.front(), tensors.front()};
-  request.root = src;
-  request.label = name;
-  request.edges = std::make_shared<Broadcast>(std::move(tensors));
-  return request;
-}
-
-Request broadcast_request(std::span<const TensorView> list, Rank src, const ProcessGroup& group) {
-  constexpr const char* name = "broadcast_multigpu";
-  Tensors tensors = group::locate_list(group.implementation()->facts(), list);
-  if (tensors.empty()) return nothing_of(Operation::broadcast, name, src);
-  check_outputs(group, name, tensors);
-  if (!is_on_device(tensors)) return broadcast_on_host(std::move(tensors), name, src);
-  Request request = on_devices(Operation::broadcast, name, tensors, tensors, src);
-  request.on_host = [tensors, src] {
-    HostCopies host;
-    const Tensors copies = host.of(tensors);
-    host.fill(copies, tensors);
-    host.bring_back(copies, tensors);
-    return host.with(broadcast_on_host(copies, name, src));
-  };
-  return request;
-}
-
-Request reduce_on_host(Tensors tensors, const char* name, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
-  Tensors outputs = tensors;
-  if (dst) outputs.resize(detail::rank_is(*dst, group) ? 1 : 0, tensors.front());
-  const auto numel = static_cast<std::size_t>(tensors.front().numel());
-  const auto edges = std::make_shared<Combined>(std::move(tensors), std::move(outputs), Combined::Result::whole, op, numel, group.size());
-  Request request{dst ? Operation::reduce : Operation::all_reduce, edges->in(), edges->out(), edges->op()};
-  request.root = dst;
-  request.label = name;
-  request.edges = edges;
-  return request;
-}
-
-Request reduce_request(std::span<const TensorView> list, std::optional<Rank> dst, ReduceOp op, const ProcessGroup& group) {
-  const char* name = dst ? "reduce_multigpu" : "all_reduce_multigpu";
-  const Operation operation = dst ? Operation::reduce : Operation::all_reduce;
-  Tensors tensors = group::locate_list(group.implementation()->facts(), list);
-  if (tensors.empty()) return nothing_of(operation, name, dst, op);
-  check_outputs(group, name, tensors);
-  check_operation(group, name, tensors, op);
-  group::check_sent(group.implementation()->facts(), name, tensors);
-  if (!is_on_device(tensors)) return reduce_on_host(std::move(tensors), name, dst, op, group);
-  Request request = on_devices(operation, name, tensors, tensors, dst, op);
-  request.on_host = [tensors, name, dst, op, group] {
-    HostCopies host;
-    const Tensors copies = host.of(tensors);
-    host.fill(copies, tensors);
-    if (!dst) host.bring_back(copies, tensors);
-    else if (detail::rank_is(*dst, group)) host.bring_back({copies.front()}, {tensors.front()});
-    return host.with(reduce_on_host(copies, name, dst, op, group));
-  };
-  return request;
-}
-
-Request all_gather_on_host(Tensors ins, Tensors outs, const char* name) {
-  const auto edges = std::make_shared<Gathered>(std::move(ins), std::move(outs));
-  Request request{Operation::all_gather, edges->in(), edges->out()};
-  request.label = name;
-  request.edges = edges;
-  return request;
-}
-
-Request all_gather_request(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group) {
-  constexpr const char* name = "all_gather_multigpu";
-  Tensors ins = group::locate_list(group.implementation()->facts(), inputs), outs = group::locate_list(group.implementation()->facts(), outputs);
-  check_blocks(group, name, outs, ins);
-  if (ins.empty()) return nothing_of(Operation::all_gather, name, {});
-  check_inputs(group, name, ins);
-  check_outputs(group, name, outs, ins);
-  group::check_one_place(group.implementation()->facts(), name, ins, outs);
-  if (!is_on_device(ins)) return all_gather_on_host(std::move(ins), std::move(outs), name);
-  Request request = on_devices(Operation::all_gather, name, ins, outs, {});
-  request.on_host = [ins, outs] {
-    HostCopies host;
-    const Tensors in_copies = host.of(ins), out_copies = host.of(outs);
-    host.fill(in_copies, ins);
-    host.bring_back(out_copies, outs);
-    return host.with(all_gather_on_host(in_copies, out_copies, name));
-  };
-  return request;
-}
-
-Request reduce_scatter_on_host(Tensors ins, Tensors outs, const char* name, ReduceOp op, const ProcessGroup& group) {
-  const std::size_t numel = static_cast<std::size_t>(outs.front().numel()) * outs.size();
-  const auto edges = std::make_shared<Combined>(std::move(ins), std::move(outs), Combined::Result::parts, op, numel, group.size());
-  Request request{Operation::reduce_scatter, edges->in(), edges->out(), edges->op()};
-  request.label = name;
-  request.edges = edges;
-  return request;
-}
-
-Request reduce_scatter_request(std::span<const TensorView> outputs, std::span<const TensorView> inputs, ReduceOp op, const ProcessGroup& group) {
-  constexpr const char* name = "reduce_scatter_multigpu";
-  Tensors ins = group::locate_list(group.implementation()->facts(), inputs), outs = group::locate_list(group.implementation()->facts(), outputs);
-  check_blocks(group, name, ins, outs);
-  if (ins.empty()) return nothing_of(Operation::reduce_scatter, name, {}, op);
-  check_inputs(group, name, ins);
-  check_outputs(group, name, outs, ins);
-  check_operation(group, name, ins, op);
-  group::check_one_place(group.implementation()->facts(), name, ins, outs);
-  if (!is_on_device(ins)) return reduce_scatter_on_host(std::move(ins), std::move(outs), name, op, group);
-  Request request = on_devices(Operation::reduce_scatter, name, ins, outs, {}, op);
-  request.on_host = [ins, outs, op, group] {
-    HostCopies host;
-    const Tensors in_copies = host.of(ins), out_copies = host.of(outs);
-    host.fill(in_copies, ins);
-    host.bring_back(out_copies, outs);
-    return host.with(reduce_scatter_on_host(in_copies, out_copies, name, op, group));
-  };
-  return request;
+Work start(Multigpu call, const ProcessGroup& group, const CallOptions& options) {
+  return base::with_place(options.where, [&] { return detail::start(request_of(call, group), group, options); });
 }
 
 }  // namespace
 
-void broadcast_multigpu(std::span<const TensorView> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
-  with_place(options.where, [&] { detail::run(broadcast_request(tensors, src, group), group, options); });
+void broadcast_multigpu(detail::WrittenList tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+  run({"broadcast_multigpu", Operation::broadcast, std::move(tensors.views), {}, src}, group, options);
 }
-Work broadcast_multigpu_async(std::span<const TensorView> tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
-  return with_place(options.where, [&] { return detail::start(broadcast_request(tensors, src, group), group, options); });
+Work broadcast_multigpu_async(detail::WrittenList tensors, Rank src, const ProcessGroup& group, const CallOptions& options) {
+  return start({"broadcast_multigpu", Operation::broadcast, std::move(tensors.views), {}, src}, group, options);
 }
-void all_reduce_multigpu(std::span<const TensorView> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  with_place(options.where, [&] { detail::run(reduce_request(tensors, {}, op, group), group, options); });
+void all_reduce_multigpu(detail::WrittenList tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  run({"all_reduce_multigpu", Operation::all_reduce, std::move(tensors.views), {}, {}, op}, group, options);
 }
-Work all_reduce_multigpu_async(std::span<const TensorView> tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  return with_place(options.where, [&] { return detail::start(reduce_request(tensors, {}, op, group), group, options); });
+Work all_reduce_multigpu_async(detail::WrittenList tensors, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  return start({"all_reduce_multigpu", Operation::all_reduce, std::move(tensors.views), {}, {}, op}, group, options);
 }
-void reduce_multigpu(std::span<const TensorView> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  with_place(options.where, [&] { detail::run(reduce_request(tensors, dst, op, group), group, options); });
+void reduce_multigpu(detail::WrittenList tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  run({"reduce_multigpu", Operation::reduce, std::move(tensors.views), {}, dst, op}, group, options);
 }
-Work reduce_multigpu_async(std::span<const TensorView> tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
-  return with_place(options.where, [&] { return detail::start(reduce_request(tensors, dst, op, group), group, options); });
+Work reduce_multigpu_async(detail::WrittenList tensors, Rank dst, ReduceOp op, const ProcessGroup& group, const CallOptions& options) {
+  return start({"reduce_multigpu", Operation::reduce, std::move(tensors.views), {}, dst, op}, group, options);
 }
-void all_gather_multigpu(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group,
-                         const CallOptions& options) {
-  with_place(options.where, [&] { detail::run(all_gather_request(outputs, inputs, group), group, options); });
+void all_gather_multigpu(detail::WrittenList outputs, detail::ReadList inputs, const ProcessGroup& group, const CallOptions& options) {
+  run({"all_gather_multigpu", Operation::all_gather, std::move(outputs.views), std::move(inputs.views)}, group, options);
 }
-Work all_gather_multigpu_async(std::span<const TensorView> outputs, std::span<const TensorView> inputs, const ProcessGroup& group,
-                               const CallOptions& options) {
-  return with_place(options.where, [&] { return detail::start(all_gather_request(outputs, inputs, group), group, options); });
+Work all_gather_multigpu_async(detail::WrittenList outputs, detail::ReadList inputs, const ProcessGroup& group, const CallOptions& options) {
+  return start({"all_gather_multigpu", Operation::all_gather, std::move(outputs.views), std::move(inputs.views)}, group, options);
 }
-void reduce_scatter_multigpu(std::span<const TensorView> outputs, std::span<const TensorView> inputs, ReduceOp op, const ProcessGroup& group,
+void reduce_scatter_multigpu(detail::WrittenList outputs, detail::ReadList inputs, ReduceOp op, const ProcessGroup& group,
                              const CallOptions& options) {
-  with_place(options.where, [&] { detail::run(reduce_scatter_request(outputs, inputs, op, group), group, options); });
+  run({"reduce_scatter_multigpu", Operation::reduce_scatter, std::move(outputs.views), std::move(inputs.views), {}, op}, group, options);
 }
-Work reduce_scatter_multigpu_async(std::span<const TensorView> outputs, std::span<const TensorView> inputs, ReduceOp op, const ProcessGroup& group,
+Work reduce_scatter_multigpu_async(detail::WrittenList outputs, detail::ReadList inputs, ReduceOp op, const ProcessGroup& group,
                                    const CallOptions& options) {
-  return with_place(options.where, [&] { return detail::start(reduce_scatter_request(outputs, inputs, op, group), group, options); });
+  return start({"reduce_scatter_multigpu", Operation::reduce_scatter, std::move(outputs.views), std::move(inputs.views), {}, op}, group, options);
 }
 
 }  // namespace unisono

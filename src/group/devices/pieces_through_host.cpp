@@ -1,4 +1,4 @@
-#include "group/devices/pieces_through_host.h"
+#include "group/devices/device_memory_task.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,7 @@
 
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
-#include "group/devices/device_memory_task.h"
-#include "group/devices/host_staging.h"
+#include "group/devices/device_group.h"
 
 namespace unisono::group {
 namespace {

@@ -1,17 +1,19 @@
 #include "group/messages/message_calls.h"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "engines/message.h"
 #include "base/eager.h"
-#include "base/relax.h"
+#include "engines/message.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
-#include "group/devices/device_task.h"
-#include "group/messages/both_ways.h"
-#include "group/progress/wait_check.h"
+#include "group/devices/device_group.h"
+#include "group/messages/recv_task.h"
 #include "group/progress/waiter.h"
 
 namespace unisono::group {
@@ -19,11 +21,7 @@ namespace {
 
 // The most that a group keeps for receivers that do not come; beyond it senders wait like those of large messages.
 constexpr std::size_t most_buffered = std::size_t{64} << 20;
-constexpr std::size_t bytes_of_a_look = 256;  // that are copied while a sender looks once for room
-constexpr std::size_t buffered_cost = 1024;   // of a kept send, beside its elements
-// Smaller messages are never read out of their sender's memory: a call of the system takes longer than two copies.
-constexpr std::size_t least_lent = std::size_t{4} << 10;
-
+constexpr std::size_t buffered_cost = 1024;  // of a kept send, beside its elements
 /// A probe that is done after one look, whether or not it has found something.
 class Glance final : public Task {
  public:
@@ -49,114 +47,101 @@ MessageInfo info_of(const Arrival& arrival) {
           .is_object = is_object};
 }
 
-/// Returns the ranks whose messages a receive or a probe waits for.
-std::vector<int> sources_of(const MessageCall& call, int rank, int size) {
-  if (call.peer >= 0) return {call.peer};
-  std::vector<int> others;
-  for (int r = 0; r < size; ++r) {
-    if (r != rank) others.push_back(r);
-  }
-  return others;
-}
-
 }  // namespace
 
-std::unique_ptr<Task> MessageCalls::task_of(const MessageCall& call, bool sends) {
-  if (!is_on_device(call.data)) [[likely]]
-    return packed_task(calls_.core(), call, sends);
-  return device_task(devices_, call, sends);
+MessageCalls::Begun MessageCalls::begin(const detail::MessageRequest& request, const CallOptions& options) {
+  Begun begun{detail::name_of(request), request.operation, options, check_message(calls_.facts(), request, options)};
+  begun.call.sequence = calls_.begin(begun.operation);
+  return begun;
 }
 
-bool MessageCalls::leaves_at_once(const detail::MessageRequest& request) const {
-  const std::size_t bytes = request.data.bytes();
-  if (request.operation != Operation::send || bytes > base::eager_bytes || calls_.lane()->buffered.load() + buffered_cost + bytes > most_buffered)
-    return false;
-  return !lies_on_device(calls_.facts(), request.data);
+Pending MessageCalls::pending(const Begun& begun, const Record& record, std::size_t buffered) const {
+  return calls_.pending(begun.operation, begun.call.sequence, begun.options, record, buffered);
+}
+
+std::unique_ptr<Task> MessageCalls::task_of(const Begun& begun) {
+  const bool sends = begun.kind == Operation::send;
+  if (!is_on_device(begun.call.data)) [[likely]]
+    return packed_task(calls_.core(), begun.call, sends);
+  return device_task(devices_, begun.call, sends);
 }
 
 template <class F>
-auto MessageCalls::with_errors(std::string_view operation, std::uint64_t sequence, bool peer_waits, F&& f) {
+auto MessageCalls::with_errors(const Begun& begun, GroupErrors::Known known, F&& f) {
   try {
     return f();
-  } catch (const Mismatch&) {
-    std::rethrow_exception(calls_.errors().complete(std::current_exception(), operation, sequence));
-  } catch (const GroupFailure& over) {
-    std::rethrow_exception(calls_.errors().fail(over.failure(), operation, sequence));
   } catch (...) {
-    if (peer_waits) calls_.errors().abort_after(std::current_exception());
-    throw;
+    std::rethrow_exception(calls_.errors().of_thrown(begun.operation, begun.call.sequence, known).error);
   }
 }
 
-// Where there is no room, what is pending here may be what the peer waits for, and a peer that reads soon makes room in less time than a copy of the
-// message for later would take.
-bool MessageCalls::leaves(const MessageCall& call, std::string_view operation) {
-  using Tried = engines::MessageCarrier::Tried;
-  std::size_t looks = calls_.errors().coordination().is_crowded() ? 0 : call.data.bytes() / bytes_of_a_look;
-  for (;; --looks) {
-    const bool beside_others = calls_.lane()->has_messages();
-    const auto try_beside_others = [&] {
-      if (calls_.lane()->is_over()) std::rethrow_exception(calls_.errors().error_when_over(operation, call.sequence));
-      return calls_.core().try_send(call);
-    };
-    const Tried tried = beside_others ? calls_.progress().exclusively(try_beside_others) : calls_.core().try_send(call);
-    if (tried == Tried::sent) return true;
-    if (tried == Tried::never) return false;
-    if (beside_others) calls_.progress().advance(*calls_.lane());
-    if (looks == 0) return false;
-    base::relax();
-  }
+Arrival MessageCalls::wait(Task& task, const Begun& begun, const Record& record) {
+  if (!task.advance()) BlockingWaiter(calls_.errors(), begun.operation, begun.call.sequence, calls_.timeout_of(begun.options), record).wait(task);
+  return task.arrival();
 }
 
-// Where ranks share a processor, the receiver does not come while this rank waits for it.
-bool MessageCalls::rather_lends(const MessageCall& call) {
-  if (call.data.bytes() < least_lent || !call.data.is_contiguous() || calls_.errors().coordination().is_crowded()) return false;
-  using Lending = engines::MessageCarrier::Lending;
-  const auto lends = [&] { return calls_.core().messages().lends(call); };
-  for (std::size_t looks = call.data.bytes() / bytes_of_a_look;; --looks) {
-    const bool beside_others = calls_.lane()->has_messages();
-    const Lending lending = beside_others ? calls_.progress().exclusively(lends) : lends();
-    if (lending != Lending::later || looks == 0) return lending == Lending::now;
-    if (beside_others) calls_.progress().advance(*calls_.lane());
-    base::relax();
-  }
+Arrival MessageCalls::wait(const StatePtr& state) {
+  calls_.finish(*state);
+  return state->arrival;
 }
 
-bool MessageCalls::leaves_to_receiver(const MessageCall& call) {
-  if (!call.data.is_contiguous() || lies_on_device(calls_.facts(), call.data)) return false;
-  return calls_.progress().exclusively([&] { return calls_.core().messages().leaves_to_receiver(call); });
+Arrival MessageCalls::carry_out(const Begun& begun, const Record& record, const MakeTask& make) {
+  const bool on_device = is_on_device(begun.call.data);
+  if (on_device) calls_.get_ready(begun.operation, begun.call.sequence);
+  if (calls_.lane()->has_messages()) return wait(calls_.progress().submit(calls_.lane(), Lane::Kind::message, pending(begun, record), make));
+  StatePtr left;  // to the device
+  const Arrival arrival = with_errors(begun, on_device ? GroupErrors::Known::to_the_peer : GroupErrors::Known::to_this_rank, [&] {
+    std::optional<Pending> watched;
+    if (on_device) watched = pending(begun, record);
+    const auto task = make();
+    const Arrival of_task = wait(*task, begun, record);
+    if (on_device) left = calls_.watch(*task, std::move(*watched));
+    return of_task;
+  });
+  if (left) left->order_stream();
+  return arrival;
+}
+
+bool MessageCalls::is_eager(const TensorView& data) const {
+  const std::size_t bytes = data.bytes();
+  return bytes <= base::eager_bytes && calls_.lane()->buffered.load() + buffered_cost + bytes <= most_buffered &&
+         !lies_on_device(calls_.facts(), data);
+}
+
+// Where there is no room, what is pending here may be what the peer waits for.
+bool MessageCalls::leaves(const Begun& sent) {
+  const auto try_send = [&] { return calls_.core().try_send(sent.call); };
+  if (!calls_.lane()->has_messages()) return try_send();
+  const auto try_beside_others = [&] {
+    if (calls_.lane()->is_over()) std::rethrow_exception(calls_.errors().error_when_over(sent.operation, sent.call.sequence));
+    return try_send();
+  };
+  if (calls_.progress().exclusively(try_beside_others)) return true;
+  calls_.progress().advance(*calls_.lane());
+  return calls_.progress().exclusively(try_beside_others);
 }
 
 // A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.
-void MessageCalls::send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options,
-                                const recorder::Recorder::Call& record, const MakeTask& make) {
-  if (!calls_.lane()->has_messages() && rather_lends(call)) {
-    return with_errors(operation, call.sequence, false, [&] {
-      const auto task = make();
-      if (!task->advance()) BlockingWaiter(calls_.errors(), operation, call.sequence, calls_.timeout_of(options), record).wait(*task);
-    });
-  }
-  if (call.data.is_contiguous() && leaves(call, operation)) return;
+void MessageCalls::send_eagerly(const Begun& sent, const Record& record) {
+  if (sent.call.data.is_contiguous() && leaves(sent)) return;
   const auto leave_behind = [&](const MakeTask& make_detached) {
-    calls_.get_ready(operation, call.sequence);
-    const std::size_t kept = buffered_cost + call.data.bytes();
+    calls_.get_ready(sent.operation, sent.call.sequence);
+    const std::size_t kept = buffered_cost + sent.call.data.bytes();
     calls_.lane()->buffered.fetch_add(kept);
-    static_cast<void>(calls_.progress()
-                          .submit(calls_.lane(), Lane::Kind::message, calls_.pending(operation, call.sequence, options, {}, kept), make_detached)
-                          .work());
+    static_cast<void>(calls_.progress().submit(calls_.lane(), Lane::Kind::message, pending(sent, {}, kept), make_detached).work());
   };
   if (calls_.lane()->has_messages()) {
     return leave_behind([&] {
-      auto task = make();
+      auto task = task_of(sent);
       task->detach();
       return task;
     });
   }
-  with_errors(operation, call.sequence, false, [&] {
-    auto task = make();
+  with_errors(sent, GroupErrors::Known::to_this_rank, [&] {
+    auto task = task_of(sent);
     if (task->advance()) return;
     if (task->detach()) leave_behind([&] { return std::move(task); });
-    else BlockingWaiter(calls_.errors(), operation, call.sequence, calls_.timeout_of(options), record).wait(*task);
+    else wait(*task, sent, record);
   });
 }
 
@@ -164,129 +149,56 @@ bool MessageCalls::is_plain_receive(const MessageCall& call, Operation operation
   return operation == Operation::recv && call.data.is_contiguous() && !is_on_device(call.data);
 }
 
-PendingReceive* MessageCalls::post(const MessageCall& call, std::string_view operation, const CallOptions& options,
-                                   const recorder::Recorder::Call& record, std::uint64_t other) {
-  calls_.get_ready(operation, call.sequence);
-  PendingReceive* const receive =
-      PendingReceive::make(calls_.shared_progress(), calls_.lane(),
-                           {.operation = operation, .where = options.where, .record = record, .timeout = calls_.timeout_of(options)}, other);
-  calls_.progress().post(*calls_.lane(), *receive, calls_.errors(), calls_.core().messages(), call);
+PendingReceive* MessageCalls::post(const Begun& received, const Record& record, std::uint64_t other) {
+  calls_.get_ready(received.operation, received.call.sequence);
+  PendingReceive* const receive = PendingReceive::make(
+      calls_.shared_progress(), calls_.lane(),
+      {.operation = received.operation, .where = received.options.where, .record = record, .timeout = calls_.timeout_of(received.options)}, other);
+  calls_.progress().post(*calls_.lane(), *receive, calls_.errors(), calls_.core().messages(), received.call);
   return receive;
 }
 
-Arrival MessageCalls::receive(const MessageCall& call, std::string_view operation, const CallOptions& options,
-                              const recorder::Recorder::Call& record) {
-  if (calls_.lane()->has_messages()) {
-    const StatePtr state(post(call, operation, options, record, detail::WorkState::holder));
-    calls_.finish(*state);
-    return state->arrival;
-  }
-  return with_errors(operation, call.sequence, false, [&] {
-    RecvTask task(calls_.core().messages(), call);
-    if (!task.advance()) BlockingWaiter(calls_.errors(), operation, call.sequence, calls_.timeout_of(options), record).wait(task);
-    return task.arrival();
+Arrival MessageCalls::receive(const Begun& received, const Record& record) {
+  if (calls_.lane()->has_messages()) return wait(StatePtr(post(received, record, detail::WorkState::holder)));
+  return with_errors(received, GroupErrors::Known::to_this_rank, [&] {
+    RecvTask task(calls_.core().messages(), received.call);
+    return wait(task, received, record);
   });
-}
-
-Arrival MessageCalls::carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options,
-                                const recorder::Recorder::Call& record, const MakeTask& make) {
-  const bool on_device = is_on_device(call.data);
-  if (on_device) calls_.get_ready(operation, call.sequence);
-  if (calls_.lane()->has_messages()) {
-    const auto state = calls_.progress().submit(calls_.lane(), Lane::Kind::message, calls_.pending(operation, call.sequence, options, record), make);
-    calls_.finish(*state);
-    return state->arrival;
-  }
-  StatePtr left;  // to the device
-  const Arrival arrival = with_errors(operation, call.sequence, on_device, [&] {
-    std::optional<Pending> watched;
-    if (on_device) watched = calls_.pending(operation, call.sequence, options, record);
-    const auto task = make();
-    if (!task->advance()) BlockingWaiter(calls_.errors(), operation, call.sequence, calls_.timeout_of(options), record).wait(*task);
-    if (on_device) left = calls_.watch(*task, std::move(*watched));
-    return task->arrival();
-  });
-  if (left) left->order_stream();
-  return arrival;
 }
 
 MessageInfo MessageCalls::run(const detail::MessageRequest& request, const CallOptions& options) {
-  const std::string_view operation = detail::name_of(request);
-  const Entry entry = calls_.enter(operation);
-  MessageCall call = check_message(calls_.facts(), request, options);
-  call.sequence = calls_.begin(operation);
-  const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  recorder::Recording recording(calls_.recorder(), calls_.facts_of(call, request.operation, options));
+  const Entry entry = calls_.enter(detail::name_of(request));
+  const Begun begun = begin(request, options);
+  recorder::Recording recording(calls_.recorder(), facts_of(begun));
   MessageInfo info;
-  if (leaves_at_once(request)) send_eagerly(call, operation, options, recording.call(), std::ref(make));
-  else if (is_plain_receive(call, request.operation)) info = info_of(receive(call, operation, options, recording.call()));
-  else info = info_of(carry_out(call, operation, options, recording.call(), std::ref(make)));
+  if (begun.kind == Operation::send && is_eager(begun.call.data)) send_eagerly(begun, recording.call());
+  else if (is_plain_receive(begun.call, begun.kind)) info = info_of(receive(begun, recording.call()));
+  else info = info_of(carry_out(begun, recording.call(), [&] { return task_of(begun); }));
   recording.succeed();
   return info;
 }
 
 Work MessageCalls::start(const detail::MessageRequest& request, const CallOptions& options) {
-  const bool is_small = leaves_at_once(request);
-  if (is_small && request.data.bytes() < least_lent) {
-    run(request, options);
-    return {};
-  }
-  const std::string_view operation = detail::name_of(request);
-  const Entry entry = calls_.enter(operation);
-  MessageCall call = check_message(calls_.facts(), request, options);
-  call.sequence = calls_.begin(operation);
-  if (is_plain_receive(call, request.operation))
-    return Work(
-        post(call, operation, options, calls_.recorder().queue_and_run(calls_.facts_of(call, request.operation, options)), detail::WorkState::work));
-  const auto make = [&] { return task_of(call, request.operation == Operation::send); };
-  if (is_small && !rather_lends(call)) {
-    recorder::Recording recording(calls_.recorder(), calls_.facts_of(call, request.operation, options));
-    send_eagerly(call, operation, options, recording.call(), std::ref(make));
+  const Entry entry = calls_.enter(detail::name_of(request));
+  const Begun begun = begin(request, options);
+  if (is_plain_receive(begun.call, begun.kind)) return Work(post(begun, calls_.recorder().queue_and_run(facts_of(begun)), detail::WorkState::work));
+  if (begun.kind == Operation::send && is_eager(begun.call.data)) {
+    recorder::Recording recording(calls_.recorder(), facts_of(begun));
+    send_eagerly(begun, recording.call());
     recording.succeed();
     return {};
   }
-  calls_.get_ready(operation, call.sequence);
-  const bool needs_no_thread = is_small || (request.operation == Operation::send && leaves_to_receiver(call));
-  return calls_.shared_progress()
-      ->submit(calls_.lane(), Lane::Kind::message,
-               calls_.pending(operation, call.sequence, options, calls_.recorder().queue(calls_.facts_of(call, request.operation, options))),
-               std::ref(make), needs_no_thread ? Progress::Thread::later : Progress::Thread::at_once)
+  calls_.get_ready(begun.operation, begun.call.sequence);
+  const auto make = [&] { return task_of(begun); };
+  return calls_.progress()
+      .submit(calls_.lane(), Lane::Kind::message, pending(begun, calls_.recorder().queue(facts_of(begun))), std::ref(make))
       .work();
-}
-
-bool MessageCalls::may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const {
-  if (out.data.bytes() < least_lent || calls_.lane()->has_messages() || lies_on_device(calls_.facts(), out.data) || !out.data.is_contiguous())
-    return false;
-  return is_plain_receive(check_message(calls_.facts(), in, options), in.operation);
-}
-
-// A small message leaves without its receiver. One that had better be lent does not, where its receiver sends as well and does not look meanwhile.
-std::optional<int> MessageCalls::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
-  const std::string_view operation = detail::name_of(in);
-  const Entry entry = calls_.enter(operation);
-  MessageCall sent = check_message(calls_.facts(), out, options), received = check_message(calls_.facts(), in, options);
-  if (leaves_at_once(out) && !rather_lends(sent)) return std::nullopt;
-  sent.sequence = calls_.begin(detail::name_of(out));
-  received.sequence = calls_.begin(operation);
-  recorder::Recording sending(calls_.recorder(), calls_.facts_of(sent, out.operation, options));
-  recorder::Recording receiving(calls_.recorder(), calls_.facts_of(received, in.operation, options));
-  const Arrival arrival = with_errors(operation, received.sequence, false, [&] {
-    BothWays task(calls_.core().messages(), received, [&] { return task_of(sent, true); });
-    if (!task.advance()) BlockingWaiter(calls_.errors(), operation, received.sequence, calls_.timeout_of(options), receiving.call()).wait(task);
-    return task.arrival();
-  });
-  sending.succeed();
-  receiving.succeed();
-  return arrival.source;
 }
 
 // A send that leaves at once needs no thread beside the caller.
 int MessageCalls::send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   verify(in, options);
-  if (may_go_both_ways(out, in, options)) {
-    if (const auto source = exchange(out, in, options)) return *source;
-  }
-  if (leaves_at_once(out)) {
+  if (is_eager(out.data)) {
     run(out, options);
     return run(in, options).source;
   }
@@ -298,15 +210,13 @@ int MessageCalls::send_recv(const detail::MessageRequest& out, const detail::Mes
 }
 
 std::optional<MessageInfo> MessageCalls::probe(const detail::MessageRequest& request, const CallOptions& options, bool waits) {
-  const std::string_view operation = detail::name_of(request);
-  const Entry entry = calls_.enter(operation);
-  MessageCall call = check_message(calls_.facts(), request, options);
-  call.sequence = calls_.begin(operation);
+  const Entry entry = calls_.enter(detail::name_of(request));
+  const Begun begun = begin(request, options);
   std::optional<recorder::Recording> recording;
-  if (waits) recording.emplace(calls_.recorder(), calls_.facts_of(call, Operation::recv, options));
+  if (waits) recording.emplace(calls_.recorder(), facts_of(begun));
   const auto look = [&] {
-    return carry_out(call, operation, options, recording ? recording->call() : recorder::Recorder::Call{}, [&]() -> std::unique_ptr<Task> {
-      auto task = calls_.core().start_probe(call);
+    return carry_out(begun, recording ? recording->call() : Record{}, [&]() -> std::unique_ptr<Task> {
+      auto task = calls_.core().start_probe(begun.call);
       if (waits) return task;
       return std::make_unique<Glance>(std::move(task));
     });
@@ -315,18 +225,18 @@ std::optional<MessageInfo> MessageCalls::probe(const detail::MessageRequest& req
   // A program that looks again and again learns of a peer that is gone, as one that waits does. Messages that the peer sent before still count.
   if (const auto now = base::Clock::now(); arrival.source < 0 && now >= next_look_) {
     next_look_ = now + look_period;
-    const auto failure =
-        calls_.errors().coordination().look_for_failures(sources_of(call, calls_.facts().rank(), calls_.facts().size()), call.peer < 0);
+    const std::vector<int> sources = calls_.core().messages().possible_sources(begun.call.peer);
+    const auto failure = calls_.errors().coordination().look_for_failures(sources, begun.call.peer < 0);
     if (failure) arrival = look();
-    if (failure && arrival.source < 0) std::rethrow_exception(calls_.errors().fail(*failure, operation, call.sequence));
+    if (failure && arrival.source < 0) std::rethrow_exception(calls_.errors().fail(*failure, begun.operation, begun.call.sequence));
   }
   if (arrival.source < 0) return std::nullopt;
   if (recording) recording->succeed();
   if (arrival.kind == engines::kind_of(DType::uint64, engines::device_announcement)) {
     throw Unsupported("the next message of rank " + std::to_string(arrival.source) + " (tag " + std::to_string(arrival.tag) + ") is of device memory",
-                      {.operation = std::string(operation),
+                      {.operation = std::string(begun.operation),
                        .group = calls_.facts().name(),
-                       .sequence = call.sequence,
+                       .sequence = begun.call.sequence,
                        .rank = calls_.facts().rank(),
                        .culprit = arrival.source,
                        .hint = "of those only the receive learns how long they are: send the length before"});

@@ -26,33 +26,38 @@ class MessageCalls {
   void verify(const detail::MessageRequest& request, const CallOptions& options) const;
 
  private:
-  std::unique_ptr<Task> task_of(const MessageCall& call, bool sends);
+  using Record = recorder::Recorder::Call;
   using MakeTask = std::function<std::unique_ptr<Task>()>;
-  bool leaves_at_once(const detail::MessageRequest& request) const;
+  /// A send, a receive or a probe that has its place among the group's calls.
+  struct Begun {
+    std::string_view operation;
+    Operation kind;
+    const CallOptions& options;
+    MessageCall call;
+  };
+  Begun begin(const detail::MessageRequest& request, const CallOptions& options);
+  recorder::CallFacts facts_of(const Begun& begun) const { return calls_.facts_of(begun.call, begun.kind, begun.options); }
+  Pending pending(const Begun& begun, const Record& record, std::size_t buffered = 0) const;
+  std::unique_ptr<Task> task_of(const Begun& begun);
+
+  /// Returns true for data that is sent without a receive: into memory of the library. Any other send waits for its receiver.
+  bool is_eager(const TensorView& data) const;
   /// Sends a small message if there is room for it.
-  bool leaves(const MessageCall& call, std::string_view operation);
-  /// Returns true where a small send waits a moment for its receiver, which then copies by itself.
-  bool rather_lends(const MessageCall& call);
-  /// Whether a large send leaves all of the work to its receiver, so that no thread is needed beside the caller.
-  bool leaves_to_receiver(const MessageCall& call);
-  void send_eagerly(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
-                    const MakeTask& make);
+  bool leaves(const Begun& sent);
+  void send_eagerly(const Begun& sent, const Record& record);
+
   /// Returns true for a receive that the matcher carries out by itself.
   static bool is_plain_receive(const MessageCall& call, Operation operation);
   /// Posts a receive beside its caller, for `other`: see PendingReceive::make.
-  PendingReceive* post(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
-                       std::uint64_t other);
-  Arrival receive(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record);
-  /// Returns true where the caller may carry out both halves of a send_recv at the same time.
-  bool may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const;
-  /// Does so, and returns the source; nullopt where the send leaves at once without that, and nothing has happened.
-  std::optional<int> exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
-  /// Waits for a message's task.
-  Arrival carry_out(const MessageCall& call, std::string_view operation, const CallOptions& options, const recorder::Recorder::Call& record,
-                    const MakeTask& make);
-  /// Throws what `f` throws as errors of the call. `peer_waits`: the two sides have agreed on the message, so any error ends the group.
+  PendingReceive* post(const Begun& received, const Record& record, std::uint64_t other);
+  Arrival receive(const Begun& received, const Record& record);
+  /// Carries out a message for a caller that waits: behind those that are under way, or by itself.
+  Arrival carry_out(const Begun& begun, const Record& record, const MakeTask& make);
+  Arrival wait(Task& task, const Begun& begun, const Record& record);
+  Arrival wait(const StatePtr& state);
+  /// Throws what `f` throws as errors of the call.
   template <class F>
-  auto with_errors(std::string_view operation, std::uint64_t sequence, bool peer_waits, F&& f);
+  auto with_errors(const Begun& begun, GroupErrors::Known known, F&& f);
 
   GroupCalls& calls_;
   DeviceGroup& devices_;

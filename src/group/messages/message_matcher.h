@@ -9,10 +9,43 @@
 #include <vector>
 
 #include "engines/message.h"
-#include "group/messages/posted_receive.h"
 #include "unisono/task.h"
 
 namespace unisono::group {
+
+/// A receive as the matcher sees it: the messages that it takes, and its place among the others.
+class PostedReceive {
+ public:
+  PostedReceive(const PostedReceive&) = delete;
+  PostedReceive& operator=(const PostedReceive&) = delete;
+
+ protected:
+  PostedReceive() = default;
+  virtual ~PostedReceive() = default;
+
+  /// Sets what the receive wants, before it is posted.
+  void want(int peer, int tag) {
+    peer_ = peer;
+    tag_ = tag;
+    is_reported_ = false;
+  }
+  int peer() const { return peer_; }
+  bool is_posted() const { return is_posted_; }
+  /// Has the matcher keep it in the list of those that have been given a message (MessageMatcher::given), so that nobody need ask it for that.
+  void report() { reports_ = true; }
+  bool is_reported() const { return is_reported_; }
+
+ private:
+  friend class MessageMatcher;
+  bool takes(int tag) const { return engines::takes_tag(tag_, tag); }
+  virtual void take(int source, const engines::AnnouncedMessage& message) = 0;
+
+  PostedReceive *previous_ = nullptr, *next_ = nullptr;  // among the posted ones
+  std::uint64_t number_ = 0;                             // among them, in order
+  int peer_ = -1, tag_ = 0;
+  bool is_posted_ = false;
+  bool reports_ = false, is_reported_ = false;
+};
 
 using engines::MessageCall;
 
@@ -32,18 +65,7 @@ class MessageMatcher {
 
   std::unique_ptr<Task> send(const engines::MessageCall& call);
   /// Sends a message if it can leave at once, whole.
-  engines::MessageCarrier::Tried try_send(const engines::MessageCall& call);
-  /// Whether a small send had better lend its memory for a moment: see MessageCarrier.
-  engines::MessageCarrier::Lending lends(const engines::MessageCall& call) {
-    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
-    return route.carrier->lends(route.peer, call.data.bytes());
-  }
-  /// Whether a send leaves all of the work to its receiver now: see MessageCarrier.
-  bool leaves_to_receiver(const engines::MessageCall& call) {
-    note_receives(call.peer);
-    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
-    return route.carrier->leaves_to_receiver(route.peer, call.data.bytes());
-  }
+  bool try_send(const engines::MessageCall& call);
   /// Takes the messages that have come, and gives them to the receives that want them.
   void pump();
   /// Takes a receive out of those that report and have been given a message since they were posted; null: there is none.
@@ -70,8 +92,6 @@ class MessageMatcher {
   void forget(PostedReceive& receive) noexcept;
 
  private:
-  /// Tells the carrier of a peer, before a send, whether messages of that peer are wanted.
-  void note_receives(int peer);
   class SendTask;
   class ProbeTask;
   /// Receives in order. Each is in one list at most.

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sched.h>
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -79,7 +82,11 @@ class Backoff {
   static constexpr std::uint32_t trial = 100;
   static constexpr std::chrono::microseconds shortest_way{1};    // that a useful one takes
   static constexpr std::chrono::microseconds longest_rest{200};  // where nobody notifies
-  void notice_futility() noexcept;
+  void notice_futility() noexcept {
+    if (count_ == spins_ + 1) first_yield_ = std::chrono::steady_clock::now();
+    if (count_ != spins_ + trial) return;
+    if (std::chrono::steady_clock::now() - first_yield_ < trial * shortest_way) count_ = spins_ + yields_;
+  }
   /// Asks once, after the first spins, whether a neighbour is on this processor. Where none is, there are as many spins as without neighbours.
   bool goes_on_spinning() noexcept {
     if (neighbours_ == nullptr) return false;
@@ -88,8 +95,11 @@ class Backoff {
     spins_ = many_spins;
     return true;
   }
-  static void give_way() noexcept;
-  static void rest(std::chrono::nanoseconds duration) noexcept;
+  static void give_way() noexcept { ::sched_yield(); }
+  static void rest(std::chrono::nanoseconds duration) noexcept {
+    const timespec time{.tv_sec = 0, .tv_nsec = static_cast<long>(duration.count())};
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+  }
 
   template <class LookAgain>
   void sleep(LookAgain&& look_again, std::chrono::nanoseconds at_most) {

@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "base/error_place.h"
-#include "group/devices/device_watch.h"
-#include "group/group_errors.h"
-#include "group/progress/wait_check.h"
+#include "group/devices/device_streams.h"
+#include "group/group_facts.h"
+#include "group/progress/pending.h"
+#include "group/progress/waiter.h"
 
 namespace unisono::group {
 
@@ -163,18 +164,11 @@ Lane::Progressed Lane::advance(Pending& pending, Remains& remains) {
       return Progressed::to_device;
     }
     finish(pending, nullptr, remains);
-  } catch (const Mismatch&) {
-    finish(pending,
-           pending.collective ? pending.group->complete_collective(std::current_exception(), pending.operation, pending.sequence)
-                              : pending.group->complete(std::current_exception(), pending.operation, pending.sequence),
-           remains);
-  } catch (const GroupFailure& over) {
-    state_.is_over = true;
-    finish(pending, pending.group->fail(over.failure(), pending.operation, pending.sequence), remains);
   } catch (...) {
-    state_.is_over = true;
-    pending.group->abort_after(std::current_exception());
-    finish(pending, std::current_exception(), remains);
+    auto [error, ends_group] = pending.group->of_thrown(pending.operation, pending.sequence,
+                                                        pending.collective ? GroupErrors::Known::to_all : GroupErrors::Known::to_the_peer);
+    state_.is_over = state_.is_over || ends_group;
+    finish(pending, std::move(error), remains);
   }
   return Progressed::to_end;
 }
@@ -296,6 +290,20 @@ void Lane::clear() {
   on_device_.clear();
   leisurely_count_ = 0;
   set_counts();
+}
+
+void settle(detail::WorkState& state, const std::exception_ptr& error, const Arrival& arrival, bool is_collective, DeferredError& deferred,
+            Remains& remains) {
+  const std::lock_guard lock(state.mutex);
+  if (!error && !state.completion) state.arrival = arrival;
+  state.error = error;
+  state.settled = true;
+  std::move(state.then.begin(), state.then.end(), std::back_inserter(remains.callbacks));
+  state.then.clear();
+  state.went_well.store(!error, std::memory_order_release);
+  if (error && state.dropped) deferred.set(error, is_collective ? state.dropped_after : DeferredError::no_queued_call);
+  state.set_done();
+  remains.any_done = true;
 }
 
 }  // namespace unisono::group

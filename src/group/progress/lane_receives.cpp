@@ -1,10 +1,10 @@
-#include "group/progress/lane_receives.h"
+#include "group/progress/lane.h"
 
 #include <utility>
 
 #include "base/error_place.h"
-#include "group/group_errors.h"
-#include "group/progress/wait_check.h"
+#include "group/group_facts.h"
+#include "group/progress/waiter.h"
 #include "unisono/failure.h"
 
 namespace unisono::group {
@@ -68,15 +68,10 @@ bool LaneReceives::advance(PendingReceive& receive, Remains& remains) {
       lane_.wakes_waiter = lane_.wakes_waiter && receive.task.wakes_waiter();
       return false;
     }
-  } catch (const Mismatch&) {
-    error = group_->complete(std::current_exception(), receive.about().operation, receive.task.sequence());
-  } catch (const GroupFailure& over) {
-    lane_.is_over = true;
-    error = group_->fail(over.failure(), receive.about().operation, receive.task.sequence());
   } catch (...) {
-    lane_.is_over = true;
-    error = std::current_exception();
-    group_->abort_after(error);
+    auto thrown = group_->of_thrown(receive.about().operation, receive.task.sequence(), GroupErrors::Known::to_the_peer);
+    lane_.is_over = lane_.is_over || thrown.ends_group;
+    error = std::move(thrown.error);
   }
   finish(receive, std::move(error), remains);
   return true;

@@ -3,13 +3,64 @@
 #include <algorithm>
 #include <optional>
 
-#include "group/devices/device_watch.h"
-#include "group/group_errors.h"
-#include "group/progress/wait_check.h"
 #include "base/interruption.h"
+#include "group/devices/device_streams.h"
+#include "group/group_facts.h"
+#include "group/progress/lanes.h"
+#include "group/progress/waiter.h"
 #include "recorder/recorder.h"
 
 namespace unisono::group {
+
+Lanes::Locked::~Locked() {
+  if (!lock_.owns_lock()) return;
+  if (remains_.any_done && lanes_.notifier_ != nullptr) lanes_.notifier_->notify();
+  lock_.unlock();
+  for (const auto& callback : remains_.callbacks) call_back(callback);
+}
+
+void Lanes::configure(base::Notifier* notifier, bool crowded, base::Neighbours* neighbours) {
+  const std::lock_guard lock(mutex_);
+  notifier_ = notifier;
+  crowded_ = crowded;
+  neighbours_ = neighbours;
+}
+
+void Lanes::add(const std::shared_ptr<Lane>& lane) {
+  const std::lock_guard lock(mutex_);
+  lane->serve(contenders_);
+  lanes_.push_back(lane);
+}
+
+void Lanes::remove(const std::shared_ptr<Lane>& lane) {
+  Locked locked(*this);
+  std::erase(lanes_, lane);
+  locked.change(*lane, [](Lane& removed, Remains&) { removed.clear(); });
+}
+
+void Lanes::need_thread() {
+  const std::lock_guard lock(mutex_);
+  needed_at_.store(activity(), std::memory_order_relaxed);
+}
+
+std::chrono::nanoseconds Lanes::longest_sleep() const {
+  return all_wake_.load(std::memory_order_relaxed) ? std::chrono::nanoseconds(look_period) : std::chrono::nanoseconds(unnotified_period);
+}
+
+bool Lanes::poll(Locked& locked, Lane::Look look) {
+  bool any_done = false;
+  bool all_wake = true;
+  for (const auto& lane : lanes_) {
+    locked.change(*lane, [&](Lane& to, Remains& remains) { any_done = to.poll(remains, look) || any_done; });
+    all_wake = all_wake && lane->wakes_waiter();
+  }
+  all_wake_.store(all_wake, std::memory_order_relaxed);
+  return any_done;
+}
+
+void Lanes::end(Locked& locked, const ErrorOf& error_of) {
+  for (const auto& lane : lanes_) locked.change(*lane, [&](Lane& ended, Remains& remains) { ended.end(error_of, remains); });
+}
 
 /// A caller that waits, and advances what is pending meanwhile.
 class Progress::Waiting {
@@ -45,9 +96,14 @@ void Progress::get_ready() {
   thread_.start();
 }
 
-StatePtr Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread) {
-  auto state = put(lane, kind, std::move(pending), make, thread);
-  if (lanes_.count() > 0 && (thread == Thread::at_once || thread_.sleeps())) thread_.wake();
+StatePtr Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make) {
+  auto state = pending.state = state_in(lane);
+  {
+    Lanes::Locked locked(lanes_);
+    if (!lane->is_over()) pending.task = make();
+    locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
+  }
+  if (lanes_.count() > 0) thread_.wake();
   return state;
 }
 
@@ -95,17 +151,6 @@ bool Progress::is_done_soon(const Lane& lane, Memory memory, Task& task) const {
     if (lanes_.is_wanted() || !backoff.spin()) return false;
   }
   return true;
-}
-
-StatePtr Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread) {
-  auto state = state_in(lane);
-  pending.state = state;
-  pending.is_urgent = thread == Thread::at_once;
-  Lanes::Locked locked(lanes_);
-  if (!lane->is_over()) pending.task = make();
-  locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
-  if (thread == Thread::later) lanes_.note_activity();
-  return state;
 }
 
 StatePtr Progress::watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {

@@ -3,7 +3,7 @@
 #include <sched.h>
 
 #include "base/log.h"
-#include "group/group_errors.h"
+#include "group/group_facts.h"
 
 namespace unisono::group {
 

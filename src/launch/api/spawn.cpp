@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "engines/registry.h"
-#include "context/schemes.h"
+#include "context/foreign.h"
 #include "context/state.h"
 #include "base/environment.h"
 #include "group/group.h"

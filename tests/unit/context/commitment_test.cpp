@@ -1,4 +1,4 @@
-// All members of a group that is formed have it, or none: context/commitment.h.
+// All members of a group that is formed have it, or none: context/formation.h.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "context/commitment.h"
+#include "context/formation.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
 

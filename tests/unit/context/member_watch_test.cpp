@@ -1,6 +1,6 @@
 // The watch on the ranks that are to form a group: the failures that the world's engine finds, in the group's words.
 
-#include "context/member_watch.h"
+#include "context/formation.h"
 
 #include <gtest/gtest.h>
 

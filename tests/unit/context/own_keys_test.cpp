@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "context/left_keys.h"
+#include "context/formed_groups.h"
 #include "store/own_keys_store.h"
 #include "transport/tcp/ended_groups.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/deadline.h"
 #include "group/group.h"
-#include "group/progress/wait_check.h"
+#include "group/progress/waiter.h"
 #include "unisono/launch.h"
 #include "unisono/unisono.h"
 

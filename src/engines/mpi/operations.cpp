@@ -45,12 +45,6 @@ MPI_Op own_op(DType dtype, ReduceOp op) {
   return made[pair];
 }
 
-template <class T>
-void divide_all(void* data, std::size_t count, T n) {
-  T* const numbers = static_cast<T*>(data);
-  for (std::size_t i = 0; i < count; ++i) numbers[i] /= n;
-}
-
 }  // namespace
 
 MPI_Datatype type_of(DType dtype) {
@@ -78,16 +72,6 @@ MPI_Op op_of(DType dtype, ReduceOp op) {
   // MPI's own operations are not used. Their bits differ from ours (NaN), and some are wrong: Open MPI 4.1.4 adds int8 wrongly with its vector
   // instructions, MPICH 4.0.2 takes the minimum of uint8 as if they had signs.
   return own_op(dtype, op == ReduceOp::avg ? ReduceOp::sum : op);  // an average is divided afterwards
-}
-
-void divide(DType dtype, void* data, std::size_t count, int n) {
-  switch (dtype) {
-    case DType::float32: return divide_all(data, count, static_cast<float>(n));
-    case DType::float64: return divide_all(data, count, static_cast<double>(n));
-    case DType::complex64: return divide_all(data, 2 * count, static_cast<float>(n));
-    case DType::complex128: return divide_all(data, 2 * count, static_cast<double>(n));
-    default: return;
-  }
 }
 
 }  // namespace unisono::engines::mpi

@@ -13,7 +13,4 @@ MPI_Datatype type_of(DType dtype);
 /// Returns the operation that combines elements, one of ours.
 MPI_Op op_of(DType dtype, ReduceOp op);
 
-/// Computes data[i] /= n, rounded once; for floats and complex numbers.
-void divide(DType dtype, void* data, std::size_t count, int n);
-
 }  // namespace unisono::engines::mpi

@@ -193,7 +193,7 @@ void Communicator::launch(const Work& work) {
   for (const Member& member : members_) {
     for (const auto& event : events_before(work)) event->order(is_one ? launched_on_ : member.stream);
   }
-  const bool is_grouped = !is_one || !is_one_function(work);
+  const bool is_grouped = !is_one || !PartOf::is_one_function(work);
   if (is_grouped) static_cast<void>(vendor_->nccl.group_start());
   Launched first;
   for (std::size_t i = 0; i < members_.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -134,7 +135,7 @@ void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::
   }
 }
 
-void take_part(const Plan& plan, ProcessSet& set, Place place) {
+void take_part(const Plan& plan, Place place) {
   if (place.ranks != plan.ranks)
     throw std::runtime_error("started as one of " + std::to_string(place.ranks) + " processes instead of " + std::to_string(plan.ranks));
   const Binding binding(place, plan.bind);
@@ -142,13 +143,12 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
   try {
     Candidates candidates;
     // Threads of a library may run anywhere, as they would without a bench; this includes the engine that unisono uses.
-    add_gloo(candidates, plan, place);
-    add_ucx(candidates, plan, place);
+    for (const Peer& peer : peers()) peer.add(candidates, plan, place);
     const bool own_threads = plan.backend != "auto" && plan.backend != "native";
     if (!own_threads) binding.bind();
     const std::string backend = add_unisono(candidates, plan, place);
     binding.bind();
-    set.add_candidates(candidates, plan, place);
+    add_starter(candidates, plan, place);
     add_roofline(candidates);
     arena.barrier();
     measure(plan, arena, candidates, backend);
@@ -163,27 +163,27 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
 
 int run(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
-    json peers = json::array();
-    for (const auto& list : {process_set_peers(), gloo_peers(), ucx_peers()})
-      for (const PeerVersion& peer : list) peers.push_back({{"name", peer.name}, {"version", peer.version}});
-    std::cout << peers.dump() << std::endl;
+    json described = json::array();
+    std::vector<PeerVersion> versions = starters();
+    for (const Peer& peer : peers()) std::ranges::move(peer.versions(), std::back_inserter(versions));
+    for (const PeerVersion& peer : versions) described.push_back({{"name", peer.name}, {"version", peer.version}});
+    std::cout << described.dump() << std::endl;
     return 0;
   }
-  const std::unique_ptr<ProcessSet> set = make_process_set();
-  const Place place = set->join(argc, argv);
+  const Place place = join_processes(argc, argv);
   if (argc != 2) throw std::runtime_error("this program is started by unisono bench, with the path of a plan");
   std::ifstream file(argv[1]);
   if (!file) throw std::runtime_error("cannot read the plan " + std::string(argv[1]));
   const Plan plan = plan_from_json(std::string(std::istreambuf_iterator<char>(file), {}));
   try {
-    take_part(plan, *set, place);
+    take_part(plan, place);
   } catch (const PeerGaveUp&) {
     throw;
   } catch (const std::exception& error) {
     std::ofstream(plan.folder + "/error." + std::to_string(place.rank)) << error.what();
     throw;
   }
-  set->leave();
+  leave_processes();
   return 0;
 }
 

@@ -13,25 +13,26 @@ struct PeerVersion {
   std::string version;
 };
 
-/// Starts the ranks of this driver: by an MPI, or by unisono run. Exactly one is linked into a driver.
-class ProcessSet {
- public:
-  virtual ~ProcessSet() = default;
-  virtual Place join(int& argc, char**& argv) = 0;
-  /// Adds the peer that starts the processes, if the plan asks for it.
-  virtual void add_candidates(Candidates& candidates, const Plan& plan, Place place) = 0;
-  virtual void leave() = 0;
+// The ranks of a driver are started by an MPI, or by unisono run: exactly one implementation of these functions is linked into it.
+Place join_processes(int& argc, char**& argv);
+/// Adds the peer that has started the processes, if the plan asks for it.
+void add_starter(Candidates& candidates, const Plan& plan, Place place);
+std::vector<PeerVersion> starters();
+void leave_processes();
+
+/// A library that measures itself in any driver, if it was found.
+struct Peer {
+  void (*add)(Candidates& candidates, const Plan& plan, Place place);  ///< adds its candidates that the plan asks for
+  std::vector<PeerVersion> (*versions)();
 };
-
-std::unique_ptr<ProcessSet> make_process_set();
-std::vector<PeerVersion> process_set_peers();
-
-/// Adds Gloo, or nothing where the driver was built without it.
-void add_gloo(Candidates& candidates, const Plan& plan, Place place);
-std::vector<PeerVersion> gloo_peers();
-
-/// Adds UCX and the engine over it, or nothing where the driver was built without UCX.
-void add_ucx(Candidates& candidates, const Plan& plan, Place place);
-std::vector<PeerVersion> ucx_peers();
+/// Returns the peers of this driver; each adds itself before main.
+inline std::vector<Peer>& peers() {
+  static std::vector<Peer> all;
+  return all;
+}
+inline std::size_t add_peer(const Peer& peer) {
+  peers().push_back(peer);
+  return peers().size();
+}
 
 }  // namespace unisono::bench

@@ -11,61 +11,43 @@
 
 namespace unisono {
 
-template <class X, class... Rest>
-requires(!InBuffer<X>) void all_gather_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class Y, class... Rest>
-requires(!InBuffer<X>) void all_gather_v(X&&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void gather_v(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class Y, class... Rest>
-requires(!InBuffer<X>) void gather_v(X&&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void scatter_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void reduce_scatter_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <class X, class... Rest>
-requires(!InBuffer<X>) void all_to_all_v(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
+#define UNISONO_REFUSE_GATHER(function)                                                                           \
+  template <class X, class... Rest>                                                                               \
+  requires(!InBuffer<X>) void function(X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }                         \
+  template <class X, class Y, class... Rest>                                                                      \
+  requires(!InBuffer<X>) void function(X&&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }     \
+  template <InBuffer In, class X, class... Rest>                                                                  \
+  requires(!Buffer<X>) void function(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }                \
+  template <InBuffer In, class X, class... Rest>                                                                  \
+  requires(!Buffer<X>) void function(const In&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); } \
+  template <InBuffer In, Buffer B>                                                                                \
+  requires(!detail::Growable<std::remove_cvref_t<B>>) void function(const In&, B&&) { detail::refuse_as_growable<B>(); }
+UNISONO_REFUSE_GATHER(all_gather_v)
+UNISONO_REFUSE_GATHER(gather_v)
+#undef UNISONO_REFUSE_GATHER
+
+// Data and counts of one type are told apart by their order alone.
+#define UNISONO_REFUSE_DATA_AS_COUNTS(function)           \
+  template <InBuffer In, class C, class B, class... Rest> \
+  requires detail::data_as_counts<C, In>                  \
+  void function(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
+#define UNISONO_REFUSE_SHARING(function)                                                                          \
+  template <class X, class... Rest>                                                                               \
+  requires(!InBuffer<X>) void function(X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }          \
+  template <InBuffer In, class X, class... Rest>                                                                  \
+  requires(!Buffer<X>) void function(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); } \
+  UNISONO_REFUSE_DATA_AS_COUNTS(function)                                                                         \
+  UNISONO_REFUSE_DATA_AS_COUNTS(function##_async)
+UNISONO_REFUSE_SHARING(scatter_v)
+UNISONO_REFUSE_SHARING(reduce_scatter_v)
+UNISONO_REFUSE_SHARING(all_to_all_v)
+#undef UNISONO_REFUSE_SHARING
+#undef UNISONO_REFUSE_DATA_AS_COUNTS
+
 template <class X, class Y, class... Rest>
 requires(!InBuffer<X>) void all_to_all_v(X&&, const Counts&, Y&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
 template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void all_gather_v(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void all_gather_v(const In&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void gather_v(const In&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void gather_v(const In&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void scatter_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void reduce_scatter_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
-requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-template <InBuffer In, class X, class... Rest>
 requires(!Buffer<X>) void all_to_all_v(const In&, const Counts&, X&&, const Counts&, Rest&&...) { detail::refuse_as_buffer<X>(); }
-// Data and counts of one type are told apart by their order alone.
-template <InBuffer In, class C, class B, class... Rest>
-requires detail::data_as_counts<C, In>
-void scatter_v(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
-template <InBuffer In, class C, class B, class... Rest>
-requires detail::data_as_counts<C, In>
-void scatter_v_async(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
-template <InBuffer In, class C, class B, class... Rest>
-requires detail::data_as_counts<C, In>
-void reduce_scatter_v(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
-template <InBuffer In, class C, class B, class... Rest>
-requires detail::data_as_counts<C, In>
-void reduce_scatter_v_async(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
-template <InBuffer In, class C, class B, class... Rest>
-requires detail::data_as_counts<C, In>
-void all_to_all_v(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
-template <InBuffer In, class C, class B, class... Rest>
-requires detail::data_as_counts<C, In>
-void all_to_all_v_async(const In&, const C&, B&&, Rest&&...) { detail::refuse_as_counts<C>(); }
-template <InBuffer In, Buffer B>
-requires(!detail::Growable<std::remove_cvref_t<B>>) void all_gather_v(const In&, B&&) { detail::refuse_as_growable<B>(); }
-template <InBuffer In, Buffer B>
-requires(!detail::Growable<std::remove_cvref_t<B>>) void gather_v(const In&, B&&) { detail::refuse_as_growable<B>(); }
 template <InBuffer In, Buffer B>
 requires(!detail::Growable<std::remove_cvref_t<B>>) void all_to_all_v(const In&, const Counts&, B&&) { detail::refuse_as_growable<B>(); }
 

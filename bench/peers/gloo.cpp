@@ -23,7 +23,7 @@
 #include <type_traits>
 
 #include "base/environment.h"
-#include "harness/peer.h"
+#include "harness/candidate.h"
 
 namespace unisono::bench {
 

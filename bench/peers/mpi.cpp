@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "harness/peer.h"
+#include "harness/candidate.h"
 
 namespace unisono::bench {
 

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "base/environment.h"
-#include "harness/peer.h"
+#include "harness/candidate.h"
 
 namespace unisono::bench {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engines/registry.h"
-#include "harness/peer.h"
+#include "harness/candidate.h"
 #include "unisono/engine.h"
 #include "unisono/store.h"
 

@@ -1,17 +1,69 @@
 #include "engines/mpi/collective.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "engines/mpi/operations.h"
 #include "unisono/engine.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::mpi {
 namespace {
+
+constexpr std::size_t dtypes = static_cast<std::size_t>(DType::complex128) + 1;
+constexpr std::size_t ops = static_cast<std::size_t>(ReduceOp::lor) + 1;
+
+/// MPI passes its operations only the datatype, so there is a function for every pair.
+template <std::size_t Pair>
+void apply(void* in, void* inout, int* count, MPI_Datatype*) {
+  combine(static_cast<DType>(Pair / ops), static_cast<ReduceOp>(Pair % ops), inout, in, static_cast<std::size_t>(*count));
+}
+
+template <std::size_t... Pair>
+constexpr auto functions(std::index_sequence<Pair...>) {
+  return std::array<MPI_User_function*, sizeof...(Pair)>{&apply<Pair>...};
+}
+
+/// Returns an operation that is made once and kept.
+MPI_Op own_op(DType dtype, ReduceOp op) {
+  static constexpr auto table = functions(std::make_index_sequence<dtypes * ops>());
+  static std::mutex mutex;
+  static std::array<MPI_Op, table.size()> made;
+  static std::array<std::atomic<bool>, table.size()> is_made;
+  const std::size_t pair = static_cast<std::size_t>(dtype) * ops + static_cast<std::size_t>(op);
+  if (is_made[pair].load(std::memory_order_acquire)) [[likely]]
+    return made[pair];
+  const std::lock_guard lock(mutex);
+  if (!is_made[pair].load(std::memory_order_relaxed)) {
+    // A product of complex numbers may differ in the last bit when the factors change places, and ranks would get different results: MPI must keep
+    // their order.
+    const bool commutes = !(op == ReduceOp::product && dtype >= DType::complex64);
+    check(MPI_Op_create(table[pair], commutes ? 1 : 0, &made[pair]), "MPI_Op_create");
+    is_made[pair].store(true, std::memory_order_release);
+  }
+  return made[pair];
+}
+
+/// Returns the datatype for elements. MPI has no 16-bit floats: these travel as integers of their size, and only our operations combine them.
+MPI_Datatype type_of(DType dtype) {
+  static const std::array<MPI_Datatype, dtypes> types{MPI_UINT8_T,  MPI_INT8_T,   MPI_INT16_T,  MPI_INT32_T,         MPI_INT64_T,
+                                                      MPI_UINT8_T,  MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T,        MPI_UINT16_T,
+                                                      MPI_UINT16_T, MPI_FLOAT,    MPI_DOUBLE,   MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX};
+  return types[static_cast<std::size_t>(dtype)];
+}
+
+/// Returns the operation that combines elements, one of ours.
+MPI_Op op_of(DType dtype, ReduceOp op) {
+  // MPI's own operations are not used. Their bits differ from ours (NaN), and some are wrong: Open MPI 4.1.4 adds int8 wrongly with its vector
+  // instructions, MPICH 4.0.2 takes the minimum of uint8 as if they had signs.
+  return own_op(dtype, op == ReduceOp::avg ? ReduceOp::sum : op);  // an average is divided afterwards
+}
 
 constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
 /// Elements of one MPI call of a collective that can be cut anywhere.

@@ -184,7 +184,7 @@ std::optional<std::string> Pattern::wrong(Operation operation, const void* out, 
   }
   std::vector<int> senders;
   for (int r = 0; r < ranks_; ++r)
-    if (contributes(*traits, r, rank, 0)) senders.push_back(r);
+    if (contributes(*traits, r, rank, {ranks_, 0})) senders.push_back(r);
   if (senders.empty() || traits->in == Layout::nothing) return std::nullopt;
   if (traits->reduces)  // the senders are the first ranks
     return compare(bytes, shape.out, sum_table(static_cast<int>(senders.size()), seed), block_of(*traits, shape, 0, rank).start, 0);

@@ -149,12 +149,18 @@ constexpr bool has_root(Operation operation) {
 /// Tells whether a rank, the root or another one, is among these.
 constexpr bool takes_part(Participants participants, bool is_root) noexcept { return participants != Participants::root || is_root; }
 
-/// Tells whether what rank `from` gives counts for what rank `to` gets, in a call with that root.
-constexpr bool contributes(const OperationTraits& traits, int from, int to, int root) noexcept {
-  if (!takes_part(traits.receivers, to == root)) return false;
+/// The ranks of a call: how many there are, and the root; -1: none.
+struct CallRanks {
+  int size;
+  int root;
+};
+
+/// Tells whether what rank `from` gives counts for what rank `to` gets.
+constexpr bool contributes(const OperationTraits& traits, int from, int to, const CallRanks& ranks) noexcept {
+  if (!takes_part(traits.receivers, to == ranks.root)) return false;
   switch (traits.senders) {
     case Participants::all_ranks: return true;
-    case Participants::root: return from == root;
+    case Participants::root: return from == ranks.root;
     case Participants::up_to_own: return from <= to;
     case Participants::below_own: return from < to;
   }

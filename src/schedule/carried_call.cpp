@@ -144,7 +144,7 @@ void CarriedCall::move_elements() const {
   const std::size_t begin = traits.in == Layout::blocks ? rank() * block : 0;
   auto* const out = static_cast<std::byte*>(call_.out.data());
   for (int r = 0; r < coordination_.size(); ++r) {
-    if (!contributes(traits, r, coordination_.rank(), call_.root)) continue;
+    if (!contributes(traits, r, coordination_.rank(), {coordination_.size(), call_.root})) continue;
     std::byte* const to = traits.out == Layout::blocks ? out + static_cast<std::size_t>(r) * block : out;
     if (const std::byte* const source = from(r, begin); source != to && block > 0) std::memcpy(to, source, block);
   }
@@ -156,8 +156,9 @@ void CarriedCall::reduce_elements() {
   const OperationTraits& traits = traits_of(call_.operation);
   const std::size_t begin = traits.in == Layout::blocks ? rank() * block : 0;
   const auto divisor = static_cast<std::size_t>(coordination_.size());
+  const CallRanks all{coordination_.size(), call_.root};
   std::size_t ranks = divisor;  // those that count are the first ones
-  while (ranks > 0 && !contributes(traits, static_cast<int>(ranks) - 1, coordination_.rank(), call_.root)) --ranks;
+  while (ranks > 0 && !contributes(traits, static_cast<int>(ranks) - 1, coordination_.rank(), all)) --ranks;
   if (ranks == 0) return;      // the exclusive prefix of rank 0 is not defined: its output stays as it is
   if (carried_.is_direct()) {  // the result may take the place of the input
     const std::byte* const own = from(coordination_.rank(), begin);

@@ -286,13 +286,14 @@ void Collective::add(bool sends, const Part& part) {
 void Collective::exchange(const auto& how) {
   const OperationTraits& traits = traits_of(call_.operation);
   if (call_.operation == Operation::all_to_all && total() == 0) return;
+  const CallRanks all{members_.size, call_.root};
   const bool has_own_counts = call_.operation == Operation::all_to_all_v;
   // Open MPI takes equal addresses for MPI_IN_PLACE, which has another meaning. So the input is addressed from one byte further on.
   const int shift = in() == out() && in() != nullptr ? 1 : 0;
   std::size_t sent = 0, received = 0;
   for (int r = 0; r < members_.size; ++r) {
     // The elements from this rank to r, and from r to this rank: a block is that of the rank whose input or output consists of it.
-    const bool gives = contributes(traits, members_.rank, r, call_.root), takes = contributes(traits, r, members_.rank, call_.root);
+    const bool gives = contributes(traits, members_.rank, r, all), takes = contributes(traits, r, members_.rank, all);
     const std::size_t giving = gives ? block(traits.in == Layout::blocks ? r : members_.rank) : 0;
     const Counts& counts = has_own_counts ? call_.recv_counts : call_.counts;
     const std::size_t taking = takes ? block(counts, traits.out == Layout::blocks ? r : members_.rank) : 0;

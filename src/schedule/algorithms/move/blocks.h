@@ -16,8 +16,8 @@ class Blocks {
       : problem_(problem), traits_(traits_of(problem.operation)), sent_(begins_of(problem.counts)), received_(begins_of(problem.recv_counts)) {}
 
   /// Returns true where this rank takes part in a transfer with that rank, even an empty one.
-  bool sends(int to) const { return contributes(traits_, problem_.rank, to, problem_.root); }
-  bool receives(int from) const { return contributes(traits_, from, problem_.rank, problem_.root); }
+  bool sends(int to) const { return contributes(traits_, problem_.rank, to, {problem_.size, problem_.root}); }
+  bool receives(int from) const { return contributes(traits_, from, problem_.rank, {problem_.size, problem_.root}); }
   /// Return the elements that go to a rank, and those that come from it.
   Slice outgoing(int to) const { return sends(to) ? block(problem_.in, traits_.in, sent_, to) : problem_.in.part(0, 0); }
   Slice incoming(int from) const {

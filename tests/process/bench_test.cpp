@@ -202,13 +202,10 @@ TEST_P(BenchPeer, APeerHasEveryOperationThatItsLibraryHas) {
   for (const auto rows = json::parse(contents(file), nullptr, false); const json& row : rows) {
     if (row.at("impl") == GetParam()) without.erase(row.at("op"));
   }
-  if (GetParam() == "gloo") {
+  if (GetParam() == "gloo")
     EXPECT_EQ(without, (std::set<std::string>{"reduce_scatter", "reduce_scatter_v", "gather_v", "scatter_v", "scan", "exscan"}));
-  } else if (GetParam() == "ucx") {
-    EXPECT_EQ(without.size(), collectives + 5 - 3);
-  } else {
-    EXPECT_EQ(without, std::set<std::string>());
-  }
+  else if (GetParam() == "ucx") EXPECT_EQ(without.size(), collectives + 5 - 3);
+  else EXPECT_EQ(without, std::set<std::string>());
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BenchPeer);

@@ -130,40 +130,42 @@ Call prepare_messages(const Context& context, const Job& job) {
 
 using Prepare = Call (*)(const Context&, const Job&);
 
-/// The collectives that Gloo has: no reduce_scatter behind its current interface, no prefixes, and two with blocks of different length.
+/// Gloo has no reduce_scatter behind its current interface, no prefixes, and two collectives with blocks of different length. (GCC 12 does not find
+/// the enumerators by bench::Operation in a template.)
 template <class T>
 constexpr OperationMap<Prepare> collectives{
-    {Operation::barrier, prepare<T, gloo::BarrierOptions, gloo::barrier>},
-    {Operation::all_reduce, prepare<T, gloo::AllreduceOptions, [](const gloo::AllreduceOptions& options) { gloo::allreduce(options); }>},
-    {Operation::broadcast, prepare<T, gloo::BroadcastOptions, gloo::broadcast>},
-    {Operation::reduce, prepare<T, gloo::ReduceOptions, gloo::reduce>},
-    {Operation::all_gather, prepare<T, gloo::AllgatherOptions, gloo::allgather>},
-    {Operation::gather, prepare<T, gloo::GatherOptions, gloo::gather>},
-    {Operation::scatter, prepare<T, gloo::ScatterOptions, gloo::scatter>},
-    {Operation::all_to_all, prepare<T, gloo::AlltoallOptions, gloo::alltoall>},
-    {Operation::all_gather_v, prepare<T, gloo::AllgathervOptions, gloo::allgatherv>},
-    {Operation::all_to_all_v, prepare<T, gloo::AlltoallvOptions, gloo::alltoallv>},
+    {unisono::Operation::barrier, prepare<T, gloo::BarrierOptions, gloo::barrier>},
+    {unisono::Operation::all_reduce, prepare<T, gloo::AllreduceOptions, gloo::allreduce>},
+    {unisono::Operation::broadcast, prepare<T, gloo::BroadcastOptions, gloo::broadcast>},
+    {unisono::Operation::reduce, prepare<T, gloo::ReduceOptions, gloo::reduce>},
+    {unisono::Operation::all_gather, prepare<T, gloo::AllgatherOptions, gloo::allgather>},
+    {unisono::Operation::gather, prepare<T, gloo::GatherOptions, gloo::gather>},
+    {unisono::Operation::scatter, prepare<T, gloo::ScatterOptions, gloo::scatter>},
+    {unisono::Operation::all_to_all, prepare<T, gloo::AlltoallOptions, gloo::alltoall>},
+    {unisono::Operation::all_gather_v, prepare<T, gloo::AllgathervOptions, gloo::allgatherv>},
+    {unisono::Operation::all_to_all_v, prepare<T, gloo::AlltoallvOptions, gloo::alltoallv>},
 };
 
-template <class T>
-Prepare preparing(Operation operation) {
-  const OperationTraits* const traits = operation.traits();
-  if (traits != nullptr) return collectives<T>[traits->operation];
-  return operation != Operation::copy ? prepare_messages : nullptr;
-}
-
-/// Returns what prepares the calls; null for what Gloo does not have, as bfloat16.
-Prepare preparing(Operation operation, DType dtype) {
+/// The collectives for a dtype; null for one that Gloo does not have.
+const OperationMap<Prepare>* collectives_of(DType dtype) {
   switch (dtype) {
-    case DType::float32: return preparing<float>(operation);
-    case DType::float64: return preparing<double>(operation);
-    case DType::float16: return preparing<gloo::float16>(operation);
-    case DType::int8: return preparing<std::int8_t>(operation);
-    case DType::uint8: return preparing<std::uint8_t>(operation);
-    case DType::int32: return preparing<std::int32_t>(operation);
-    case DType::int64: return preparing<std::int64_t>(operation);
+    case DType::float32: return &collectives<float>;
+    case DType::float64: return &collectives<double>;
+    case DType::float16: return &collectives<gloo::float16>;
+    case DType::int8: return &collectives<std::int8_t>;
+    case DType::uint8: return &collectives<std::uint8_t>;
+    case DType::int32: return &collectives<std::int32_t>;
+    case DType::int64: return &collectives<std::int64_t>;
     default: return nullptr;
   }
+}
+
+/// Returns what prepares the calls; null for what Gloo does not have.
+Prepare preparing(Operation operation, DType dtype) {
+  const OperationMap<Prepare>* const known = collectives_of(dtype);
+  if (known == nullptr || operation == Operation::copy) return nullptr;
+  const OperationTraits* const traits = operation.traits();
+  return traits != nullptr ? (*known)[traits->operation] : prepare_messages;
 }
 
 class GlooCandidate final : public Candidate {

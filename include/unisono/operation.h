@@ -30,7 +30,6 @@ enum class Operation : std::uint8_t {
   scatter_v,
   reduce_scatter_v,
   all_to_all_v,
-  rotate,
 };
 
 /// The contents of a buffer of an operation.
@@ -47,7 +46,6 @@ enum class Participants : std::uint8_t {
   root,
   up_to_own,  ///< as senders: what a rank gets comes from the ranks up to itself
   below_own,  ///< as senders: what a rank gets comes from the ranks below it
-  previous,   ///< as senders: what a rank gets comes from the rank before it, and what the first one gets from the last
 };
 
 /// The traits of an operation. Everything that depends on the kind of an operation reads this
@@ -64,7 +62,7 @@ struct OperationTraits {
 };
 
 /// The table, in the order of the values of Operation.
-inline constexpr std::array<OperationTraits, 19> operation_table{{
+inline constexpr std::array<OperationTraits, 18> operation_table{{
     {Operation::barrier, "barrier", Layout::nothing, Layout::nothing, Participants::all_ranks, Participants::all_ranks, false, false},
     {Operation::all_reduce, "all_reduce", Layout::whole, Layout::whole, Participants::all_ranks, Participants::all_ranks, true, false},
     {Operation::reduce, "reduce", Layout::whole, Layout::whole, Participants::all_ranks, Participants::root, true, false},
@@ -83,7 +81,6 @@ inline constexpr std::array<OperationTraits, 19> operation_table{{
     {Operation::scatter_v, "scatter_v", Layout::blocks, Layout::block, Participants::root, Participants::all_ranks, false, true},
     {Operation::reduce_scatter_v, "reduce_scatter_v", Layout::blocks, Layout::block, Participants::all_ranks, Participants::all_ranks, true, true},
     {Operation::all_to_all_v, "all_to_all_v", Layout::blocks, Layout::blocks, Participants::all_ranks, Participants::all_ranks, false, true},
-    {Operation::rotate, "rotate", Layout::whole, Layout::whole, Participants::previous, Participants::all_ranks, false, false},
 }};
 
 namespace detail {
@@ -166,7 +163,6 @@ constexpr bool contributes(const OperationTraits& traits, int from, int to, cons
     case Participants::root: return from == ranks.root;
     case Participants::up_to_own: return from <= to;
     case Participants::below_own: return from < to;
-    case Participants::previous: return (from + 1) % ranks.size == to;
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// all_reduce, reduce, broadcast, rotate, scan, exscan and mean: a buffer is worked on in place, a number is returned.
+// all_reduce, reduce, broadcast, scan, exscan and mean: a buffer is worked on in place, a number is returned.
 
 #include <nanobind/stl/string.h>
 
@@ -111,13 +111,6 @@ nb::object broadcast(nb::handle x, nb::handle src, nb::handle group, nb::handle 
 }
 nb::object broadcast_async(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   return start_in_place(Operation::broadcast, x, nb::none(), rank_of(src, "broadcast"), Trailing(group, timeout, tag, "broadcast"));
-}
-
-nb::object rotate(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
-  return run_in_place(Operation::rotate, x, nb::none(), std::nullopt, Trailing(group, timeout, tag, "rotate"));
-}
-nb::object rotate_async(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
-  return start_in_place(Operation::rotate, x, nb::none(), std::nullopt, Trailing(group, timeout, tag, "rotate"));
 }
 
 template <Operation operation>
@@ -235,15 +228,6 @@ x: a buffer of the same length and dtype on every rank, worked on in place (that
         nb::sig("def broadcast_async(x: Buffer, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, "
                 "tag: int = 0) -> Work"),
         "broadcast of a buffer that returns at once.");
-  m.def("rotate", &rotate, "x"_a.none(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def rotate(x: X, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
-        R"(`x` of every rank becomes that of the rank before, and that of rank 0 the last rank's.
-
-    unisono.rotate(x)
-    left = unisono.rotate(unisono.rank()))");
-  m.def("rotate_async", &rotate_async, "x"_a.none(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def rotate_async(x: Buffer, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
-        "rotate of a buffer that returns at once.");
   bind_prefixes(m);
 }
 

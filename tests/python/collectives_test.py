@@ -106,9 +106,6 @@ class Reductions(RankTest):
         all = self.all((5,))
         self.same(unisono.scan(self.mine((5,))), sum(all[: self.rank + 1]))
         self.same(unisono.exscan(self.mine((5,))), sum(all[: self.rank]) if self.rank else all[0])
-        self.same(unisono.rotate(self.mine((5,))), all[self.rank - 1])
-        self.assertEqual(unisono.rotate(self.rank), (self.rank - 1) % self.size)
-        self.same(unisono.rotate_async(self.mine((5,))).result(), all[self.rank - 1])
         self.assertEqual(unisono.scan(self.rank + 1), (self.rank + 1) * (self.rank + 2) // 2)
         self.assertEqual(unisono.exscan(self.rank + 1), self.rank * (self.rank + 1) // 2 if self.rank else 1)
 

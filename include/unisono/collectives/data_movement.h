@@ -14,7 +14,7 @@
 #include "unisono/work.h"
 
 // Collectives that move elements between ranks and combine none: broadcast, all_gather, gather,
-// scatter, all_to_all and rotate.
+// scatter and all_to_all.
 //
 // Every rank of the group calls the function with the same operation, dtype, length and root.
 // collectives.h states the rules that all collectives share. A *block* is the part of a long buffer
@@ -118,34 +118,6 @@ template <InBuffer In, Buffer B>
   return detail::start(detail::out_of_place(Operation::all_to_all, in, out), group, options);
 }
 
-/// Passes `x` of every rank on to the next one: `x` becomes that of the rank before, and on rank 0
-/// that of the last rank.
-template <Buffer B>
-void rotate(B&& x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  detail::run(detail::in_place(Operation::rotate, x), group, options);
-}
-
-/// Starts `rotate(x)` and returns at once. `x` belongs to the library until the Work is done.
-template <Buffer B>
-[[nodiscard]] Work rotate_async(B&& x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::start(detail::in_place(Operation::rotate, x), group, options);
-}
-
-/// Writes the `in` of the rank before to `out`; `in` keeps its elements.
-///
-/// Both have the same length. They are either the same memory or do not overlap.
-template <InBuffer In, Buffer B>
-void rotate(const In& in, B&& out, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  detail::run(detail::out_of_place(Operation::rotate, in, out), group, options);
-}
-
-/// Starts `rotate(in, out)` and returns at once. Both buffers belong to the library until the Work
-/// is done.
-template <InBuffer In, Buffer B>
-[[nodiscard]] Work rotate_async(const In& in, B&& out, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  return detail::start(detail::out_of_place(Operation::rotate, in, out), group, options);
-}
-
 // Values. The forms below take one element and return the result. A rank that gives a value and a
 // rank that gives a buffer of one element match.
 
@@ -155,14 +127,6 @@ template <Element T>
 [[nodiscard]] T broadcast(T x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   const TensorView view = detail::view_of_value(x);
   detail::run(detail::rooted({Operation::broadcast, view, view}, src), group, options);
-  return x;
-}
-
-/// Returns the value of the rank before.
-template <Element T>
-[[nodiscard]] T rotate(T x, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
-  const TensorView view = detail::view_of_value(x);
-  detail::run({Operation::rotate, view, view}, group, options);
   return x;
 }
 

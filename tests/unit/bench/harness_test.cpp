@@ -205,7 +205,6 @@ std::vector<double> expected(Operation operation, int rank, int ranks, const Sha
       {Operation::reduce_scatter, [&](std::size_t j) { return sum(own * shape.out + j, n); }},
       {Operation::scatter, [&](std::size_t j) { return inputs[0][own * shape.out + j]; }},
       {Operation::all_to_all, [&](std::size_t j) { return inputs[j / block][own * block + j % block]; }},
-      {Operation::rotate, [&](std::size_t j) { return inputs[(own + n - 1) % n][j]; }},
       {Operation::send_recv, [&](std::size_t j) { return inputs[(own + n - 1) % n][j]; }},
       {Operation::ping_pong, [&](std::size_t j) { return inputs[own ^ 1][j]; }},
       {Operation::bandwidth, [&](std::size_t j) { return inputs[own ^ 1][j]; }},

@@ -99,7 +99,6 @@ std::vector<Case::Expected> Case::expected(int rank) const {
       if (rank > 0) fill(0, out.size(), 0, rank, 0);
       break;
     case Operation::broadcast: fill(0, out.size(), root, 0, 0); break;
-    case Operation::rotate: fill(0, out.size(), (rank + size - 1) % size, 0, 0); break;
     case Operation::reduce_scatter:
     case Operation::reduce_scatter_v: fill(0, out.size(), 0, size, before); break;
     case Operation::scatter:

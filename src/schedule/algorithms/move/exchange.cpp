@@ -10,13 +10,7 @@ namespace unisono::schedule::algorithms {
 
 bool can_exchange(const Problem&, const Setting& setting) { return setting.engine.has_channels(); }
 
-void build_exchange(const Problem& given, const Setting&, Builder& to) {
-  Problem problem = given;
-  if (problem.is_in_place && traits_of(problem.operation).senders == Participants::previous) {  // what arrives takes the place of what is sent
-    problem.in = to.scratch(given.in.count);
-    to.copy(problem.in, given.in);
-    to.next_wave();
-  }
+void build_exchange(const Problem& problem, const Setting&, Builder& to) {
   const Blocks blocks(problem);
   // Empty blocks are exchanged as well, so that no rank goes on before all have come. Every rank begins with its neighbours, so that not all of them
   // send to rank 0 first.
@@ -37,8 +31,7 @@ bool can_send(const Problem& problem, const Setting& setting) { return problem.s
 Cost cost_exchange(const Problem& problem, const Setting&) {
   const OperationTraits& traits = traits_of(problem.operation);
   const std::size_t block = traits.in == Layout::whole ? problem.count : block_of(problem);
-  const bool passes_on = traits.senders == Participants::previous;
-  const double others = passes_on ? std::min(problem.size - 1, 1) : problem.size - 1, n = static_cast<double>(block);
+  const double others = problem.size - 1, n = static_cast<double>(block);
   const bool gathers = traits.senders == Participants::all_ranks && traits.receivers == Participants::root;
   // Where only one rank sends, or receives, there are as many messages as other ranks.
   const bool is_rooted = traits.senders == Participants::root || gathers;
@@ -50,8 +43,7 @@ Cost cost_exchange(const Problem& problem, const Setting&) {
           .mean_messages = each,
           .mean_sent = each * n,
           .mean_copied = is_rooted ? n / problem.size : n,
-          .copied = n,
-          .scratch = passes_on && problem.is_in_place ? reserved(block) : 0};
+          .copied = n};
 }
 
 }  // namespace unisono::schedule::algorithms

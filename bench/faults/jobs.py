@@ -52,6 +52,12 @@ class Job:
             self.processes.append(subprocess.Popen(prefix + self.room.within() + words, stdout=self.output, stderr=subprocess.STDOUT,
                                                    stdin=subprocess.DEVNULL, env=variables, start_new_session=True))
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def text(self):
         return os.pread(self.output.fileno(), 1 << 22, 0).decode(errors="replace")
 

@@ -43,15 +43,11 @@ def running(peer, more=()):
 
 def hit(peer, act, ranks=(0,), more=(), **limits):
     """A fault in the middle of all_reduce calls of 1 MiB. `act` brings it, and returns the ranks that are to know, if not these."""
-    job = running(peer, more)
-    try:
+    with running(peer, more) as job:
         since = monotonic()
         act(job)
         known = job.all_know(ranks, since, limits.get("limit", CAP))
-        result = outcome(job, known and round(known, 3), since, **limits)
-        return {**result, **leavings(job)}
-    finally:
-        job.close()
+        return {**outcome(job, known and round(known, 3), since, **limits), **leavings(job)}
 
 
 def killed(peer):
@@ -71,29 +67,20 @@ def launcher_ended(peer):
 
 
 def differ(peer, mode):
-    job = Job([peer.launch(mode)])
-    try:
+    with Job([peer.launch(mode)]) as job:
         job.until(lambda: len(job.events("ready")) == 2 or job.ended(), 30)
-        since = monotonic()
-        result = outcome(job, None, since)
+        result = outcome(job, None, monotonic())
         results = {rank: text for rank, _, text in job.events("result")}
-        result["results"] = results
-        result["silently_wrong"] = len(job.events("done")) == 2 and job.codes() == [0]
-        result["one_rank_returned"] = len(results) == 1
-        return {**result, **leavings(job)}
-    finally:
-        job.close()
+        silently_wrong = len(job.events("done")) == 2 and job.codes() == [0]
+        return {**result, "results": results, "silently_wrong": silently_wrong, "one_rank_returned": len(results) == 1, **leavings(job)}
 
 
 def early_exit(peer, mode):
-    job = Job([peer.launch(mode)])
-    try:
+    with Job([peer.launch(mode)]) as job:
         job.until(lambda: job.events("fault"), 30)
         since = job.events("fault")[0][1]
         known = job.all_know((0,), since, CAP)
         return {**outcome(job, known and round(known, 3), since), **leavings(job)}
-    finally:
-        job.close()
 
 
 def by_environment(peer, ranks, sizes=None, limit=20):
@@ -103,14 +90,11 @@ def by_environment(peer, ranks, sizes=None, limit=20):
     port = free_port()
     environment = [{"RANK": str(rank), "WORLD_SIZE": str(sizes[i] if sizes else 2), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
                    for i, rank in enumerate(ranks)]
-    job = Job([peer.rank("join")] * len(ranks), environment)
-    try:
+    with Job([peer.rank("join")] * len(ranks), environment) as job:
         result = outcome(job, None, None, limit=limit)
         if job.events("knows"):
             result["seconds_until_known"] = round(max(at for _, at, _ in job.events("knows")) - job.began, 3)
         return {**result, **leavings(job)}
-    finally:
-        job.close()
 
 
 def free_port():
@@ -158,7 +142,10 @@ class Hosts:
     def reset(self):
         self.within(0, "ss", "-K", "dst", "10.77.0.2")
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
@@ -166,31 +153,23 @@ class Hosts:
 def two_hosts(peer, mode, act=None, cap=14):
     if not peer.by_environment:
         return not_run("it starts ranks on other hosts by ssh, and there is none here")
-    hosts = Hosts()
-    job = None
-    try:
+    with Hosts() as hosts:
         environment = [{"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29631", "UNISONO_TOKEN": "none"}
                        for rank in range(2)]
         if act is not None:  # where the fault is another one, the interface is told
             environment = [{**each, "GLOO_SOCKET_IFNAME": end} for each, end in zip(environment, hosts.ends)]
-        job = Job([peer.rank(mode)] * 2, environment, prefixes=hosts.prefixes())
-        if act is None:
-            result = outcome(job, None, None, limit=cap)
-            result["works"] = len(job.events("done")) == 2
-            return result
-        if not job.runs(limit=25):
-            return {**outcome(job, None, None, limit=0), "did_not_begin": True}
-        since = monotonic()
-        act(hosts)
-        known = job.all_know((0, 1), since, cap)
-        # Calls that both ranks complete in the last second show that the job goes on.
-        goes_on = known is None and job.until(lambda: len({rank for rank, at, _ in job.events("runs") if at > since + cap - 1}) == 2, 4)
-        result = outcome(job, known and round(known, 3), since, limit=0 if goes_on else 2)
-        return {**result, **leavings(job), "goes_on": goes_on}
-    finally:
-        if job is not None:
-            job.close()
-        hosts.close()
+        with Job([peer.rank(mode)] * 2, environment, prefixes=hosts.prefixes()) as job:
+            if act is None:
+                return {**outcome(job, None, None, limit=cap), "works": len(job.events("done")) == 2}
+            if not job.runs(limit=25):
+                return {**outcome(job, None, None, limit=0), "did_not_begin": True}
+            since = monotonic()
+            act(hosts)
+            known = job.all_know((0, 1), since, cap)
+            # Calls that both ranks complete in the last second show that the job goes on.
+            goes_on = known is None and job.until(lambda: len({rank for rank, at, _ in job.events("runs") if at > since + cap - 1}) == 2, 4)
+            result = outcome(job, known and round(known, 3), since, limit=0 if goes_on else 2)
+            return {**result, **leavings(job), "goes_on": goes_on}
 
 
 def healed(hosts):
@@ -202,21 +181,16 @@ def healed(hosts):
 def little_memory(peer):
     results = {}
     for size in ("64m", "4m", "1m"):
-        job = Job([peer.launch("large")], room=Room(size))
-        try:
+        with Job([peer.launch("large")], room=Room(size)) as job:
             result = outcome(job, None, None, limit=20)
-            result["works"] = len(job.events("done")) == 2
-            results[size] = {**result, **leavings(job)}
-        finally:
-            job.close()
+            results[size] = {**result, "works": len(job.events("done")) == 2, **leavings(job)}
     return {"sizes": results}
 
 
 def restarted(peer):
     if not peer.restarts:
         return not_run("its launcher restarts nothing")
-    job = running(peer, peer.restarts)
-    try:
+    with running(peer, peer.restarts) as job:
         first, since = job.pids(), monotonic()
         os.kill(first[1], signal.SIGKILL)
 
@@ -226,18 +200,11 @@ def restarted(peer):
 
         again = job.until(both_run, 40)
         return {"seconds_until_it_runs_again": round(monotonic() - since, 3) if again else None, "says": said(job)[:2]}
-    finally:
-        job.close()
 
 
 def as_shipped(peer):
-    job = Job([peer.plain()])
-    try:
-        result = outcome(job, None, None, limit=20)
-        result["works"] = len(job.events("done")) == 2
-        return result
-    finally:
-        job.close()
+    with Job([peer.plain()]) as job:
+        return {**outcome(job, None, None, limit=20), "works": len(job.events("done")) == 2}
 
 
 ROWS = [

@@ -21,24 +21,15 @@ def killed_once(job, victim):
 
 
 def on_one_host(peer, victim):
-    job = Job([peer.launch("loop", RANKS)])
-    try:
+    with Job([peer.launch("loop", RANKS)]) as job:
         return killed_once(job, victim)
-    finally:
-        job.close()
 
 
 def on_two_hosts(peer, victim):
-    hosts, job = Hosts(), None
-    try:
-        commands = [peer.launch("loop", RANKS // 2, ["--nnodes", "2", "--node-rank", str(node), "--master-addr", "10.77.0.1", "--master-port", "29641"])
-                    for node in range(2)]
-        job = Job(commands, {"UNISONO_TOKEN": "none"}, prefixes=hosts.prefixes())
+    commands = [peer.launch("loop", RANKS // 2, ["--nnodes", "2", "--node-rank", str(node), "--master-addr", "10.77.0.1", "--master-port", "29641"])
+                for node in range(2)]
+    with Hosts() as hosts, Job(commands, {"UNISONO_TOKEN": "none"}, prefixes=hosts.prefixes()) as job:
         return killed_once(job, victim)
-    finally:
-        if job is not None:
-            job.close()
-        hosts.close()
 
 
 def measure(peer, runs):

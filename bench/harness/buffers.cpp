@@ -134,11 +134,11 @@ Pattern::Table Pattern::input_table(int rank, std::uint64_t seed) const {
   return table;
 }
 
-Pattern::Table Pattern::sum_table(std::uint64_t seed) const {
+Pattern::Table Pattern::sum_table(int ranks, std::uint64_t seed) const {
   Table table(period_ * element_size_);
   for (std::size_t i = 0; i < period_; ++i) {
     std::int64_t sum = 0;
-    for (int r = 0; r < ranks_; ++r) sum += value(i, r, seed);
+    for (int r = 0; r < ranks; ++r) sum += value(i, r, seed);
     store(table, i, sum);
   }
   return table;
@@ -167,69 +167,32 @@ std::optional<std::string> Pattern::compare(const std::byte* out, std::size_t co
   return std::nullopt;
 }
 
-std::optional<std::string> Pattern::wrong_blocks(const std::byte* out, std::span<const Block> blocks, std::uint64_t seed) const {
-  std::size_t offset = 0;
-  for (std::size_t r = 0; r < blocks.size(); ++r) {
-    if (auto difference = compare(out, blocks[r].count, input_table(static_cast<int>(r), seed), blocks[r].start, offset)) return difference;
-    offset += blocks[r].count;
-  }
-  return std::nullopt;
-}
-
-std::vector<Pattern::Block> Pattern::blocks_of(Operation operation, const Shape& shape, int rank) const {
-  const auto own = static_cast<std::size_t>(rank);
-  const std::size_t even = shape.out / static_cast<std::size_t>(ranks_);
-  const std::vector<std::size_t> uneven = uneven_blocks(shape.size, ranks_);
-  std::vector<Block> blocks;
-  for (int r = 0; r < ranks_; ++r) {
-    switch (operation) {
-      case Operation::all_to_all: blocks.push_back({.start = own * even, .count = even}); break;
-      case Operation::all_gather_v:
-      case Operation::gather_v: blocks.push_back({.start = 0, .count = uneven[static_cast<std::size_t>(r)]}); break;
-      case Operation::all_to_all_v: {
-        const std::vector<std::size_t> sent = uneven_exchange(shape.size, ranks_, r);
-        blocks.push_back({.start = std::accumulate(sent.begin(), sent.begin() + rank, std::size_t{0}), .count = sent[own]});
-        break;
-      }
-      default: blocks.push_back({.start = 0, .count = even}); break;
-    }
-  }
-  return blocks;
+Pattern::Block Pattern::block_of(const OperationTraits& traits, const Shape& shape, int from, int to) const {
+  if (traits.in == Layout::whole) return {.count = shape.out};
+  std::vector<std::size_t> lengths = counts_of(traits.operation, shape.size, ranks_, from);
+  if (lengths.empty()) lengths.assign(static_cast<std::size_t>(ranks_), shape.size / static_cast<std::size_t>(ranks_));
+  if (traits.in == Layout::block) return {.count = lengths[static_cast<std::size_t>(from)]};
+  return {.start = std::accumulate(lengths.begin(), lengths.begin() + to, std::size_t{0}), .count = lengths[static_cast<std::size_t>(to)]};
 }
 
 std::optional<std::string> Pattern::wrong(Operation operation, const void* out, const Shape& shape, int rank, std::uint64_t seed) const {
   const auto* bytes = static_cast<const std::byte*>(out);
-  const auto own = static_cast<std::size_t>(rank);
-  const auto uneven_start = [&] {
-    const std::vector<std::size_t> blocks = uneven_blocks(shape.size, ranks_);
-    return std::accumulate(blocks.begin(), blocks.begin() + rank, std::size_t{0});
-  };
-  if (root_only(operation) && rank != 0) return std::nullopt;
-  switch (operation) {
-    case Operation::all_reduce:
-    case Operation::reduce: return compare(bytes, shape.out, sum_table(seed), 0, 0);
-    case Operation::broadcast: return compare(bytes, shape.out, input_table(0, seed), 0, 0);
-    case Operation::copy: return compare(bytes, shape.out, input_table(rank, seed), 0, 0);
-    case Operation::send_recv: return compare(bytes, shape.out, input_table((rank + ranks_ - 1) % ranks_, seed), 0, 0);
-    case Operation::reduce_scatter: return compare(bytes, shape.out, sum_table(seed), own * shape.out, 0);
-    case Operation::scatter: return compare(bytes, shape.out, input_table(0, seed), own * shape.out, 0);
-    case Operation::reduce_scatter_v: return compare(bytes, shape.out, sum_table(seed), uneven_start(), 0);
-    case Operation::scatter_v: return compare(bytes, shape.out, input_table(0, seed), uneven_start(), 0);
-    case Operation::all_gather:
-    case Operation::gather:
-    case Operation::all_to_all:
-    case Operation::all_gather_v:
-    case Operation::gather_v:
-    case Operation::all_to_all_v: return wrong_blocks(bytes, blocks_of(operation, shape, rank), seed);
-    case Operation::ping_pong:
-    case Operation::bandwidth:
-    case Operation::bidirectional:
-    case Operation::message_rate: {
-      const std::optional<int> partner = partner_of(rank, ranks_);
-      if (!partner || (is_windowed(operation) && !receives_in_window(operation, rank))) return std::nullopt;
-      return compare(bytes, shape.out, input_table(*partner, seed), 0, 0);
-    }
-    case Operation::barrier: return std::nullopt;
+  const OperationTraits* const traits = operation.traits();
+  if (traits == nullptr) {
+    const std::optional<int> sender = sender_to(operation, rank, ranks_);
+    return sender ? compare(bytes, shape.out, input_table(*sender, seed), 0, 0) : std::nullopt;
+  }
+  std::vector<int> senders;
+  for (int r = 0; r < ranks_; ++r)
+    if (contributes(*traits, r, rank, {ranks_, 0})) senders.push_back(r);
+  if (senders.empty() || traits->in == Layout::nothing) return std::nullopt;
+  if (traits->reduces)  // the senders are the first ranks
+    return compare(bytes, shape.out, sum_table(static_cast<int>(senders.size()), seed), block_of(*traits, shape, 0, rank).start, 0);
+  std::size_t offset = 0;
+  for (const int sender : senders) {
+    const Block block = block_of(*traits, shape, sender, rank);
+    if (auto difference = compare(bytes, block.count, input_table(sender, seed), block.start, offset)) return difference;
+    offset += block.count;
   }
   return std::nullopt;
 }

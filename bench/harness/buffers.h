@@ -51,11 +51,11 @@ class Pattern {
     std::size_t start = 0;
     std::size_t count = 0;
   };
-  /// Returns the block of each rank in `rank`'s output, in the order in which they lie there.
-  std::vector<Block> blocks_of(Operation operation, const Shape& shape, int rank) const;
-  std::optional<std::string> wrong_blocks(const std::byte* out, std::span<const Block> blocks, std::uint64_t seed) const;
+  /// Returns the part of `from`'s input that goes to `to`, or that is combined for it.
+  Block block_of(const OperationTraits& traits, const Shape& shape, int from, int to) const;
   Table input_table(int rank, std::uint64_t seed) const;
-  Table sum_table(std::uint64_t seed) const;
+  /// Returns the sums of the first ranks.
+  Table sum_table(int ranks, std::uint64_t seed) const;
   void store(Table& table, std::size_t index, std::int64_t value) const;
   std::int64_t value(std::size_t index, int rank, std::uint64_t seed) const noexcept;
   std::optional<std::string> compare(const std::byte* out, std::size_t count, const Table& table, std::size_t start, std::size_t offset) const;

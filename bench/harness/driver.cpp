@@ -5,7 +5,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -17,14 +19,40 @@
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "harness/arena.h"
-#include "harness/peer.h"
+#include "harness/candidate.h"
 #include "harness/session.h"
+#include "kernels/copy.h"
 
 namespace unisono::bench {
 
 namespace {
 
 using nlohmann::json;
+
+/// The bound beside every figure: each rank copies its bytes and does nothing else.
+class RooflineCandidate final : public Candidate {
+ public:
+  using Copy = void (*)(void* to, const void* from, std::size_t bytes);
+  RooflineCandidate(std::string name, Copy copy) : name_(std::move(name)), copy_(copy) {}
+
+  std::string_view name() const override { return name_; }
+  bool supports(Operation operation, DType) const override { return operation == Operation::copy; }
+  void select(const Job& job) override { job_ = job; }
+  void call() override { copy_(job_.out, job_.in, job_.shape.in * size_of(job_.dtype)); }
+
+ private:
+  std::string name_;
+  Copy copy_;
+  Job job_ = {};
+};
+
+/// Adds "roofline": each rank copies its bytes, once with each copy kernel; the report takes the fastest one.
+void add_roofline(Candidates& candidates) {
+  const auto libc_copy = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
+  candidates.push_back(std::make_unique<RooflineCandidate>("roofline/cached", kernels::copy));
+  candidates.push_back(std::make_unique<RooflineCandidate>("roofline/streaming", kernels::copy_streaming));
+  candidates.push_back(std::make_unique<RooflineCandidate>("roofline/libc", libc_copy));
+}
 
 /// Rank 0's connection to the command: orders come in, results go out.
 class Line {
@@ -134,7 +162,7 @@ void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::
   }
 }
 
-void take_part(const Plan& plan, ProcessSet& set, Place place) {
+void take_part(const Plan& plan, Place place) {
   if (place.ranks != plan.ranks)
     throw std::runtime_error("started as one of " + std::to_string(place.ranks) + " processes instead of " + std::to_string(plan.ranks));
   const Binding binding(place, plan.bind);
@@ -142,13 +170,12 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
   try {
     Candidates candidates;
     // Threads of a library may run anywhere, as they would without a bench; this includes the engine that unisono uses.
-    add_gloo(candidates, plan, place);
-    add_ucx(candidates, plan, place);
+    for (const Peer& peer : peers()) peer.add(candidates, plan, place);
     const bool own_threads = plan.backend != "auto" && plan.backend != "native";
     if (!own_threads) binding.bind();
     const std::string backend = add_unisono(candidates, plan, place);
     binding.bind();
-    set.add_candidates(candidates, plan, place);
+    add_starter(candidates, plan, place);
     add_roofline(candidates);
     arena.barrier();
     measure(plan, arena, candidates, backend);
@@ -163,27 +190,27 @@ void take_part(const Plan& plan, ProcessSet& set, Place place) {
 
 int run(int argc, char** argv) {
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
-    json peers = json::array();
-    for (const auto& list : {process_set_peers(), gloo_peers(), ucx_peers()})
-      for (const PeerVersion& peer : list) peers.push_back({{"name", peer.name}, {"version", peer.version}});
-    std::cout << peers.dump() << std::endl;
+    json described = json::array();
+    std::vector<PeerVersion> versions = starters();
+    for (const Peer& peer : peers()) std::ranges::move(peer.versions(), std::back_inserter(versions));
+    for (const PeerVersion& peer : versions) described.push_back({{"name", peer.name}, {"version", peer.version}});
+    std::cout << described.dump() << std::endl;
     return 0;
   }
-  const std::unique_ptr<ProcessSet> set = make_process_set();
-  const Place place = set->join(argc, argv);
+  const Place place = join_processes(argc, argv);
   if (argc != 2) throw std::runtime_error("this program is started by unisono bench, with the path of a plan");
   std::ifstream file(argv[1]);
   if (!file) throw std::runtime_error("cannot read the plan " + std::string(argv[1]));
   const Plan plan = plan_from_json(std::string(std::istreambuf_iterator<char>(file), {}));
   try {
-    take_part(plan, *set, place);
+    take_part(plan, place);
   } catch (const PeerGaveUp&) {
     throw;
   } catch (const std::exception& error) {
     std::ofstream(plan.folder + "/error." + std::to_string(place.rank)) << error.what();
     throw;
   }
-  set->leave();
+  leave_processes();
   return 0;
 }
 

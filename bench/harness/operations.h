@@ -1,38 +1,46 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "unisono/operation.h"
+
 namespace unisono::bench {
 
-/// The operations that are measured. `copy` is the roofline: each rank copies its bytes without communication.
-///
-/// The collectives whose names end in _v have blocks of different length. From ping_pong to message_rate the ranks send messages in pairs, 0 and 1, 2
-/// and 3, and so on; a last rank without a partner looks on.
-enum class Operation {
-  all_reduce,
-  broadcast,
-  reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  gather,
-  scatter,
-  barrier,
-  send_recv,
-  all_gather_v,
-  reduce_scatter_v,
-  all_to_all_v,
-  gather_v,
-  scatter_v,
+/// What is measured beside the collectives. From ping_pong to message_rate the ranks send messages in pairs, 0 and 1, 2 and 3, and so on; a last rank
+/// without a partner looks on.
+enum class MessagePattern : std::uint8_t {
+  none,           ///< a collective
+  send_recv,      ///< a message to the next rank, and one from the rank before
   ping_pong,      ///< a message there, then one back
   bandwidth,      ///< a window of messages from the even to the odd rank, which answers once it has all
   bidirectional,  ///< a window in both directions at once
   message_rate,   ///< as bandwidth, of small messages only
-  copy
+  copy,           ///< the roofline: each rank copies its bytes without communication
+};
+
+/// What is measured: a collective of the library's table of operations, or a pattern.
+class Operation {
+ public:
+  using enum unisono::Operation;
+  using enum MessagePattern;
+  constexpr Operation() = default;
+  constexpr Operation(unisono::Operation collective) noexcept : collective_(collective) {}  // NOLINT(google-explicit-constructor)
+  constexpr Operation(MessagePattern its_pattern) noexcept : pattern_(its_pattern) {}       // NOLINT(google-explicit-constructor)
+  friend constexpr auto operator<=>(const Operation&, const Operation&) = default;
+
+  constexpr MessagePattern pattern() const noexcept { return pattern_; }
+  /// Returns the collective's row of the table of operations; null for a pattern.
+  constexpr const OperationTraits* traits() const { return pattern_ == MessagePattern::none ? &traits_of(collective_) : nullptr; }
+
+ private:
+  unisono::Operation collective_ = unisono::Operation::barrier;
+  MessagePattern pattern_ = MessagePattern::none;
 };
 
 std::string_view to_string(Operation operation) noexcept;
@@ -57,12 +65,16 @@ std::size_t bytes_of(const Shape& shape, std::size_t element_size) noexcept;
 std::vector<std::size_t> uneven_blocks(std::size_t elements, int ranks);
 /// Returns how many elements `rank` sends to each rank in all_to_all_v, and receives from it: to rank r the block of rank + r, modulo the ranks.
 std::vector<std::size_t> uneven_exchange(std::size_t elements, int ranks, int rank);
+/// Returns the lengths of the blocks of a collective, as `rank` gives them to the call; empty if all are equally long.
+std::vector<std::size_t> counts_of(Operation operation, std::size_t elements, int ranks, int rank);
 
 inline constexpr std::size_t window = 64;  ///< messages that are under way at once
 bool is_in_pairs(Operation operation) noexcept;
 bool is_windowed(Operation operation) noexcept;
 /// Returns the rank with which this one exchanges messages in pairs.
 std::optional<int> partner_of(int rank, int ranks) noexcept;
+/// Returns the rank whose elements this one gets in a pattern; nothing if it gets none.
+std::optional<int> sender_to(Operation operation, int rank, int ranks) noexcept;
 bool sends_in_window(Operation operation, int rank) noexcept;
 bool receives_in_window(Operation operation, int rank) noexcept;
 /// Returns how many messages, one behind the other, a call consists of; the time of one is reported. 1 for a collective.
@@ -78,7 +90,7 @@ bool synchronises(Operation operation, int ranks) noexcept;
 bool one_buffer(Operation operation) noexcept;
 /// Tells whether all ranks together read and write as much memory as copying the bytes on every rank does, so that the roofline bounds the time.
 bool moves_as_much_as_a_copy(Operation operation) noexcept;
-/// Tells whether only rank 0 gets a result.
+/// Tells whether only rank 0, the root, gets a result.
 bool root_only(Operation operation) noexcept;
 
 }  // namespace unisono::bench

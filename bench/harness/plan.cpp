@@ -8,7 +8,22 @@
 
 #include "unisono/error.h"
 
+template <class Rep, class Period>
+struct nlohmann::adl_serializer<std::chrono::duration<Rep, Period>> {
+  static void to_json(json& json, std::chrono::duration<Rep, Period> time) { json = time.count(); }
+  static void from_json(const json& json, std::chrono::duration<Rep, Period>& time) { time = std::chrono::duration<Rep, Period>(json.get<Rep>()); }
+};
+
 namespace unisono::bench {
+
+void to_json(nlohmann::json& json, const Operation& operation) { json = to_string(operation); }
+
+void from_json(const nlohmann::json& json, Operation& operation) {
+  const auto name = json.get<std::string>();
+  const std::optional<Operation> known = parse_operation(name);
+  if (!known) throw std::runtime_error("the plan names an unknown operation: " + name);
+  operation = *known;
+}
 
 namespace {
 
@@ -16,15 +31,34 @@ constexpr std::array short_names = {std::pair{DType::float32, "f32"},   std::pai
                                     std::pair{DType::bfloat16, "bf16"}, std::pair{DType::int8, "i8"},     std::pair{DType::uint8, "u8"},
                                     std::pair{DType::int32, "i32"},     std::pair{DType::int64, "i64"}};
 
+/// Calls `visit` with the name and the value of every member, but for the dtype.
+template <class PlanType, class Visit>
+void each_field(PlanType& plan, const Visit& visit) {
+  visit("operations", plan.operations);
+  visit("sizes", plan.sizes);
+  visit("data", plan.data);
+  visit("candidates", plan.candidates);
+  visit("backend", plan.backend);
+  visit("ranks", plan.ranks);
+  visit("hosts", plan.hosts);
+  visit("in_place", plan.in_place);
+  visit("shared_buffers", plan.shared_buffers);
+  visit("bind", plan.bind);
+  visit("progress", plan.progress);
+  visit("seed", plan.seed);
+  visit("block_us", plan.block_time);
+  visit("timeout_ms", plan.timeout);
+  visit("folder", plan.folder);
+  visit("arena", plan.arena);
+  visit("control", plan.control);
+  visit("events", plan.events);
+}
+
 }  // namespace
 
 std::string_view to_string(DataMode mode) noexcept {
-  switch (mode) {
-    case DataMode::constant: return "static";
-    case DataMode::varying: return "varying";
-    case DataMode::touch: return "touch";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> names{"static", "varying", "touch"};
+  return names[static_cast<std::size_t>(mode)];
 }
 
 std::string_view short_name(DType dtype) noexcept {
@@ -49,54 +83,17 @@ DType parse_dtype(std::string_view text) {
 
 std::string to_json(const Plan& plan) {
   nlohmann::json json;
-  for (Operation operation : plan.operations) json["operations"].push_back(to_string(operation));
-  json["sizes"] = plan.sizes;
+  each_field(plan, [&](const char* name, const auto& value) { json[name] = value; });
   json["dtype"] = short_name(plan.dtype);
-  json["data"] = static_cast<int>(plan.data);
-  json["candidates"] = plan.candidates;
-  json["backend"] = plan.backend;
-  json["ranks"] = plan.ranks;
-  json["hosts"] = plan.hosts;
-  json["in_place"] = plan.in_place;
-  json["shared_buffers"] = plan.shared_buffers;
-  json["bind"] = plan.bind;
-  json["progress"] = plan.progress;
-  json["seed"] = plan.seed;
-  json["block_us"] = plan.block_time.count();
-  json["timeout_ms"] = plan.timeout.count();
-  json["folder"] = plan.folder;
-  json["arena"] = plan.arena;
-  json["control"] = plan.control;
-  json["events"] = plan.events;
   return json.dump();
 }
 
 Plan plan_from_json(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text);
+  nlohmann::json json = nlohmann::json::parse(text);
+  json.emplace("progress", false);  // scripts that start the drivers leave it out
   Plan plan;
-  for (const auto& name : json.at("operations").get<std::vector<std::string>>()) {
-    std::optional<Operation> operation = parse_operation(name);
-    if (!operation) throw std::runtime_error("the plan names an unknown operation: " + name);
-    plan.operations.push_back(*operation);
-  }
-  json.at("sizes").get_to(plan.sizes);
+  each_field(plan, [&](const char* name, auto& value) { json.at(name).get_to(value); });
   plan.dtype = parse_dtype(json.at("dtype").get<std::string>());
-  plan.data = static_cast<DataMode>(json.at("data").get<int>());
-  json.at("candidates").get_to(plan.candidates);
-  json.at("backend").get_to(plan.backend);
-  json.at("ranks").get_to(plan.ranks);
-  json.at("hosts").get_to(plan.hosts);
-  json.at("in_place").get_to(plan.in_place);
-  json.at("shared_buffers").get_to(plan.shared_buffers);
-  json.at("bind").get_to(plan.bind);
-  plan.progress = json.value("progress", false);  // scripts that start the drivers leave it out
-  json.at("seed").get_to(plan.seed);
-  plan.block_time = std::chrono::microseconds(json.at("block_us").get<std::int64_t>());
-  plan.timeout = std::chrono::milliseconds(json.at("timeout_ms").get<std::int64_t>());
-  json.at("folder").get_to(plan.folder);
-  json.at("arena").get_to(plan.arena);
-  json.at("control").get_to(plan.control);
-  json.at("events").get_to(plan.events);
   return plan;
 }
 

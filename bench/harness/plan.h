@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/operations.h"
@@ -37,6 +39,8 @@ struct Plan {
   std::string arena = {};                      ///< the path under which the ranks map their shared memory
   std::string control = {};                    ///< fifo: the command's orders to rank 0
   std::string events = {};                     ///< fifo: rank 0's answers, one JSON object a line
+
+  bool asks_for(std::string_view candidate) const { return std::ranges::find(candidates, candidate) != candidates.end(); }
 };
 
 std::string to_json(const Plan& plan);

@@ -1,6 +1,7 @@
 #include <array>
 #include <unisono/unisono.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "unisono/detail/switches.h"
@@ -9,113 +10,6 @@
 namespace unisono::bench {
 
 namespace {
-
-/// The things that a call needs beside its job, prepared outside the timing.
-struct Prepared {
-  Counts counts;            ///< of the blocks of different length
-  std::vector<Work> works;  ///< room for those of a window
-};
-
-/// Sends a message there and one back.
-template <class T>
-void ping_pong(const Job& job, int partner, const ProcessGroup& group, const CallOptions& options) {
-  const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
-  const std::span<T> out(static_cast<T*>(job.out), job.shape.out);
-  const bool begins = group.rank() < partner;
-  if (begins) send(in, partner, group, options);
-  recv(std::span<T>(out), partner, group, options);
-  if (!begins) send(in, partner, group, options);
-}
-
-/// Sends and receives a window of messages. One in a single direction is answered by an empty-handed message of one element.
-template <class T>
-void exchange_window(const Job& job, int partner, const ProcessGroup& group, const CallOptions& options, std::vector<Work>& works) {
-  const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
-  const std::span<T> out(static_cast<T*>(job.out), job.shape.out);
-  const bool sends = sends_in_window(job.operation, group.rank()), receives = receives_in_window(job.operation, group.rank());
-  works.clear();
-  for (std::size_t k = 0; receives && k < window; ++k)
-    works.push_back(irecv(std::span<T>(out.subspan(job.place_of(k), job.shape.size)), partner, group, options));
-  for (std::size_t k = 0; sends && k < window; ++k)
-    works.push_back(isend(std::span<const T>(in.subspan(job.place_of(k), job.shape.size)), partner, group, options));
-  wait_all(works);
-  T answer{};
-  if (!receives) recv(answer, partner, group, options);
-  else if (!sends) send(answer, partner, group, options);
-}
-
-template <class T>
-void call_in_pairs(const Job& job, const ProcessGroup& group, const CallOptions& options, Prepared& prepared) {
-  const std::optional<int> partner = partner_of(group.rank(), group.size());
-  if (!partner) return;
-  if (is_windowed(job.operation)) exchange_window<T>(job, *partner, group, options, prepared.works);
-  else ping_pong<T>(job, *partner, group, options);
-}
-
-/// Makes the typed calls of a user, for one element type.
-template <class T>
-void call_typed(const Job& job, const ProcessGroup& group, const CallOptions& options, Prepared& prepared) {
-  const std::span<const T> in(static_cast<const T*>(job.in), job.shape.in);
-  const std::span<T> out(static_cast<T*>(job.out), job.shape.out);
-  switch (job.operation) {
-    case Operation::all_reduce:
-      if (job.in_place()) all_reduce(std::span<T>(out), ReduceOp::sum, group, options);
-      else all_reduce(in, std::span<T>(out), ReduceOp::sum, group, options);
-      return;
-    case Operation::broadcast: return broadcast(std::span<T>(out), 0, group, options);
-    case Operation::reduce: return reduce(std::span<T>(out), 0, ReduceOp::sum, group, options);
-    case Operation::all_gather: return all_gather(in, std::span<T>(out), group, options);
-    case Operation::reduce_scatter: return reduce_scatter(in, std::span<T>(out), ReduceOp::sum, group, options);
-    case Operation::all_to_all: return all_to_all(in, std::span<T>(out), group, options);
-    case Operation::gather: return gather(in, std::span<T>(out), 0, group, options);
-    case Operation::scatter: return scatter(in, std::span<T>(out), 0, group, options);
-    case Operation::barrier: return barrier(group, options);
-    case Operation::send_recv: {
-      const int next = (group.rank() + 1) % group.size();
-      const int previous = (group.rank() + group.size() - 1) % group.size();
-      send_recv(in, next, std::span<T>(out), previous, group, options);
-      return;
-    }
-    case Operation::all_gather_v: return all_gather_v(in, std::span<T>(out), prepared.counts, group, options);
-    case Operation::reduce_scatter_v: return reduce_scatter_v(in, prepared.counts, std::span<T>(out), ReduceOp::sum, group, options);
-    case Operation::all_to_all_v: return all_to_all_v(in, prepared.counts, std::span<T>(out), prepared.counts, group, options);
-    case Operation::gather_v: return gather_v(in, std::span<T>(out), prepared.counts, 0, group, options);
-    case Operation::scatter_v: return scatter_v(in, prepared.counts, std::span<T>(out), 0, group, options);
-    case Operation::ping_pong:
-    case Operation::bandwidth:
-    case Operation::bidirectional:
-    case Operation::message_rate: return call_in_pairs<T>(job, group, options, prepared);
-    case Operation::copy: return;
-  }
-}
-
-/// Returns the counts that the call is given, or none.
-Counts counts_of(const Job& job, const ProcessGroup& group) {
-  switch (job.operation) {
-    case Operation::all_gather_v:
-    case Operation::reduce_scatter_v:
-    case Operation::gather_v:
-    case Operation::scatter_v: return uneven_blocks(job.shape.size, group.size());
-    case Operation::all_to_all_v: return uneven_exchange(job.shape.size, group.size(), group.rank());
-    default: return {};
-  }
-}
-
-using Caller = void (*)(const Job&, const ProcessGroup&, const CallOptions&, Prepared&);
-
-Caller caller_of(DType dtype) {
-  switch (dtype) {
-    case DType::float32: return &call_typed<float>;
-    case DType::float64: return &call_typed<double>;
-    case DType::float16: return &call_typed<float16>;
-    case DType::bfloat16: return &call_typed<bfloat16>;
-    case DType::int8: return &call_typed<std::int8_t>;
-    case DType::uint8: return &call_typed<std::uint8_t>;
-    case DType::int32: return &call_typed<std::int32_t>;
-    case DType::int64: return &call_typed<std::int64_t>;
-    default: throw std::runtime_error("the bench does not measure this dtype");
-  }
-}
 
 /// A way in which unisono is measured: the second one without the comparison of the ranks' calls, the third one without the record of the calls.
 struct Variant {
@@ -138,19 +32,71 @@ class UnisonoCandidate final : public Candidate {
   void select(const Job& job) override {
     set_switches(variant_);
     job_ = job;
-    caller_ = caller_of(job.dtype);
-    prepared_.counts = counts_of(job, group_);
-    prepared_.works.reserve(2 * window);
+    partner_ = partner_of(group_.rank(), group_.size());
+    counts_ = counts_of(job.operation, job.shape.size, group_.size(), group_.rank());
+    works_.reserve(2 * window);
   }
-  void call() override { caller_(job_, group_, options_, prepared_); }
+  void call() override {
+    if (const OperationTraits* const traits = job_.operation.traits()) {
+      call_collective(*traits);
+    } else if (job_.operation == Operation::send_recv) {
+      const int next = (group_.rank() + 1) % group_.size(), previous = (group_.rank() + group_.size() - 1) % group_.size();
+      detail::send_recv(sent(0, job_.shape.in, next), received(0, job_.shape.out, previous), group_, options_);
+    } else if (partner_) {
+      is_windowed(job_.operation) ? exchange_window(*partner_) : ping_pong(*partner_);
+    }
+  }
 
  private:
+  /// Makes the request that the function of a user makes, and its call.
+  void call_collective(const OperationTraits& traits) {
+    if (traits.operation == unisono::Operation::barrier) return barrier(group_, options_);
+    detail::Request request{traits.operation, TensorView(job_.in, job_.dtype, job_.shape.in), TensorView(job_.out, job_.dtype, job_.shape.out)};
+    if (has_root(traits.operation)) request.root = Rank(0);
+    if (traits.has_counts) request.counts = counts_.borrowed();
+    if (traits.has_counts && traits.in == traits.out) request.recv_counts = counts_.borrowed();
+    detail::run(request, group_, options_);
+  }
+
+  detail::MessageRequest sent(std::size_t begin, std::size_t count, int to) const {
+    return {unisono::Operation::send, part(job_.in, begin, count), Rank(to)};
+  }
+  detail::MessageRequest received(std::size_t begin, std::size_t count, int from) const {
+    return {unisono::Operation::recv, part(job_.out, begin, count), Rank(from)};
+  }
+  TensorView part(void* buffer, std::size_t begin, std::size_t count) const {
+    return {static_cast<std::byte*>(buffer) + begin * size_of(job_.dtype), job_.dtype, count};
+  }
+
+  /// Sends a message there and one back.
+  void ping_pong(int partner) {
+    const bool begins = group_.rank() < partner;
+    if (begins) detail::run(sent(0, job_.shape.in, partner), group_, options_);
+    detail::run(received(0, job_.shape.out, partner), group_, options_);
+    if (!begins) detail::run(sent(0, job_.shape.in, partner), group_, options_);
+  }
+
+  /// Sends and receives a window of messages. One in a single direction is answered by a byte.
+  void exchange_window(int partner) {
+    const bool sends = sends_in_window(job_.operation, group_.rank()), receives = receives_in_window(job_.operation, group_.rank());
+    works_.clear();
+    for (std::size_t k = 0; receives && k < window; ++k)
+      works_.push_back(detail::start(received(job_.place_of(k), job_.shape.size, partner), group_, options_));
+    for (std::size_t k = 0; sends && k < window; ++k)
+      works_.push_back(detail::start(sent(job_.place_of(k), job_.shape.size, partner), group_, options_));
+    wait_all(works_);
+    std::uint8_t answer = 0;
+    if (!receives) recv(answer, partner, group_, options_);
+    else if (!sends) send(answer, partner, group_, options_);
+  }
+
   const Variant& variant_;
   ProcessGroup group_;
   CallOptions options_ = {};
   Job job_ = {};
-  Prepared prepared_ = {};
-  Caller caller_ = nullptr;
+  std::optional<int> partner_;
+  Counts counts_;            ///< of the blocks of different length
+  std::vector<Work> works_;  ///< room for those of a window
 };
 
 }  // namespace
@@ -166,9 +112,8 @@ std::string add_unisono(Candidates& candidates, const Plan& plan, Place place) {
               .rank = place.rank,
               .world_size = place.ranks,
               .timeout = plan.timeout});
-  for (const std::string& name : plan.candidates)
-    for (const Variant& variant : variants)
-      if (name == variant.name) candidates.push_back(std::make_unique<UnisonoCandidate>(variant));
+  for (const Variant& variant : variants)
+    if (plan.asks_for(variant.name)) candidates.push_back(std::make_unique<UnisonoCandidate>(variant));
   return world().backend();
 }
 

@@ -17,92 +17,98 @@
 #include <gloo/transport/tcp/device.h>
 #include <gloo/types.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <type_traits>
 
 #include "base/environment.h"
-#include "harness/peer.h"
+#include "harness/candidate.h"
 
 namespace unisono::bench {
 
 namespace {
 
-template <class T>
-std::function<void()> prepare_gather(const std::shared_ptr<gloo::Context>& context, const Job& job) {
-  auto options = std::make_shared<gloo::GatherOptions>(context);
-  options->setInput(static_cast<T*>(job.in), job.shape.in);
-  if (context->rank == 0) options->setOutput(static_cast<T*>(job.out), job.shape.out);
-  options->setRoot(0);
-  return [options] { gloo::gather(*options); };
-}
+using Call = std::function<void()>;
+using Context = std::shared_ptr<gloo::Context>;
 
-template <class T>
-std::function<void()> prepare_scatter(const std::shared_ptr<gloo::Context>& context, const Job& job) {
-  auto options = std::make_shared<gloo::ScatterOptions>(context);
-  std::vector<T*> parts;
-  if (context->rank == 0) {
-    for (std::size_t r = 0; r < static_cast<std::size_t>(context->size); ++r) parts.push_back(static_cast<T*>(job.in) + r * job.shape.out);
-    options->setInputs(parts, job.shape.out);
+/// Returns the calls of a collective. Its options are made once, as in Gloo's own benchmark.
+template <class T, class Options, auto function>
+Call prepare(const Context& context, const Job& job) {
+  const auto options = std::make_shared<Options>(context);
+  T *const in = static_cast<T*>(job.in), *const out = static_cast<T*>(job.out);
+  const bool is_root = context->rank == 0;
+  const std::vector<std::size_t> counts = counts_of(job.operation, job.shape.size, context->size, context->rank);
+  if constexpr (std::is_same_v<Options, gloo::ScatterOptions>) {
+    std::vector<T*> parts;
+    for (std::size_t r = 0; r < static_cast<std::size_t>(context->size); ++r) parts.push_back(in + r * job.shape.out);
+    if (is_root) options->setInputs(parts, job.shape.out);
+  } else if constexpr (std::is_same_v<Options, gloo::AlltoallvOptions>) {
+    options->setInput(in, std::vector<std::int64_t>(counts.begin(), counts.end()));
+  } else if constexpr (requires { options->setInput(in, job.shape.in); }) {
+    if (!job.in_place()) options->setInput(in, job.shape.in);
   }
-  options->setOutput(static_cast<T*>(job.out), job.shape.out);
-  options->setRoot(0);
-  return [options] { gloo::scatter(*options); };
+  if constexpr (std::is_same_v<Options, gloo::AlltoallvOptions>) {
+    options->setOutput(out, std::vector<std::int64_t>(counts.begin(), counts.end()));
+  } else if constexpr (std::is_same_v<Options, gloo::AllgathervOptions>) {
+    options->setOutput(out, counts);
+  } else if constexpr (requires { options->setOutput(out, job.shape.out); }) {
+    if (is_root || job.in_place() || !root_only(job.operation)) options->setOutput(out, job.shape.out);
+  }
+  if constexpr (requires { options->setRoot(0); }) options->setRoot(0);
+  const auto sum = static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<T>);
+  if constexpr (requires { options->setReduceFunction(sum); }) options->setReduceFunction(sum);
+  return [options] { function(*options); };
 }
 
-/// Each rank sends to the next one and receives from the one before.
-template <class T>
-std::function<void()> prepare_exchange(const std::shared_ptr<gloo::Context>& context, const Job& job) {
-  const std::shared_ptr<gloo::transport::UnboundBuffer> sent = context->createUnboundBuffer(job.in, job.shape.in * sizeof(T));
-  const std::shared_ptr<gloo::transport::UnboundBuffer> received = context->createUnboundBuffer(job.out, job.shape.out * sizeof(T));
-  const int next = (context->rank + 1) % context->size;
-  const int previous = (context->rank + context->size - 1) % context->size;
-  const std::uint64_t slot = gloo::Slot::build(0x7e, 0);
-  return [=] {
-    received->recv(previous, slot);
-    sent->send(next, slot);
-    sent->waitSend();
-    received->waitRecv();
-  };
-}
+/// The buffers of messages.
+struct Ends {
+  Ends(const Context& context, const Job& job)
+      : sent(context->createUnboundBuffer(job.in, job.shape.in * size_of(job.dtype))),
+        received(context->createUnboundBuffer(job.out, job.shape.out * size_of(job.dtype))) {}
+  std::shared_ptr<gloo::transport::UnboundBuffer> sent, received;
+};
 
 constexpr std::uint8_t message_prefix = 0x7d;  // of the slots below, which no algorithm of Gloo uses
 
-/// A message there, and one back.
-template <class T>
-std::function<void()> prepare_ping_pong(const std::shared_ptr<gloo::Context>& context, const Job& job, int partner) {
-  const std::shared_ptr<gloo::transport::UnboundBuffer> sent = context->createUnboundBuffer(job.in, job.shape.in * sizeof(T));
-  const std::shared_ptr<gloo::transport::UnboundBuffer> received = context->createUnboundBuffer(job.out, job.shape.out * sizeof(T));
-  const std::uint64_t slot = gloo::Slot::build(message_prefix, 0);
-  const bool begins = context->rank < partner;
-  const auto send = [=] {
-    sent->send(partner, slot);
-    sent->waitSend();
+std::uint64_t slot(std::size_t k) { return gloo::Slot::build(message_prefix, static_cast<std::uint32_t>(k)); }
+
+/// Each rank sends to the next one and receives from the one before.
+Call prepare_exchange(const Context& context, const Job& job) {
+  const int next = (context->rank + 1) % context->size, previous = (context->rank + context->size - 1) % context->size;
+  return [ends = Ends(context, job), next, previous] {
+    ends.received->recv(previous, slot(0));
+    ends.sent->send(next, slot(0));
+    ends.sent->waitSend();
+    ends.received->waitRecv();
   };
-  return [=] {
-    received->recv(partner, slot);
+}
+
+/// A message there, and one back.
+Call prepare_ping_pong(const Context& context, const Job& job, int partner) {
+  return [ends = Ends(context, job), partner, begins = context->rank < partner] {
+    const auto send = [&] {
+      ends.sent->send(partner, slot(0));
+      ends.sent->waitSend();
+    };
+    ends.received->recv(partner, slot(0));
     if (begins) send();
-    received->waitRecv();
+    ends.received->waitRecv();
     if (!begins) send();
   };
 }
 
 /// A window of messages, each with a slot of its own. One in a single direction is answered.
-template <class T>
-std::function<void()> prepare_window(const std::shared_ptr<gloo::Context>& context, const Job& job, int partner) {
-  const std::shared_ptr<gloo::transport::UnboundBuffer> sent = context->createUnboundBuffer(job.in, job.shape.in * sizeof(T));
-  const std::shared_ptr<gloo::transport::UnboundBuffer> received = context->createUnboundBuffer(job.out, job.shape.out * sizeof(T));
+Call prepare_window(const Context& context, const Job& job, int partner) {
   const auto answer = std::make_shared<char>();
   const std::shared_ptr<gloo::transport::UnboundBuffer> answered = context->createUnboundBuffer(answer.get(), 1);
   const bool sends = sends_in_window(job.operation, context->rank), receives = receives_in_window(job.operation, context->rank);
-  const std::size_t message = job.shape.size * sizeof(T);
-  return [=] {
-    const auto slot = [](std::size_t k) { return static_cast<std::uint64_t>(gloo::Slot::build(message_prefix, static_cast<std::uint32_t>(k))); };
-    for (std::size_t k = 0; receives && k < window; ++k) received->recv(partner, slot(k), job.place_of(k) * sizeof(T), message);
-    for (std::size_t k = 0; sends && k < window; ++k) sent->send(partner, slot(k), job.place_of(k) * sizeof(T), message);
-    for (std::size_t k = 0; sends && k < window; ++k) sent->waitSend();
-    for (std::size_t k = 0; receives && k < window; ++k) received->waitRecv();
+  return [=, ends = Ends(context, job)] {
+    const std::size_t element = size_of(job.dtype), message = job.shape.size * element;
+    for (std::size_t k = 0; receives && k < window; ++k) ends.received->recv(partner, slot(k), job.place_of(k) * element, message);
+    for (std::size_t k = 0; sends && k < window; ++k) ends.sent->send(partner, slot(k), job.place_of(k) * element, message);
+    for (std::size_t k = 0; sends && k < window; ++k) ends.sent->waitSend();
+    for (std::size_t k = 0; receives && k < window; ++k) ends.received->waitRecv();
     if (sends && receives) return;
     if (sends) {
       answered->recv(partner, slot(window));
@@ -115,128 +121,72 @@ std::function<void()> prepare_window(const std::shared_ptr<gloo::Context>& conte
   };
 }
 
-template <class T>
-std::function<void()> prepare_in_pairs(const std::shared_ptr<gloo::Context>& context, const Job& job) {
+Call prepare_messages(const Context& context, const Job& job) {
+  if (job.operation == Operation::send_recv) return prepare_exchange(context, job);
   const std::optional<int> partner = partner_of(context->rank, context->size);
   if (!partner) return [] {};
-  return is_windowed(job.operation) ? prepare_window<T>(context, job, *partner) : prepare_ping_pong<T>(context, job, *partner);
+  return is_windowed(job.operation) ? prepare_window(context, job, *partner) : prepare_ping_pong(context, job, *partner);
 }
 
-template <class T>
-std::function<void()> prepare_uneven(const std::shared_ptr<gloo::Context>& context, const Job& job) {
-  if (job.operation == Operation::all_to_all_v) {
-    const std::vector<std::size_t> counts = uneven_exchange(job.shape.size, context->size, context->rank);
-    const std::vector<std::int64_t> elements(counts.begin(), counts.end());
-    auto options = std::make_shared<gloo::AlltoallvOptions>(context);
-    options->setInput(static_cast<T*>(job.in), elements);
-    options->setOutput(static_cast<T*>(job.out), elements);
-    return [options] { gloo::alltoallv(*options); };
-  }
-  auto options = std::make_shared<gloo::AllgathervOptions>(context);
-  options->setInput(static_cast<T*>(job.in), job.shape.in);
-  options->setOutput(static_cast<T*>(job.out), uneven_blocks(job.shape.size, context->size));
-  return [options] { gloo::allgatherv(*options); };
-}
+using Prepare = Call (*)(const Context&, const Job&);
 
-/// Returns the call for this job. Its options are made once, as in Gloo's own benchmark.
+/// Gloo has no reduce_scatter behind its current interface, no prefixes, and two collectives with blocks of different length. (GCC 12 does not find
+/// the enumerators by bench::Operation in a template.)
 template <class T>
-std::function<void()> prepare(const std::shared_ptr<gloo::Context>& context, const Job& job) {
-  T* in = static_cast<T*>(job.in);
-  T* out = static_cast<T*>(job.out);
-  const auto sum = static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<T>);
-  switch (job.operation) {
-    case Operation::all_reduce: {
-      auto options = std::make_shared<gloo::AllreduceOptions>(context);
-      if (!job.in_place()) options->setInput(in, job.shape.in);
-      options->setOutput(out, job.shape.out);
-      options->setReduceFunction(sum);
-      return [options] { gloo::allreduce(*options); };
-    }
-    case Operation::broadcast: {
-      auto options = std::make_shared<gloo::BroadcastOptions>(context);
-      options->setOutput(out, job.shape.out);
-      options->setRoot(0);
-      return [options] { gloo::broadcast(*options); };
-    }
-    case Operation::reduce: {
-      auto options = std::make_shared<gloo::ReduceOptions>(context);
-      options->setInput(in, job.shape.in);
-      options->setOutput(out, job.shape.out);
-      options->setReduceFunction(sum);
-      options->setRoot(0);
-      return [options] { gloo::reduce(*options); };
-    }
-    case Operation::all_gather: {
-      auto options = std::make_shared<gloo::AllgatherOptions>(context);
-      options->setInput(in, job.shape.in);
-      options->setOutput(out, job.shape.out);
-      return [options] { gloo::allgather(*options); };
-    }
-    case Operation::all_to_all: {
-      auto options = std::make_shared<gloo::AlltoallOptions>(context);
-      options->setInput(in, job.shape.in);
-      options->setOutput(out, job.shape.out);
-      return [options] { gloo::alltoall(*options); };
-    }
-    case Operation::gather: return prepare_gather<T>(context, job);
-    case Operation::scatter: return prepare_scatter<T>(context, job);
-    case Operation::barrier: {
-      auto options = std::make_shared<gloo::BarrierOptions>(context);
-      return [options] { gloo::barrier(*options); };
-    }
-    case Operation::send_recv: return prepare_exchange<T>(context, job);
-    case Operation::all_gather_v:
-    case Operation::all_to_all_v: return prepare_uneven<T>(context, job);
-    case Operation::ping_pong:
-    case Operation::bandwidth:
-    case Operation::bidirectional:
-    case Operation::message_rate: return prepare_in_pairs<T>(context, job);
+constexpr OperationMap<Prepare> collectives{
+    {unisono::Operation::barrier, prepare<T, gloo::BarrierOptions, gloo::barrier>},
+    {unisono::Operation::all_reduce, prepare<T, gloo::AllreduceOptions, gloo::allreduce>},
+    {unisono::Operation::broadcast, prepare<T, gloo::BroadcastOptions, gloo::broadcast>},
+    {unisono::Operation::reduce, prepare<T, gloo::ReduceOptions, gloo::reduce>},
+    {unisono::Operation::all_gather, prepare<T, gloo::AllgatherOptions, gloo::allgather>},
+    {unisono::Operation::gather, prepare<T, gloo::GatherOptions, gloo::gather>},
+    {unisono::Operation::scatter, prepare<T, gloo::ScatterOptions, gloo::scatter>},
+    {unisono::Operation::all_to_all, prepare<T, gloo::AlltoallOptions, gloo::alltoall>},
+    {unisono::Operation::all_gather_v, prepare<T, gloo::AllgathervOptions, gloo::allgatherv>},
+    {unisono::Operation::all_to_all_v, prepare<T, gloo::AlltoallvOptions, gloo::alltoallv>},
+};
+
+/// The collectives for a dtype; null for one that Gloo does not have.
+const OperationMap<Prepare>* collectives_of(DType dtype) {
+  switch (dtype) {
+    case DType::float32: return &collectives<float>;
+    case DType::float64: return &collectives<double>;
+    case DType::float16: return &collectives<gloo::float16>;
+    case DType::int8: return &collectives<std::int8_t>;
+    case DType::uint8: return &collectives<std::uint8_t>;
+    case DType::int32: return &collectives<std::int32_t>;
+    case DType::int64: return &collectives<std::int64_t>;
     default: return nullptr;
   }
 }
 
+/// Returns what prepares the calls; null for what Gloo does not have.
+Prepare preparing(Operation operation, DType dtype) {
+  const OperationMap<Prepare>* const known = collectives_of(dtype);
+  if (known == nullptr || operation == Operation::copy) return nullptr;
+  const OperationTraits* const traits = operation.traits();
+  return traits != nullptr ? (*known)[traits->operation] : prepare_messages;
+}
+
 class GlooCandidate final : public Candidate {
  public:
-  explicit GlooCandidate(std::shared_ptr<gloo::Context> context) : context_(std::move(context)) {}
+  explicit GlooCandidate(Context context) : context_(std::move(context)) {}
 
   std::string_view name() const override { return "gloo"; }
-
-  bool supports(Operation operation, DType dtype) const override {
-    // Gloo has no reduce_scatter behind its current interface, of all uneven forms these two, and no bfloat16.
-    switch (operation) {
-      case Operation::copy:
-      case Operation::reduce_scatter:
-      case Operation::reduce_scatter_v:
-      case Operation::gather_v:
-      case Operation::scatter_v: return false;
-      default: return dtype != DType::bfloat16;
-    }
-  }
-
+  bool supports(Operation operation, DType dtype) const override { return preparing(operation, dtype) != nullptr; }
   void select(const Job& job) override {
     call_ = nullptr;  // releases the buffers of the previous job first
-    switch (job.dtype) {
-      case DType::float32: call_ = prepare<float>(context_, job); break;
-      case DType::float64: call_ = prepare<double>(context_, job); break;
-      case DType::float16: call_ = prepare<gloo::float16>(context_, job); break;
-      case DType::int8: call_ = prepare<std::int8_t>(context_, job); break;
-      case DType::uint8: call_ = prepare<std::uint8_t>(context_, job); break;
-      case DType::int32: call_ = prepare<std::int32_t>(context_, job); break;
-      default: call_ = prepare<std::int64_t>(context_, job); break;
-    }
+    call_ = preparing(job.operation, job.dtype)(context_, job);
   }
-
   void call() override { call_(); }
 
  private:
-  std::shared_ptr<gloo::Context> context_;
-  std::function<void()> call_;
+  Context context_;
+  Call call_;
 };
 
-}  // namespace
-
-void add_gloo(Candidates& candidates, const Plan& plan, Place place) {
-  if (std::ranges::find(plan.candidates, "gloo") == plan.candidates.end()) return;
+void add(Candidates& candidates, const Plan& plan, Place place) {
+  if (!plan.asks_for("gloo")) return;
   const std::string folder = plan.folder + "/gloo";
   std::filesystem::create_directories(folder);
   gloo::rendezvous::FileStore store(folder);
@@ -249,10 +199,12 @@ void add_gloo(Candidates& candidates, const Plan& plan, Place place) {
   candidates.push_back(std::make_unique<GlooCandidate>(std::move(context)));
 }
 
-std::vector<PeerVersion> gloo_peers() {
-  return {{.name = "gloo",
-           .version =
-               "Gloo " + std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) + "." + std::to_string(GLOO_VERSION_PATCH)}};
+std::vector<PeerVersion> versions() {
+  const auto text = [](int number) { return std::to_string(number); };
+  return {{.name = "gloo", .version = "Gloo " + text(GLOO_VERSION_MAJOR) + "." + text(GLOO_VERSION_MINOR) + "." + text(GLOO_VERSION_PATCH)}};
 }
 
+[[maybe_unused]] const std::size_t number = add_peer({.add = add, .versions = versions});
+
+}  // namespace
 }  // namespace unisono::bench

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "harness/peer.h"
+#include "harness/candidate.h"
 
 namespace unisono::bench {
 
@@ -34,7 +34,10 @@ class MpiCandidate final : public Candidate {
   explicit MpiCandidate(Place place) : rank_(place.rank), ranks_(place.ranks) {}
 
   std::string_view name() const override { return peer_name; }
-  bool supports(Operation operation, DType dtype) const override { return operation != Operation::copy && type_of(dtype) != MPI_DATATYPE_NULL; }
+  bool supports(Operation operation, DType dtype) const override {
+    const OperationTraits* const traits = operation.traits();
+    return operation != Operation::copy && (traits == nullptr || collectives[traits->operation] != nullptr) && type_of(dtype) != MPI_DATATYPE_NULL;
+  }
 
   void select(const Job& job) override {
     job_ = job;
@@ -43,65 +46,43 @@ class MpiCandidate final : public Candidate {
       throw std::runtime_error("MPI counts elements in an int: this buffer is too long for " + std::string(peer_name));
     in_ = static_cast<int>(job.shape.in);
     out_ = static_cast<int>(job.shape.out);
-    const bool exchanges = job.operation == Operation::all_to_all_v;
-    const std::vector<std::size_t> blocks =
-        exchanges ? uneven_exchange(job.shape.size, ranks_, rank_) : uneven_blocks(std::max<std::size_t>(job.shape.size, 1), ranks_);
+    const std::vector<std::size_t> blocks = counts_of(job.operation, job.shape.size, ranks_, rank_);
     counts_.assign(blocks.begin(), blocks.end());
     places_.resize(counts_.size());
     std::exclusive_scan(counts_.begin(), counts_.end(), places_.begin(), 0);
     element_bytes_ = size_of(job.dtype);
+    const OperationTraits* const traits = job.operation.traits();
+    call_ = traits != nullptr ? collectives[traits->operation] : job.operation == Operation::send_recv ? &pass_on : &call_in_pairs;
   }
 
   // Errors are fatal to MPI_COMM_WORLD by default: it prints them and ends all ranks.
-  void call() override {
-    const void* in = job_.in_place() ? MPI_IN_PLACE : job_.in;
-    void* out = job_.out;
-    const bool root = rank_ == 0;
-    switch (job_.operation) {
-      case Operation::all_reduce: MPI_Allreduce(in, out, out_, type_, MPI_SUM, MPI_COMM_WORLD); return;
-      case Operation::broadcast: MPI_Bcast(out, out_, type_, 0, MPI_COMM_WORLD); return;
-      case Operation::reduce:
-        MPI_Reduce(root ? in : static_cast<const void*>(out), root ? out : nullptr, out_, type_, MPI_SUM, 0, MPI_COMM_WORLD);
-        return;
-      case Operation::all_gather: MPI_Allgather(in, in_, type_, out, in_, type_, MPI_COMM_WORLD); return;
-      case Operation::reduce_scatter: MPI_Reduce_scatter_block(in, out, out_, type_, MPI_SUM, MPI_COMM_WORLD); return;
-      case Operation::all_to_all: MPI_Alltoall(in, in_ / ranks_, type_, out, in_ / ranks_, type_, MPI_COMM_WORLD); return;
-      case Operation::gather: MPI_Gather(in, in_, type_, root ? out : nullptr, in_, type_, 0, MPI_COMM_WORLD); return;
-      case Operation::scatter: MPI_Scatter(root ? in : nullptr, out_, type_, out, out_, type_, 0, MPI_COMM_WORLD); return;
-      case Operation::barrier: MPI_Barrier(MPI_COMM_WORLD); return;
-      case Operation::send_recv:
-        MPI_Sendrecv(in, in_, type_, (rank_ + 1) % ranks_, 0, out, out_, type_, (rank_ + ranks_ - 1) % ranks_, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        return;
-      default: return is_in_pairs(job_.operation) ? call_in_pairs() : call_uneven();
-    }
-  }
+  void call() override { call_(*this); }
 
  private:
-  /// The operations on blocks of different length.
-  void call_uneven() {
-    const void* in = job_.in;
-    void* out = job_.out;
-    const bool root = rank_ == 0;
-    const int *counts = counts_.data(), *places = places_.data();
-    const int own = counts[rank_];
-    switch (job_.operation) {
-      case Operation::all_gather_v: MPI_Allgatherv(in, own, type_, out, counts, places, type_, MPI_COMM_WORLD); return;
-      case Operation::gather_v: MPI_Gatherv(in, own, type_, root ? out : nullptr, counts, places, type_, 0, MPI_COMM_WORLD); return;
-      case Operation::scatter_v: MPI_Scatterv(root ? in : nullptr, counts, places, type_, out, own, type_, 0, MPI_COMM_WORLD); return;
-      case Operation::reduce_scatter_v: MPI_Reduce_scatter(in, out, counts, type_, MPI_SUM, MPI_COMM_WORLD); return;
-      case Operation::all_to_all_v: MPI_Alltoallv(in, counts, places, type_, out, counts, places, type_, MPI_COMM_WORLD); return;
-      default: return;
-    }
+  using Self = MpiCandidate;
+  using Call = void (*)(Self&);
+  static const OperationMap<Call> collectives;
+
+  bool is_root() const { return rank_ == 0; }
+  /// The buffers as MPI gets them.
+  const void* in() const { return job_.in_place() ? MPI_IN_PLACE : job_.in; }
+  void* out() const { return job_.out; }
+  void* out_of_root() const { return is_root() ? job_.out : nullptr; }
+  const void* in_of_root() const { return is_root() ? job_.in : nullptr; }
+
+  static void pass_on(Self& c) {
+    const int next = (c.rank_ + 1) % c.ranks_, previous = (c.rank_ + c.ranks_ - 1) % c.ranks_;
+    MPI_Sendrecv(c.job_.in, c.in_, c.type_, next, 0, c.job_.out, c.out_, c.type_, previous, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
 
-  void call_in_pairs() {
-    const std::optional<int> partner = partner_of(rank_, ranks_);
+  static void call_in_pairs(Self& c) {
+    const std::optional<int> partner = partner_of(c.rank_, c.ranks_);
     if (!partner) return;
-    if (is_windowed(job_.operation)) return exchange_window(*partner);
-    const bool begins = rank_ < *partner;
-    if (begins) MPI_Send(job_.in, in_, type_, *partner, 0, MPI_COMM_WORLD);
-    MPI_Recv(job_.out, out_, type_, *partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (!begins) MPI_Send(job_.in, in_, type_, *partner, 0, MPI_COMM_WORLD);
+    if (is_windowed(c.job_.operation)) return c.exchange_window(*partner);
+    const bool begins = c.rank_ < *partner;
+    if (begins) MPI_Send(c.job_.in, c.in_, c.type_, *partner, 0, MPI_COMM_WORLD);
+    MPI_Recv(c.job_.out, c.out_, c.type_, *partner, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (!begins) MPI_Send(c.job_.in, c.in_, c.type_, *partner, 0, MPI_COMM_WORLD);
   }
 
   void exchange_window(int partner) {
@@ -130,29 +111,53 @@ class MpiCandidate final : public Candidate {
   // The blocks of different length, in elements.
   std::vector<int> counts_, places_;
   MPI_Request requests_[2 * window];
+  Call call_ = nullptr;
 };
 
-class MpiSet final : public ProcessSet {
- public:
-  Place join(int& argc, char**& argv) override {
-    int provided = MPI_THREAD_SINGLE;
-    if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) throw std::runtime_error("MPI_Init_thread failed");
-    Place place;
-    MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &place.ranks);
-    return place;
-  }
-  void add_candidates(Candidates& candidates, const Plan& plan, Place place) override {
-    if (std::ranges::find(plan.candidates, peer_name) != plan.candidates.end()) candidates.push_back(std::make_unique<MpiCandidate>(place));
-  }
-  void leave() override { MPI_Finalize(); }
+const OperationMap<MpiCandidate::Call> MpiCandidate::collectives{
+    {Operation::barrier, [](Self&) { MPI_Barrier(MPI_COMM_WORLD); }},
+    {Operation::all_reduce, [](Self& c) { MPI_Allreduce(c.in(), c.out(), c.out_, c.type_, MPI_SUM, MPI_COMM_WORLD); }},
+    {Operation::broadcast, [](Self& c) { MPI_Bcast(c.out(), c.out_, c.type_, 0, MPI_COMM_WORLD); }},
+    {Operation::reduce, [](Self& c) { MPI_Reduce(c.is_root() ? c.in() : c.out(), c.out_of_root(), c.out_, c.type_, MPI_SUM, 0, MPI_COMM_WORLD); }},
+    {Operation::scan, [](Self& c) { MPI_Scan(c.in(), c.out(), c.out_, c.type_, MPI_SUM, MPI_COMM_WORLD); }},
+    {Operation::exscan, [](Self& c) { MPI_Exscan(c.in(), c.out(), c.out_, c.type_, MPI_SUM, MPI_COMM_WORLD); }},
+    {Operation::all_gather, [](Self& c) { MPI_Allgather(c.in(), c.in_, c.type_, c.out(), c.in_, c.type_, MPI_COMM_WORLD); }},
+    {Operation::gather, [](Self& c) { MPI_Gather(c.in(), c.in_, c.type_, c.out_of_root(), c.in_, c.type_, 0, MPI_COMM_WORLD); }},
+    {Operation::scatter, [](Self& c) { MPI_Scatter(c.in_of_root(), c.out_, c.type_, c.out(), c.out_, c.type_, 0, MPI_COMM_WORLD); }},
+    {Operation::reduce_scatter, [](Self& c) { MPI_Reduce_scatter_block(c.in(), c.out(), c.out_, c.type_, MPI_SUM, MPI_COMM_WORLD); }},
+    {Operation::all_to_all, [](Self& c) { MPI_Alltoall(c.in(), c.in_ / c.ranks_, c.type_, c.out(), c.in_ / c.ranks_, c.type_, MPI_COMM_WORLD); }},
+    {Operation::all_gather_v,
+     [](Self& c) { MPI_Allgatherv(c.in(), c.in_, c.type_, c.out(), c.counts_.data(), c.places_.data(), c.type_, MPI_COMM_WORLD); }},
+    {Operation::gather_v,
+     [](Self& c) { MPI_Gatherv(c.in(), c.in_, c.type_, c.out_of_root(), c.counts_.data(), c.places_.data(), c.type_, 0, MPI_COMM_WORLD); }},
+    {Operation::scatter_v,
+     [](Self& c) { MPI_Scatterv(c.in_of_root(), c.counts_.data(), c.places_.data(), c.type_, c.out(), c.out_, c.type_, 0, MPI_COMM_WORLD); }},
+    {Operation::reduce_scatter_v, [](Self& c) { MPI_Reduce_scatter(c.in(), c.out(), c.counts_.data(), c.type_, MPI_SUM, MPI_COMM_WORLD); }},
+    {Operation::all_to_all_v,
+     [](Self& c) {
+       const int *const counts = c.counts_.data(), *const places = c.places_.data();
+       MPI_Alltoallv(c.in(), counts, places, c.type_, c.out(), counts, places, c.type_, MPI_COMM_WORLD);
+     }},
 };
 
 }  // namespace
 
-std::unique_ptr<ProcessSet> make_process_set() { return std::make_unique<MpiSet>(); }
+Place join_processes(int& argc, char**& argv) {
+  int provided = MPI_THREAD_SINGLE;
+  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) throw std::runtime_error("MPI_Init_thread failed");
+  Place place;
+  MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &place.ranks);
+  return place;
+}
 
-std::vector<PeerVersion> process_set_peers() {
+void add_starter(Candidates& candidates, const Plan& plan, Place place) {
+  if (plan.asks_for(peer_name)) candidates.push_back(std::make_unique<MpiCandidate>(place));
+}
+
+void leave_processes() { MPI_Finalize(); }
+
+std::vector<PeerVersion> starters() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);

@@ -3,28 +3,19 @@
 #include <stdexcept>
 
 #include "base/environment.h"
-#include "harness/peer.h"
+#include "harness/candidate.h"
 
 namespace unisono::bench {
 
-namespace {
-
-class PlainSet final : public ProcessSet {
- public:
-  Place join(int&, char**&) override {
-    const base::Environment& environment = base::Environment::process();
-    const std::optional<int> rank = environment.get_int("RANK");
-    const std::optional<int> ranks = environment.get_int("WORLD_SIZE");
-    if (!rank || !ranks) throw std::runtime_error("RANK and WORLD_SIZE are not set; this program is started by unisono bench");
-    return {.rank = *rank, .ranks = *ranks};
-  }
-  void add_candidates(Candidates&, const Plan&, Place) override {}
-  void leave() override {}
-};
-
-}  // namespace
-
-std::unique_ptr<ProcessSet> make_process_set() { return std::make_unique<PlainSet>(); }
-std::vector<PeerVersion> process_set_peers() { return {}; }
+Place join_processes(int&, char**&) {
+  const base::Environment& environment = base::Environment::process();
+  const std::optional<int> rank = environment.get_int("RANK");
+  const std::optional<int> ranks = environment.get_int("WORLD_SIZE");
+  if (!rank || !ranks) throw std::runtime_error("RANK and WORLD_SIZE are not set; this program is started by unisono bench");
+  return {.rank = *rank, .ranks = *ranks};
+}
+void add_starter(Candidates&, const Plan&, Place) {}
+std::vector<PeerVersion> starters() { return {}; }
+void leave_processes() {}
 
 }  // namespace unisono::bench

@@ -3,14 +3,13 @@
 #include <sched.h>
 #include <ucp/api/ucp.h>
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "engines/registry.h"
-#include "harness/peer.h"
+#include "harness/candidate.h"
 #include "unisono/engine.h"
 #include "unisono/store.h"
 
@@ -142,15 +141,11 @@ class UcxCandidate final : public Candidate {
   void call() override {
     auto* const in = static_cast<std::byte*>(job_.in);
     auto* const out = static_cast<std::byte*>(job_.out);
-    switch (job_.operation) {
-      case Operation::send_recv: return messages_->exchange(in, job_.shape.in * element_, next(), out, job_.shape.out * element_, previous());
-      case Operation::all_gather: {
-        const std::size_t block = job_.shape.in * element_;
-        copy(out + static_cast<std::size_t>(place_.rank) * block, in, block);
-        return gather(out, [block](int r) { return Part{static_cast<std::size_t>(r) * block, block}; });
-      }
-      default: return all_reduce(in, out);
-    }
+    const std::size_t bytes = job_.shape.in * element_;
+    if (job_.operation == Operation::all_reduce) return all_reduce(in, out);
+    if (job_.operation == Operation::send_recv) return messages_->exchange(in, bytes, next(), out, bytes, previous());
+    copy(out + static_cast<std::size_t>(place_.rank) * bytes, in, bytes);
+    gather(out, [bytes](int r) { return Part{static_cast<std::size_t>(r) * bytes, bytes}; });
   }
 
  private:
@@ -214,10 +209,8 @@ class UcxCandidate final : public Candidate {
   std::vector<std::byte> room_, kept_;
 };
 
-}  // namespace
-
-void add_ucx(Candidates& candidates, const Plan& plan, Place place) {
-  if (std::ranges::find(plan.candidates, "ucx") == plan.candidates.end()) return;
+void add(Candidates& candidates, const Plan& plan, Place place) {
+  if (!plan.asks_for("ucx")) return;
   cpu_set_t usable;
   ::sched_getaffinity(0, sizeof usable, &usable);
   const bool crowded = CPU_COUNT(&usable) < place.ranks;
@@ -228,9 +221,12 @@ void add_ucx(Candidates& candidates, const Plan& plan, Place place) {
   candidates.push_back(std::make_unique<UcxCandidate>("ucx-engine", place, std::move(engine)));
 }
 
-std::vector<PeerVersion> ucx_peers() {
+std::vector<PeerVersion> versions() {
   const std::string version = std::string("UCX ") + ucp_get_version_string();
   return {{.name = "ucx", .version = version}, {.name = "ucx-engine", .version = "the engine ucx alone, over " + version}};
 }
 
+[[maybe_unused]] const std::size_t number = add_peer({.add = add, .versions = versions});
+
+}  // namespace
 }  // namespace unisono::bench

@@ -88,40 +88,35 @@ concept Group = std::same_as<G, ProcessGroup>;
 template <class R>
 concept RankLike = std::convertible_to<R, Rank>;
 
-/// Carries out an all_gather_v whose lengths are exchanged.
-template <class In, class V>
-std::vector<std::size_t> all_gather_sizing(const In& in, V& out, const ProcessGroup& group, CallOptions options) {
-  Request request = labelled(out_of_place(Operation::all_gather_v, in, out), "all_gather_v");
+/// Carries out a call whose lengths, its `counts`, are exchanged, and whose output is sized by them
+/// on the ranks that have one. Returns the counts.
+template <class V>
+std::vector<std::size_t> run_sizing(Request request, Counts Request::*counts, V& out, const ProcessGroup& group, CallOptions options) {
+  request.label = to_string(request.operation);
   check_exchanging(request, group, options);
-  request.counts = exchange_counts(request, group, options);
-  resize_together(out, request.counts.total(), group);
+  request.*counts = exchange_counts(request, group, options);
+  if (!request.root || rank_is(*request.root, group)) resize_together(out, (request.*counts).total(), group);
   request.out = writable_view_of(out);
   run(request, group, options);
-  return as_vector(request.counts);
+  return as_vector(request.*counts);
 }
 
-/// Carries out a gather_v whose lengths are exchanged. The vector is resized on rank `dst` only.
+/// Carries out an all_gather_v whose lengths are exchanged.
 template <class In, class V>
-std::vector<std::size_t> gather_sizing(const In& in, V& out, Rank dst, const ProcessGroup& group, CallOptions options) {
-  Request request = labelled(rooted(out_of_place(Operation::gather_v, in, out), dst), "gather_v");
-  check_exchanging(request, group, options);
-  request.counts = exchange_counts(request, group, options);
-  if (rank_is(dst, group)) resize_together(out, request.counts.total(), group);
-  request.out = writable_view_of(out);
-  run(request, group, options);
-  return as_vector(request.counts);
+std::vector<std::size_t> all_gather_sizing(const In& in, V& out, const ProcessGroup& group, const CallOptions& options) {
+  return run_sizing(out_of_place(Operation::all_gather_v, in, out), &Request::counts, out, group, options);
+}
+
+/// Carries out a gather_v whose lengths are exchanged.
+template <class In, class V>
+std::vector<std::size_t> gather_sizing(const In& in, V& out, Rank dst, const ProcessGroup& group, const CallOptions& options) {
+  return run_sizing(rooted(out_of_place(Operation::gather_v, in, out), dst), &Request::counts, out, group, options);
 }
 
 /// Carries out an all_to_all_v whose receive counts are exchanged.
 template <class In, class V>
-std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_counts, V& out, const ProcessGroup& group, CallOptions options) {
-  Request request = labelled(counted(out_of_place(Operation::all_to_all_v, in, out), send_counts), "all_to_all_v");
-  check_exchanging(request, group, options);
-  request.recv_counts = exchange_counts(request, group, options);
-  resize_together(out, request.recv_counts.total(), group);
-  request.out = writable_view_of(out);
-  run(request, group, options);
-  return as_vector(request.recv_counts);
+std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_counts, V& out, const ProcessGroup& group, const CallOptions& options) {
+  return run_sizing(counted(out_of_place(Operation::all_to_all_v, in, out), send_counts), &Request::recv_counts, out, group, options);
 }
 
 }  // namespace detail

@@ -194,6 +194,10 @@ UNISONO_API void register_engine(std::string_view name, EngineFactory factory, E
 /// Half and bfloat16 are rounded each time: to combine more than two, widen them first.
 UNISONO_API void combine(DType dtype, ReduceOp op, void* into, const void* with, std::size_t count);
 
+/// Divides `count` elements by `divisor`, rounding once: the second half of an average whose sum is
+/// complete.
+UNISONO_API void divide(DType dtype, void* data, std::size_t count, int divisor);
+
 // ---- plug-ins -------------------------------------------------------------------------------------------------
 
 /// The version of the interface between library and plug-ins. It is raised whenever anything in

@@ -16,6 +16,9 @@
 
 namespace unisono::python {
 
+/// Returns the name of the function, which is that in C++.
+inline const char* name_of(Operation operation) { return traits_of(operation).name.data(); }
+
 inline detail::Request request_of(Operation operation, const TensorView& in, const TensorView& out) { return {operation, in, out}; }
 inline detail::Request request_of(Operation operation, const TensorView& in, const TensorView& out, Combination op) {
   return {.operation = operation, .in = in, .out = out, .op = op.op, .custom = std::move(op.custom), .factor = op.factor};

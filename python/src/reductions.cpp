@@ -21,40 +21,31 @@ namespace {
 
 using namespace nb::literals;
 
-/// What the in-place operations differ in.
-struct Kind {
-  Operation operation;
-  const char* name;
-  bool reduces;
-};
-constexpr Kind all_reduce_kind{Operation::all_reduce, "all_reduce", true}, reduce_kind{Operation::reduce, "reduce", true},
-    broadcast_kind{Operation::broadcast, "broadcast", false}, scan_kind{Operation::scan, "scan", true},
-    exscan_kind{Operation::exscan, "exscan", true};
-
-detail::Request request_on(const Kind& kind, const TensorView& in, const TensorView& out, nb::handle op, std::optional<Rank> root) {
+detail::Request request_on(Operation operation, const TensorView& in, const TensorView& out, nb::handle op, std::optional<Rank> root) {
   detail::Request request =
-      kind.reduces ? request_of(kind.operation, in, out, combination_of(op, out.dtype(), kind.name)) : request_of(kind.operation, in, out);
+      reduces(operation) ? request_of(operation, in, out, combination_of(op, out.dtype(), name_of(operation))) : request_of(operation, in, out);
   request.root = root;
   return request;
 }
 
 /// Without a root every rank gets the result.
-bool gets_result(const Kind& kind, std::optional<Rank> root, const ProcessGroup& group) {
-  return kind.operation != Operation::reduce || is_here(*root, group);
+bool gets_result(Operation operation, std::optional<Rank> root, const ProcessGroup& group) {
+  return takes_part(traits_of(operation).receivers, root && is_here(*root, group));
 }
 
-/// The root of a broadcast and the ranks of a reduce that get no result read their buffers alone.
-Use use_of(const Kind& kind, std::optional<Rank> root, const ProcessGroup& group) {
-  const bool is_read_only = (kind.operation == Operation::broadcast && is_here(*root, group)) || !gets_result(kind, root, group);
+/// A root whose elements alone count and the ranks that get no result read their buffers alone.
+Use use_of(Operation operation, std::optional<Rank> root, const ProcessGroup& group) {
+  const bool is_read_only = (traits_of(operation).senders == Participants::root && is_here(*root, group)) || !gets_result(operation, root, group);
   return is_read_only ? Use::read : Use::write;
 }
 
-nb::object on_value(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
-  Value value(x, kind.name);
-  const detail::Request request = request_on(kind, value.view(), value.view(), op, root);
-  if (kind.reduces && !request.custom && !request.factor) value.check_result_fits(request.op, size_of_group(trailing.group), kind.name);
+nb::object on_value(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+  Value value(x, name_of(operation));
+  const detail::Request request = request_on(operation, value.view(), value.view(), op, root);
+  if (reduces(operation) && !request.custom && !request.factor)
+    value.check_result_fits(request.op, size_of_group(trailing.group), name_of(operation));
   carry_out(request, trailing);
-  return gets_result(kind, root, trailing.group) ? value.object() : nb::none();
+  return gets_result(operation, root, trailing.group) ? value.object() : nb::none();
 }
 
 /// Returns a copy for the result, of the same library and on the same device: nobody else has it yet.
@@ -66,69 +57,69 @@ nb::object copy_of(nb::handle x, const char* name) {
   return out;
 }
 
-nb::object run_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+nb::object run_in_place(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   if (!is_ndarray(x)) {
-    if (Value::is_value(x)) return on_value(kind, x, op, root, trailing);
-    if (is_placed(x)) return reduce_pairs(kind.operation, x, op, root, trailing);
+    if (Value::is_value(x)) return on_value(operation, x, op, root, trailing);
+    if (is_placed(x)) return reduce_pairs(operation, x, op, root, trailing);
     if (is_returned(x)) {
-      const nb::object out = copy_of(x, kind.name);
-      const Buffer to(out, Use::fill, kind.name);
-      carry_out(request_on(kind, to.view(), to.view(), op, root), trailing, to);
-      return gets_result(kind, root, trailing.group) ? out : nb::none();
+      const nb::object out = copy_of(x, name_of(operation));
+      const Buffer to(out, Use::fill, name_of(operation));
+      carry_out(request_on(operation, to.view(), to.view(), op, root), trailing, to);
+      return gets_result(operation, root, trailing.group) ? out : nb::none();
     }
   }
-  const Buffer buffer(x, use_of(kind, root, trailing.group), kind.name);
-  carry_out(request_on(kind, buffer.view(), buffer.view(), op, root), trailing, buffer.stream());
-  return gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none();
+  const Buffer buffer(x, use_of(operation, root, trailing.group), name_of(operation));
+  carry_out(request_on(operation, buffer.view(), buffer.view(), op, root), trailing, buffer.stream());
+  return gets_result(operation, root, trailing.group) ? nb::borrow(x) : nb::none();
 }
 
-nb::object start_in_place(const Kind& kind, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
-  if (is_placed(x)) return start_pairs(kind.operation, x, op, trailing);
-  Buffer buffer(x, use_of(kind, root, trailing.group), kind.name);
-  const detail::Request request = request_on(kind, buffer.view(), buffer.view(), op, root);
-  return start(request, trailing, memory_of(std::move(buffer), gets_result(kind, root, trailing.group) ? nb::borrow(x) : nb::none()));
+nb::object start_in_place(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+  if (is_placed(x)) return start_pairs(operation, x, op, trailing);
+  Buffer buffer(x, use_of(operation, root, trailing.group), name_of(operation));
+  const detail::Request request = request_on(operation, buffer.view(), buffer.view(), op, root);
+  return start(request, trailing, memory_of(std::move(buffer), gets_result(operation, root, trailing.group) ? nb::borrow(x) : nb::none()));
 }
 
 nb::object all_reduce(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag, bool deterministic) {
   const Trailing trailing(group, timeout, tag, "all_reduce", deterministic);
   if (out.is_none()) [[likely]]
-    return run_in_place(all_reduce_kind, x, op, std::nullopt, trailing);
+    return run_in_place(Operation::all_reduce, x, op, std::nullopt, trailing);
   const Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
-  carry_out(request_on(all_reduce_kind, from.view(), to.view(), op, std::nullopt), trailing, stream_of(from, to));
+  carry_out(request_on(Operation::all_reduce, from.view(), to.view(), op, std::nullopt), trailing, stream_of(from, to));
   return nb::borrow(out);
 }
 
 nb::object all_reduce_async(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag, bool deterministic) {
   const Trailing trailing(group, timeout, tag, "all_reduce", deterministic);
-  if (out.is_none()) return start_in_place(all_reduce_kind, x, op, std::nullopt, trailing);
+  if (out.is_none()) return start_in_place(Operation::all_reduce, x, op, std::nullopt, trailing);
   Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
-  const detail::Request request = request_on(all_reduce_kind, from.view(), to.view(), op, std::nullopt);
+  const detail::Request request = request_on(Operation::all_reduce, from.view(), to.view(), op, std::nullopt);
   return start(request, trailing, memory_of(std::move(from), std::move(to), nb::borrow(out)));
 }
 
 nb::object reduce(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return run_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
+  return run_in_place(Operation::reduce, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
 }
 nb::object reduce_async(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return start_in_place(reduce_kind, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
+  return start_in_place(Operation::reduce, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
 }
 
 nb::object broadcast(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "broadcast");
   if (!is_buffer(x) && !Value::is_value(x)) return broadcast_one("broadcast", x, rank_of(src, "broadcast"), trailing);
-  return run_in_place(broadcast_kind, x, nb::none(), rank_of(src, "broadcast"), trailing);
+  return run_in_place(Operation::broadcast, x, nb::none(), rank_of(src, "broadcast"), trailing);
 }
 nb::object broadcast_async(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
-  return start_in_place(broadcast_kind, x, nb::none(), rank_of(src, "broadcast"), Trailing(group, timeout, tag, "broadcast"));
+  return start_in_place(Operation::broadcast, x, nb::none(), rank_of(src, "broadcast"), Trailing(group, timeout, tag, "broadcast"));
 }
 
-template <const Kind& TheKind>
+template <Operation operation>
 nb::object prefix(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return run_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name, deterministic));
+  return run_in_place(operation, x, op, std::nullopt, Trailing(group, timeout, tag, name_of(operation), deterministic));
 }
-template <const Kind& TheKind>
+template <Operation operation>
 nb::object prefix_async(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return start_in_place(TheKind, x, op, std::nullopt, Trailing(group, timeout, tag, TheKind.name, deterministic));
+  return start_in_place(operation, x, op, std::nullopt, Trailing(group, timeout, tag, name_of(operation), deterministic));
 }
 
 // fractions.Fraction: integers of any size are added exactly, and rounded once.
@@ -166,27 +157,27 @@ Raises InvalidArgument for what is wrong by itself, Mismatch on all ranks where 
     loss = unisono.all_reduce(loss, "avg")           # a number comes back)";
 
 void bind_prefixes(nb::module_& m) {
-  m.def("scan", &prefix<scan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        "deterministic"_a = false,
+  m.def("scan", &prefix<Operation::scan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
+        "tag"_a = 0, "deterministic"_a = false,
         nb::sig("def scan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, deterministic: bool = "
                 "False) -> X"),
         R"(`x` becomes the combination of ranks 0 … rank(). Not with "avg".
 
     after = unisono.scan(len(rows))        # rows of this rank and all before it)");
-  m.def("scan_async", &prefix_async<scan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0, "deterministic"_a = false,
+  m.def("scan_async", &prefix_async<Operation::scan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(),
+        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
         nb::sig("def scan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, "
                 "deterministic: bool = False) -> Work"),
         "scan of a buffer that returns at once.");
-  m.def("exscan", &prefix<exscan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        "deterministic"_a = false,
+  m.def("exscan", &prefix<Operation::exscan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
+        "tag"_a = 0, "deterministic"_a = false,
         nb::sig("def exscan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, deterministic: bool = "
                 "False) -> X"),
         R"(`x` becomes the combination of ranks 0 … rank() - 1; that of rank 0 stays as it is. Not with "avg".
 
     before = unisono.exscan(len(rows)) if unisono.world_size() > 1 else 0)");
-  m.def("exscan_async", &prefix_async<exscan_kind>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0, "deterministic"_a = false,
+  m.def("exscan_async", &prefix_async<Operation::exscan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(),
+        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
         nb::sig("def exscan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, "
                 "deterministic: bool = False) -> Work"),
         "exscan of a buffer that returns at once.");

@@ -100,8 +100,6 @@ void make_placed(Placed* self, nb::handle value, nb::handle place) {
 
 const Placed& placed(nb::handle x, const char* operation = "WithPlace") { return content_of<Placed>(x, operation); }
 
-const char* name_of(Operation operation) { return traits_of(operation).name.data(); }
-
 void check(Operation operation) {
   if (operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::scan) return;
   throw_invalid(name_of(operation), "values with their places are taken by all_reduce, reduce and scan");

@@ -136,13 +136,12 @@ void exchange(const Call& call, ProcessGroup& group, const CallOptions& options)
 /// The request of a collective, but for its operation.
 void collective(const Call& call, const ProcessGroup& group, const CallOptions& options, Operation operation) {
   detail::Request request{.operation = operation, .in = call.in(), .out = call.out(), .op = static_cast<ReduceOp>(call.number("op"))};
-  const bool has_root = operation == Operation::reduce || operation == Operation::broadcast;
-  const bool is_root = has_root && call.number("root") == group.rank();
-  if (has_root) request.root = Rank(call.number("root"));
+  const bool is_rooted = has_root(operation), is_root = is_rooted && call.number("root") == group.rank();
+  if (is_rooted) request.root = Rank(call.number("root"));
   if (operation == Operation::broadcast) {
     if (is_root) copy(request.in, request.out);
     request.in = request.out;
-  } else if (has_root && !is_root) {
+  } else if (is_rooted && !is_root) {
     copy(request.in, request.out);
     request.in = request.out;
   }
@@ -210,12 +209,10 @@ void carry_out(const Call& call) {
   const CallOptions options = options_of(call);
   ProcessGroup group = group_of(call, options.where);
   if (name == "send_recv") return exchange(call, group, options);
-  constexpr Operation operations[] = {Operation::barrier,    Operation::all_reduce,     Operation::reduce,    Operation::broadcast,
-                                      Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all};
-  const auto* const operation = std::find_if(std::begin(operations), std::end(operations), [&](Operation each) { return to_string(each) == name; });
-  if (operation == std::end(operations)) wrong(call, "there is no such operation", "unisono.jax and unisono._core are of different versions");
-  if (*operation == Operation::barrier) return barrier(group, options);
-  collective(call, group, options, *operation);
+  const auto* const row = std::ranges::find(operation_table, name, &OperationTraits::name);
+  if (row == operation_table.end()) wrong(call, "there is no such operation", "unisono.jax and unisono._core are of different versions");
+  if (row->operation == Operation::barrier) return barrier(group, options);
+  collective(call, group, options, row->operation);
 }
 
 }  // namespace unisono::python::xla

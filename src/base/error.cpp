@@ -6,6 +6,7 @@
 #include "base/error_place.h"
 #include "base/error_text.h"
 #include "base/rank_list.h"
+#include "unisono/operation.h"
 
 namespace unisono {
 namespace {
@@ -142,5 +143,9 @@ std::string message_of(const std::exception_ptr& error) {
 }
 
 }  // namespace base
+
+void detail::refuse_operation(Operation operation) {
+  throw InvalidArgument("there is no operation of the number " + std::to_string(static_cast<int>(operation)));
+}
 
 }  // namespace unisono

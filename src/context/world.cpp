@@ -20,7 +20,6 @@
 #include "rendezvous/newcomer.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/secret.h"
-#include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "store/own_keys_store.h"
 

@@ -70,4 +70,10 @@ void combine(DType dtype, ReduceOp op, void* into, const void* with, std::size_t
   kernels::reduce(into, inputs, 2, count, dtype, op, 2);
 }
 
+void divide(DType dtype, void* data, std::size_t count, int divisor) {
+  if (count == 0) return;
+  const void* const input = data;
+  kernels::reduce(data, &input, 1, count, dtype, ReduceOp::avg, static_cast<std::size_t>(divisor));
+}
+
 }  // namespace unisono

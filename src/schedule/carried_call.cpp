@@ -112,9 +112,7 @@ std::optional<Carried::Pattern> pattern_with_agreement(const CollectiveCall& cal
   if (setting.engine.offers(call, topology.size())) return std::nullopt;
   const std::size_t most = call.operation == Operation::broadcast ? carried_broadcast_bytes : carried_bytes;
   if (contributions_to(call, topology.size(), topology.rank, Carried::Pattern::to_all).bytes(topology) <= most) return Carried::Pattern::to_all;
-  const OperationTraits& traits = traits_of(call.operation);
-  const bool all_to_all = traits.senders == Participants::all_ranks && traits.receivers == Participants::all_ranks && !is_prefix(call.operation);
-  if (!all_to_all || topology.has_levels()) return std::nullopt;
+  if (!is_from_all_to_all(traits_of(call.operation)) || topology.has_levels()) return std::nullopt;
   return fastest_direct_pattern(call, problem, setting);
 }
 
@@ -135,8 +133,7 @@ bool CarriedCall::advance() {
   if (!agreement_->advance()) return false;
   is_done_ = true;
   const OperationTraits& traits = traits_of(call_.operation);
-  const bool receives = traits.receivers == Participants::all_ranks || call_.root == topology_.rank;
-  if (receives && carried_.each > 0) traits.reduces ? reduce_elements() : move_elements();
+  if (takes_part(traits.receivers, call_.root == topology_.rank) && carried_.each > 0) traits.reduces ? reduce_elements() : move_elements();
   return true;
 }
 
@@ -146,7 +143,7 @@ void CarriedCall::move_elements() const {
   const std::size_t begin = traits.in == Layout::blocks ? rank() * block : 0;
   auto* const out = static_cast<std::byte*>(call_.out.data());
   for (int r = 0; r < topology_.size(); ++r) {
-    if (carried_.only >= 0 && carried_.only != r) continue;
+    if (!contributes(traits, r, topology_.rank, {topology_.size(), call_.root})) continue;
     std::byte* const to = traits.out == Layout::blocks ? out + static_cast<std::size_t>(r) * block : out;
     if (const std::byte* const source = from(r, begin); source != to && block > 0) std::memcpy(to, source, block);
   }
@@ -154,12 +151,13 @@ void CarriedCall::move_elements() const {
 
 void CarriedCall::reduce_elements() {
   const DType dtype = call_.in.dtype();
+  const OperationTraits& traits = traits_of(call_.operation);
   const std::size_t block = call_.count * size_of(dtype), divisor = static_cast<std::size_t>(topology_.size());
-  const std::size_t begin = has_shares() ? begin_of_share(rank()) : traits_of(call_.operation).in == Layout::blocks ? rank() * block : 0;
+  const std::size_t begin = has_shares() ? begin_of_share(rank()) : traits.in == Layout::blocks ? rank() * block : 0;
   const std::size_t bytes = has_shares() ? begin_of_share(rank() + 1) - begin : block;
   auto* const out = static_cast<std::byte*>(call_.out.data()) + (has_shares() ? begin : 0);
-  // The exclusive prefix of rank 0 is not defined: its output stays as it is.
-  const std::size_t ranks = !is_prefix(call_.operation) ? divisor : call_.operation == Operation::exscan ? rank() : rank() + 1;
+  std::size_t ranks = divisor;  // those that count are the first ones; the exclusive prefix of rank 0 is not defined, so its output stays as it is
+  while (ranks > 0 && !contributes(traits, static_cast<int>(ranks) - 1, topology_.rank, {topology_.size(), call_.root})) --ranks;
   if (ranks == 0 || bytes == 0) return;
   if (carried_.is_direct() && (call_.custom || !has_shares())) {  // the result may take the place of the input
     const std::byte* const own = from(topology_.rank, begin);

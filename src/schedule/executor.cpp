@@ -60,10 +60,12 @@ auto with(Current& current, F&& f) {
 }  // namespace
 
 Executor::Executor(Coordination& coordination, Engines engines, SharedNetworks networks)
-    : coordination_(coordination),
-      engines_(coordination, std::move(engines)),
-      compares_itself_(engines_.group().compares_calls()),
-      choice_(engines_, std::move(networks)) {
+    : coordination_(coordination), engines_(coordination, std::move(engines)), choice_(engines_, std::move(networks)) {
+  for (std::size_t i = 0; i < operation_table.size() && engines_.group().compares_calls(); ++i) {
+    CollectiveCall call;
+    call.operation = operation_table[i].operation;
+    compared_by_engine_[i] = engines_.group().offers(call);
+  }
   if (engines_.group().blocks()) {
     watchdog_ = std::make_unique<coordination::Watchdog>(
         [this](std::chrono::milliseconds patience) { return coordination_.look_for_failures({}, false, patience); },
@@ -195,7 +197,7 @@ class Executor::StartedCall final : KeptCall, public Call {
 };
 
 void Executor::run(const CollectiveCall& call, Waiter& waiter) {
-  if (compares_itself_) return engines_.group().carry_out(call, waiter);
+  if (Engine* const comparing = comparing_engine(call.operation)) return comparing->carry_out(call, waiter);
   Engine& engine = engines_.group();
   // An engine that has both kinds of call may need all ranks to use the same kind.
   bool may_block = engine.blocks() && !engine.starts();
@@ -227,7 +229,7 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
 }
 
 std::unique_ptr<Task> Executor::start(const CollectiveCall& call) {
-  if (compares_itself_) return engines_.group().start(call);
+  if (Engine* const comparing = comparing_engine(call.operation)) return comparing->start(call);
   return std::make_unique<StartedCall>(*this, call);
 }
 

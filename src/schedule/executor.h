@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <string_view>
@@ -56,8 +57,8 @@ class Executor {
 
   /// Carries out a call for a thread that waits. Throws Mismatch; throws GroupFailure where the group is over.
   void run(const CollectiveCall& call, Waiter& waiter);
-  /// The group's engine where it compares calls itself, else null. It carries out every call by itself; `run` only hands calls on to it.
-  Engine* comparing_engine() const { return compares_itself_ ? &engines_.group() : nullptr; }
+  /// Returns the group's engine if it compares calls itself and has the operation, else null. `run` only hands such a call on to it.
+  Engine* comparing_engine(Operation operation) const { return compared_by_engine_[detail::index_of(operation)] ? &engines_.group() : nullptr; }
   std::unique_ptr<Task> start(const CollectiveCall& call);
   /// Returns true where the engine of devices carries the call out. Any other call on memory of devices goes through host memory, so the answer must
   /// be the same on all ranks.
@@ -78,7 +79,7 @@ class Executor {
   coordination::Coordination& coordination_;
   std::unique_ptr<coordination::Watchdog> watchdog_;
   LevelEngines engines_;
-  bool compares_itself_;
+  std::array<bool, operation_table.size()> compared_by_engine_{};  ///< by operation
   ScheduleChoice choice_;
   std::atomic<bool> is_over_{false};
 };

@@ -134,10 +134,8 @@ Problem ProgramWriter::problem_of(int rank) const {
     problem.typical_block = count;
   }
   const auto length = [&](Layout layout) { return layout == Layout::nothing ? 0 : layout == Layout::blocks ? all : count; };
-  const bool gives = traits.senders == Participants::all_ranks || problem.is_root();
-  const bool gets = traits.receivers == Participants::all_ranks || problem.is_root();
-  problem.in = {Slice::Memory::input, 0, gives ? length(traits.in) : 0};
-  problem.out = {Slice::Memory::output, 0, gets ? length(traits.out) : 0};
+  problem.in = {Slice::Memory::input, 0, takes_part(traits.senders, problem.is_root()) ? length(traits.in) : 0};
+  problem.out = {Slice::Memory::output, 0, takes_part(traits.receivers, problem.is_root()) ? length(traits.out) : 0};
   return problem;
 }
 
@@ -253,7 +251,7 @@ void ProgramWriter::add_agreement(Program& program, int rank, bool carries) {
     }
   }
   on_host(carries ? static_cast<double>(carried.bytes(topology_)) : signature_bytes);
-  if (!carries || (traits.receivers == Participants::root && rank != call_.root)) return;
+  if (!carries || !takes_part(traits.receivers, rank == call_.root)) return;
   const double ns = traits.reduces ? parameters_.reduce_ns_per_byte : parameters_.copy_ns_per_byte;
   add_work(program, ns * static_cast<double>(is_by_shares() ? carried.each : call_.bytes) * (carried.only < 0 ? call_.ranks : 1));
 }

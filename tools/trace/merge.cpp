@@ -141,7 +141,8 @@ void Merge::find_wait(Slice& slice, std::uint64_t number) const {
   const auto found = place ? meetings_[slice.group].find(place->number) : meetings_[slice.group].end();
   const bool is_found = found != meetings_[slice.group].end();
   const bool is_complete = is_found && static_cast<int>(found->second.arrived) >= group.size;
-  const bool is_chained = is_prefix(static_cast<Operation>(call.operation));
+  const Participants senders = traits_of(static_cast<Operation>(call.operation)).senders;
+  const bool is_chained = senders != Participants::all_ranks && senders != Participants::root;
   if (is_chained && call.waited_for < 0) return;
   if (is_chained || (!is_complete && call.state != recorder::CallState::done)) {
     slice.waited = slice.end - slice.begin;

@@ -1,16 +1,69 @@
 #include "engines/mpi/collective.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "engines/mpi/operations.h"
+#include "unisono/engine.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::mpi {
 namespace {
+
+constexpr std::size_t dtypes = static_cast<std::size_t>(DType::complex128) + 1;
+constexpr std::size_t ops = static_cast<std::size_t>(ReduceOp::lor) + 1;
+
+/// MPI passes its operations only the datatype, so there is a function for every pair.
+template <std::size_t Pair>
+void apply(void* in, void* inout, int* count, MPI_Datatype*) {
+  combine(static_cast<DType>(Pair / ops), static_cast<ReduceOp>(Pair % ops), inout, in, static_cast<std::size_t>(*count));
+}
+
+template <std::size_t... Pair>
+constexpr auto functions(std::index_sequence<Pair...>) {
+  return std::array<MPI_User_function*, sizeof...(Pair)>{&apply<Pair>...};
+}
+
+/// Returns an operation that is made once and kept.
+MPI_Op own_op(DType dtype, ReduceOp op) {
+  static constexpr auto table = functions(std::make_index_sequence<dtypes * ops>());
+  static std::mutex mutex;
+  static std::array<MPI_Op, table.size()> made;
+  static std::array<std::atomic<bool>, table.size()> is_made;
+  const std::size_t pair = static_cast<std::size_t>(dtype) * ops + static_cast<std::size_t>(op);
+  if (is_made[pair].load(std::memory_order_acquire)) [[likely]]
+    return made[pair];
+  const std::lock_guard lock(mutex);
+  if (!is_made[pair].load(std::memory_order_relaxed)) {
+    // A product of complex numbers may differ in the last bit when the factors change places, and ranks would get different results: MPI must keep
+    // their order.
+    const bool commutes = !(op == ReduceOp::product && dtype >= DType::complex64);
+    check(MPI_Op_create(table[pair], commutes ? 1 : 0, &made[pair]), "MPI_Op_create");
+    is_made[pair].store(true, std::memory_order_release);
+  }
+  return made[pair];
+}
+
+/// Returns the datatype for elements. MPI has no 16-bit floats: these travel as integers of their size, and only our operations combine them.
+MPI_Datatype type_of(DType dtype) {
+  static const std::array<MPI_Datatype, dtypes> types{MPI_UINT8_T,  MPI_INT8_T,   MPI_INT16_T,  MPI_INT32_T,         MPI_INT64_T,
+                                                      MPI_UINT8_T,  MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T,        MPI_UINT16_T,
+                                                      MPI_UINT16_T, MPI_FLOAT,    MPI_DOUBLE,   MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX};
+  return types[static_cast<std::size_t>(dtype)];
+}
+
+/// Returns the operation that combines elements, one of ours.
+MPI_Op op_of(DType dtype, ReduceOp op) {
+  // MPI's own operations are not used. Their bits differ from ours (NaN), and some are wrong: Open MPI 4.1.4 adds int8 wrongly with its vector
+  // instructions, MPICH 4.0.2 takes the minimum of uint8 as if they had signs.
+  return own_op(dtype, op == ReduceOp::avg ? ReduceOp::sum : op);  // an average is divided afterwards
+}
 
 constexpr auto most = static_cast<std::size_t>(std::numeric_limits<int>::max());
 /// Elements of one MPI call of a collective that can be cut anywhere.
@@ -36,28 +89,39 @@ Collective::~Collective() {
   for (MPI_Datatype& type : made_types_) MPI_Type_free(&type);
 }
 
-void Collective::issue(const auto& how) {
-  switch (call_.operation) {
-    case Operation::barrier: return how(MPI_Barrier, MPI_Ibarrier, "MPI_Barrier", members_.comm);
-    case Operation::all_reduce: return reduce_all(how);
-    case Operation::reduce: return reduce_to(how, call_.root, in(), out(), call_.count);
-    case Operation::broadcast: return broadcast(how);
-    case Operation::scan:
-    case Operation::exscan: return scan(how);
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v: return reduce_scatter(how);
-    case Operation::all_gather:
-    case Operation::all_gather_v:
-    case Operation::gather:
-    case Operation::gather_v:
-    case Operation::scatter:
-    case Operation::scatter_v: return move_blocks(how);
-    case Operation::all_to_all:
-    case Operation::all_to_all_v: return exchange(how);
-    case Operation::send:
-    case Operation::recv: break;
-  }
-  throw Unsupported(fmt::format("engine mpi has no {}", name_of(call_)));
+template <class How>
+constexpr auto Collective::own_operations() {
+  return OperationMap<void (Collective::*)(const How&)>{
+      {Operation::barrier, &Collective::barrier<How>},
+      {Operation::all_reduce, &Collective::reduce_all<How>},
+      {Operation::reduce, &Collective::reduce<How>},
+      {Operation::broadcast, &Collective::broadcast<How>},
+      {Operation::scan, &Collective::scan<How>},
+      {Operation::exscan, &Collective::scan<How>},
+      {Operation::reduce_scatter, &Collective::reduce_scatter<How>},
+      {Operation::reduce_scatter_v, &Collective::reduce_scatter<How>},
+      {Operation::all_gather, &Collective::move_blocks<How>},
+      {Operation::all_gather_v, &Collective::move_blocks<How>},
+      {Operation::gather, &Collective::move_blocks<How>},
+      {Operation::gather_v, &Collective::move_blocks<How>},
+      {Operation::scatter, &Collective::move_blocks<How>},
+      {Operation::scatter_v, &Collective::move_blocks<How>},
+      {Operation::all_to_all, &Collective::exchange<How>},
+      {Operation::all_to_all_v, &Collective::exchange<How>},
+  };
+}
+
+bool Collective::has(Operation operation) {
+  static constexpr auto operations = own_operations<Blocking>();
+  return operations[operation] != nullptr;
+}
+
+template <class How>
+void Collective::issue(const How& how) {
+  static constexpr auto operations = own_operations<How>();
+  const auto carry_out = operations[call_.operation];
+  if (carry_out == nullptr) throw Unsupported(fmt::format("engine mpi has no {}", name_of(call_)));
+  (this->*carry_out)(how);
 }
 
 template void Collective::issue(const Blocking&);
@@ -76,6 +140,8 @@ void Collective::lay_out() {
   }
 }
 
+void Collective::barrier(const auto& how) { how(MPI_Barrier, MPI_Ibarrier, "MPI_Barrier", members_.comm); }
+
 // ---- reductions -----------------------------------------------------------------------------------------------
 
 void Collective::reduce_all(const auto& how) {
@@ -87,6 +153,8 @@ void Collective::reduce_all(const auto& how) {
         type_of(dtype), op_of(dtype, call_.op), members_.comm);
   });
 }
+
+void Collective::reduce(const auto& how) { reduce_to(how, call_.root, in(), out(), call_.count); }
 
 void Collective::reduce_to(const auto& how, int root, const std::byte* from, std::byte* to, std::size_t count) {
   const DType dtype = call_.in.dtype();
@@ -113,11 +181,10 @@ void Collective::scan(const auto& how) {
     const std::byte* from = in() + bytes(begin);
     std::byte* to = aside ? staged_.data() : out() + bytes(begin);
     const void* input = from == to ? MPI_IN_PLACE : static_cast<const void*>(from);
-    if (exclusive) {
-      how(MPI_Exscan, MPI_Iexscan, "MPI_Exscan", input, static_cast<void*>(to), n, type_of(dtype), op_of(dtype, call_.op), members_.comm);
-    } else {
-      how(MPI_Scan, MPI_Iscan, "MPI_Scan", input, static_cast<void*>(to), n, type_of(dtype), op_of(dtype, call_.op), members_.comm);
-    }
+    const auto issue = [&](auto* blocking, auto* nonblocking, const char* name) {
+      how(blocking, nonblocking, name, input, static_cast<void*>(to), n, type_of(dtype), op_of(dtype, call_.op), members_.comm);
+    };
+    exclusive ? issue(MPI_Exscan, MPI_Iexscan, "MPI_Exscan") : issue(MPI_Scan, MPI_Iscan, "MPI_Scan");
   });
 }
 
@@ -147,10 +214,9 @@ void Collective::reduce_scatter(const auto& how) {
 }
 
 void Collective::finish() {
-  const bool has_result = call_.operation != Operation::reduce || is_root();
   if (call_.operation == Operation::exscan && members_.rank == 0) return copy_bytes(out(), in(), bytes(call_.count));
   if (!staged_.empty()) copy_bytes(out(), staged_.data(), staged_.size());
-  if (reduces(call_.operation) && call_.op == ReduceOp::avg && has_result)
+  if (reduces(call_.operation) && call_.op == ReduceOp::avg && takes_part(traits_of(call_.operation).receivers, is_root()))
     divide(call_.out.dtype(), out(), static_cast<std::size_t>(call_.out.numel()), members_.size);
 }
 
@@ -218,28 +284,21 @@ void Collective::add(bool sends, const Part& part) {
 // Carries out all_to_all_v, whose ranks do not know each other's lengths, and every collective that is too long for MPI's own call. All ranks use the
 // same one then.
 void Collective::exchange(const auto& how) {
-  const Operation operation = call_.operation;
-  const bool to_all = operation == Operation::all_to_all || operation == Operation::all_to_all_v;
-  const bool gathers = operation == Operation::gather || operation == Operation::gather_v;
-  const bool scatters = operation == Operation::scatter || operation == Operation::scatter_v;
-  if (operation == Operation::all_to_all && total() == 0) return;
-  const bool has_counts = operation == Operation::all_to_all_v;
+  const OperationTraits& traits = traits_of(call_.operation);
+  if (call_.operation == Operation::all_to_all && total() == 0) return;
+  const CallRanks all{members_.size, call_.root};
+  const bool has_own_counts = call_.operation == Operation::all_to_all_v;
   // Open MPI takes equal addresses for MPI_IN_PLACE, which has another meaning. So the input is addressed from one byte further on.
   const int shift = in() == out() && in() != nullptr ? 1 : 0;
   std::size_t sent = 0, received = 0;
   for (int r = 0; r < members_.size; ++r) {
-    const auto peer = static_cast<std::size_t>(r);
-    // The elements from this rank to r, and from r to this rank.
-    std::size_t giving = has_counts ? call_.counts[peer] : to_all ? call_.count : scatters ? block(r) : block(members_.rank);
-    std::size_t taking = has_counts ? call_.recv_counts[peer] : to_all ? call_.count : scatters ? block(members_.rank) : block(r);
-    if (gathers && r != call_.root) giving = 0;
-    if (gathers && !is_root()) taking = 0;
-    if (scatters && !is_root()) giving = 0;
-    if (scatters && r != call_.root) taking = 0;
-    const bool from_blocks = to_all || scatters;   // the input has a block for each rank
-    const bool into_blocks = to_all || !scatters;  // the output has a block from each rank
-    const std::size_t from = from_blocks ? sent : 0;
-    const std::size_t into = into_blocks ? received : 0;
+    // The elements from this rank to r, and from r to this rank: a block is that of the rank whose input or output consists of it.
+    const bool gives = contributes(traits, members_.rank, r, all), takes = contributes(traits, r, members_.rank, all);
+    const std::size_t giving = gives ? block(traits.in == Layout::blocks ? r : members_.rank) : 0;
+    const Counts& counts = has_own_counts ? call_.recv_counts : call_.counts;
+    const std::size_t taking = takes ? block(counts, traits.out == Layout::blocks ? r : members_.rank) : 0;
+    const std::size_t from = traits.in == Layout::blocks ? sent : 0;
+    const std::size_t into = traits.out == Layout::blocks ? received : 0;
     if (r == members_.rank) {
       copy_bytes(out() + bytes(into), in() + bytes(from), bytes(std::min(giving, taking)));
       add(true, part(0, 0, 0));

@@ -43,12 +43,20 @@ class Collective {
   Collective(const Collective&) = delete;
   Collective& operator=(const Collective&) = delete;
 
-  void issue(const auto& how);
+  /// Tells whether MPI carries the operation out.
+  static bool has(Operation operation);
+
+  template <class How>
+  void issue(const How& how);
   /// Completes the result when all of these calls are done.
   void finish();
 
  private:
+  template <class How>
+  static constexpr auto own_operations();
+  void barrier(const auto& how);
   void reduce_all(const auto& how);
+  void reduce(const auto& how);
   void reduce_to(const auto& how, int root, const std::byte* in, std::byte* out, std::size_t count);
   void scan(const auto& how);
   void reduce_scatter(const auto& how);
@@ -57,7 +65,8 @@ class Collective {
   void exchange(const auto& how);
 
   /// Returns the elements of rank `r` in a block operation with counts or without.
-  std::size_t block(int r) const { return call_.counts.size() != 0 ? call_.counts[static_cast<std::size_t>(r)] : call_.count; }
+  std::size_t block(int r) const { return block(call_.counts, r); }
+  std::size_t block(const Counts& counts, int r) const { return counts.size() != 0 ? counts[static_cast<std::size_t>(r)] : call_.count; }
   std::size_t total() const;
   bool is_root() const { return members_.rank == call_.root; }
   std::size_t bytes(std::size_t elements) const { return elements * size_of(call_.in.dtype()); }

@@ -22,18 +22,18 @@ MpiEngine::~MpiEngine() = default;
 void MpiEngine::leave() { communicator_->leave(); }
 
 bool MpiEngine::offers(const CollectiveCall& call) const {
-  if (call.operation == Operation::send || call.operation == Operation::recv) return false;
+  if (!Collective::has(call.operation)) return false;
   if (!reduces(call.operation)) return true;
   if (call.custom) return false;  // an MPI operation carries no state, and no exception may pass through it
   const DType dtype = call.in.dtype();
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
   if (call.op == ReduceOp::avg) {
     const bool divides = dtype >= DType::float32;
-    return divides && call.operation != Operation::scan && call.operation != Operation::exscan;
+    return divides && !is_prefix(call.operation);
   }
   // The first rank's prefix is a single element, which MPI copies; here true must become 1.
   const bool truth = dtype == DType::boolean || call.op == ReduceOp::land || call.op == ReduceOp::lor;
-  if (truth && (call.operation == Operation::scan || call.operation == Operation::exscan)) return false;
+  if (truth && is_prefix(call.operation)) return false;
   // Every sum of two rounds halves, so they are rounded once only between two ranks.
   if (is_half && (call.op == ReduceOp::sum || call.op == ReduceOp::product)) return communicator_->members().size <= 2;
   return true;

@@ -1,29 +1,30 @@
 #include "engines/nccl/calls.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace unisono::engines::nccl {
 namespace {
 
-std::optional<DataType> number_of(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::int8: return DataType::int8;
-    case DType::uint8: return DataType::uint8;
-    case DType::int32: return DataType::int32;
-    case DType::uint32: return DataType::uint32;
-    case DType::int64: return DataType::int64;
-    case DType::uint64: return DataType::uint64;
-    case DType::float16: return DataType::float16;
-    case DType::bfloat16: return DataType::bfloat16;
-    case DType::float32: return DataType::float32;
-    case DType::float64: return DataType::float64;
-    default: return std::nullopt;
-  }
-}
-
-bool is_float(DType dtype) noexcept {
-  return dtype == DType::float16 || dtype == DType::bfloat16 || dtype == DType::float32 || dtype == DType::float64;
-}
+struct Number {
+  DType dtype;
+  DataType type;
+};
+/// The numbers that NCCL has too; the floats from float16 on.
+constexpr Number numbers_of_nccl[] = {
+    {DType::int8, DataType::int8},       {DType::uint8, DataType::uint8},       {DType::int32, DataType::int32},
+    {DType::uint32, DataType::uint32},   {DType::int64, DataType::int64},       {DType::uint64, DataType::uint64},
+    {DType::float16, DataType::float16}, {DType::bfloat16, DataType::bfloat16}, {DType::float32, DataType::float32},
+    {DType::float64, DataType::float64},
+};
+/// The operations on them that NCCL has too.
+constexpr std::pair<ReduceOp, RedOp> ops_of_nccl[] = {{ReduceOp::sum, RedOp::sum},
+                                                      {ReduceOp::product, RedOp::prod},
+                                                      {ReduceOp::min, RedOp::min},
+                                                      {ReduceOp::max, RedOp::max},
+                                                      {ReduceOp::avg, RedOp::avg}};
 
 /// Writes the factor as an element of that type.
 void put_factor(void* element, double factor, DataType type) {
@@ -49,50 +50,37 @@ Part::Part(const Vendor& vendor, const CollectiveCall& call, const Member& membe
       out_(is_list(call) ? call.device->outs[index] : call.out),
       size_(static_cast<std::size_t>(size)) {}
 
+/// An operation that NCCL carries out, by functions of its own or by messages.
+struct Part::Own {
+  void (Part::*enqueue)(const Reduction&) = nullptr;
+  bool is_one_function = false;
+};
+
+const OperationMap<Part::Own> Part::own_operations{
+    {Operation::all_reduce, {&Part::all_reduce, true}},
+    {Operation::reduce, {&Part::reduce, true}},
+    {Operation::reduce_scatter, {&Part::reduce_scatter, true}},
+    {Operation::broadcast, {&Part::broadcast, true}},
+    {Operation::all_gather, {&Part::all_gather, true}},
+    {Operation::reduce_scatter_v, {&Part::reduce_and_scatter_blocks}},
+    {Operation::all_gather_v, {&Part::gather_all_blocks}},
+    {Operation::gather, {&Part::gather}},
+    {Operation::gather_v, {&Part::gather}},
+    {Operation::scatter, {&Part::scatter}},
+    {Operation::scatter_v, {&Part::scatter}},
+    {Operation::all_to_all, {&Part::exchange}},
+    {Operation::all_to_all_v, {&Part::exchange}},
+};
+
 Launched Part::enqueue() {
   std::optional<Reduction> reduction;
   if (reduces(call_.operation)) {
     reduction = prepare_reduction();
     if (!reduction) return done_;
   }
-  const auto numbers = [&](const TensorView& data) { return static_cast<std::size_t>(data.numel()) * reduction->per_element; };
   const Reduction r = reduction.value_or(Reduction{});
-  const bool is_known = [&] {
-    switch (call_.operation) {
-      case Operation::all_reduce:
-        note("ncclAllReduce", nccl_.all_reduce(in_.data(), out_.data(), numbers(in_), r.type, r.op, member_.comm, member_.stream));
-        return true;
-      case Operation::reduce: {
-        void* const result = is_root() ? out_.data() : nullptr;
-        note("ncclReduce", nccl_.reduce(in_.data(), result, numbers(in_), r.type, r.op, call_.root, member_.comm, member_.stream));
-        return true;
-      }
-      case Operation::reduce_scatter:
-        note("ncclReduceScatter", nccl_.reduce_scatter(in_.data(), out_.data(), numbers(out_), r.type, r.op, member_.comm, member_.stream));
-        return true;
-      case Operation::reduce_scatter_v: reduce_and_scatter_blocks(r); return true;
-      case Operation::broadcast:
-        note("ncclBroadcast", nccl_.broadcast(in_.data(), out_.data(), in_.bytes(), DataType::uint8, call_.root, member_.comm, member_.stream));
-        return true;
-      case Operation::all_gather:
-        note("ncclAllGather", nccl_.all_gather(in_.data(), out_.data(), in_.bytes(), DataType::uint8, member_.comm, member_.stream));
-        return true;
-      case Operation::all_gather_v: gather_all_blocks(); return true;
-      case Operation::gather:
-      case Operation::gather_v: gather(); return true;
-      case Operation::scatter:
-      case Operation::scatter_v: scatter(); return true;
-      case Operation::all_to_all:
-      case Operation::all_to_all_v: exchange(); return true;
-      case Operation::barrier:
-      case Operation::scan:
-      case Operation::exscan:
-      case Operation::send:
-      case Operation::recv: break;
-    }
-    return false;
-  }();
-  if (!is_known) note("enqueue", Result::invalid_usage);
+  if (const auto enqueue = own_operations[call_.operation].enqueue) (this->*enqueue)(r);
+  else note("enqueue", Result::invalid_usage);
   // NCCL releases an operation as soon as the functions that use it have returned.
   if (call_.factor) note("ncclRedOpDestroy", nccl_.red_op_destroy(r.op, member_.comm));
   return done_;
@@ -142,6 +130,27 @@ void Part::keep(std::size_t in_offset, std::size_t out_offset, std::size_t bytes
   }
 }
 
+void Part::all_reduce(const Reduction& r) {
+  note("ncclAllReduce", nccl_.all_reduce(in_.data(), out_.data(), numbers(in_, r), r.type, r.op, member_.comm, member_.stream));
+}
+
+void Part::reduce(const Reduction& r) {
+  void* const result = is_root() ? out_.data() : nullptr;
+  note("ncclReduce", nccl_.reduce(in_.data(), result, numbers(in_, r), r.type, r.op, call_.root, member_.comm, member_.stream));
+}
+
+void Part::reduce_scatter(const Reduction& r) {
+  note("ncclReduceScatter", nccl_.reduce_scatter(in_.data(), out_.data(), numbers(out_, r), r.type, r.op, member_.comm, member_.stream));
+}
+
+void Part::broadcast(const Reduction&) {
+  note("ncclBroadcast", nccl_.broadcast(in_.data(), out_.data(), in_.bytes(), DataType::uint8, call_.root, member_.comm, member_.stream));
+}
+
+void Part::all_gather(const Reduction&) {
+  note("ncclAllGather", nccl_.all_gather(in_.data(), out_.data(), in_.bytes(), DataType::uint8, member_.comm, member_.stream));
+}
+
 void Part::reduce_and_scatter_blocks(const Reduction& r) {
   for (std::size_t k = 0; k < size_; ++k) {
     if (call_.counts[k] == 0) continue;
@@ -151,7 +160,7 @@ void Part::reduce_and_scatter_blocks(const Reduction& r) {
   }
 }
 
-void Part::gather_all_blocks() {
+void Part::gather_all_blocks(const Reduction&) {
   for (std::size_t k = 0; k < size_; ++k) {
     const std::size_t bytes = length(call_.counts, k);
     if (bytes == 0) continue;
@@ -161,7 +170,7 @@ void Part::gather_all_blocks() {
   }
 }
 
-void Part::gather() {
+void Part::gather(const Reduction&) {
   if (!is_root()) return send(call_.root, 0, in_.bytes());
   for (std::size_t k = 0; k < size_; ++k) {
     if (k != own()) recv(static_cast<int>(k), begin(call_.counts, k), length(call_.counts, k));
@@ -169,7 +178,7 @@ void Part::gather() {
   keep(0, begin(call_.counts, own()), in_.bytes());
 }
 
-void Part::scatter() {
+void Part::scatter(const Reduction&) {
   if (!is_root()) return recv(call_.root, 0, out_.bytes());
   for (std::size_t k = 0; k < size_; ++k) {
     if (k != own()) send(static_cast<int>(k), begin(call_.counts, k), length(call_.counts, k));
@@ -177,7 +186,7 @@ void Part::scatter() {
   keep(begin(call_.counts, own()), 0, out_.bytes());
 }
 
-void Part::exchange() {
+void Part::exchange(const Reduction&) {
   for (std::size_t k = 0; k < size_; ++k) {
     if (k == own()) continue;
     send(static_cast<int>(k), begin(call_.counts, k), length(call_.counts, k));
@@ -207,51 +216,21 @@ std::optional<Reduction> reduction_of(DType dtype, ReduceOp op) noexcept {
     if (op != ReduceOp::sum && op != ReduceOp::avg) return std::nullopt;
     return Reduction{dtype == DType::complex64 ? DataType::float32 : DataType::float64, 2, op == ReduceOp::sum ? RedOp::sum : RedOp::avg};
   }
-  const auto type = number_of(dtype);
-  if (!type) return std::nullopt;
-  switch (op) {
-    case ReduceOp::sum: return Reduction{*type, 1, RedOp::sum};
-    case ReduceOp::product: return Reduction{*type, 1, RedOp::prod};
-    case ReduceOp::min: return Reduction{*type, 1, RedOp::min};
-    case ReduceOp::max: return Reduction{*type, 1, RedOp::max};
-    case ReduceOp::avg:
-      if (is_float(dtype)) return Reduction{*type, 1, RedOp::avg};
-      return std::nullopt;
-    default: return std::nullopt;
-  }
+  const auto* const type = std::ranges::find(numbers_of_nccl, dtype, &Number::dtype);
+  const auto* const combines = std::ranges::find(ops_of_nccl, op, &std::pair<ReduceOp, RedOp>::first);
+  if (type == std::end(numbers_of_nccl) || combines == std::end(ops_of_nccl)) return std::nullopt;
+  if (op == ReduceOp::avg && dtype < DType::float16) return std::nullopt;
+  return Reduction{type->type, 1, combines->second};
 }
 
-bool is_one_function(const CollectiveCall& call) noexcept {
-  if (call.factor) return false;  // whose operation is made before and destroyed after it
-  const Operation operation = call.operation;
-  return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::reduce_scatter ||
-         operation == Operation::broadcast || operation == Operation::all_gather;
-}
+// Beside one function, a factor's operation is made before it and destroyed after it.
+bool Part::is_one_function(const CollectiveCall& call) noexcept { return !call.factor && own_operations[call.operation].is_one_function; }
 
-bool offers(const CollectiveCall& call) noexcept {
-  const bool several = is_list(call);
+bool Part::offers(const CollectiveCall& call) noexcept {
+  const Own& own = own_operations[call.operation];
+  if (own.enqueue == nullptr || (is_list(call) && !own.is_one_function)) return false;
   if (call.deterministic) return false;  // NCCL combines in an order of its own; on the host the order is that of the ranks
-  switch (call.operation) {
-    case Operation::all_reduce:
-    case Operation::reduce:
-    case Operation::reduce_scatter: return !call.custom && reduction_of(call.in.dtype(), call.op).has_value();
-    case Operation::reduce_scatter_v: return !several && !call.custom && reduction_of(call.in.dtype(), call.op).has_value();
-    case Operation::broadcast:
-    case Operation::all_gather: return true;
-    case Operation::gather:
-    case Operation::scatter:
-    case Operation::all_to_all:
-    case Operation::all_gather_v:
-    case Operation::gather_v:
-    case Operation::scatter_v:
-    case Operation::all_to_all_v: return !several;
-    case Operation::barrier:
-    case Operation::scan:
-    case Operation::exscan:
-    case Operation::send:
-    case Operation::recv: return false;
-  }
-  return false;
+  return !reduces(call.operation) || (!call.custom && reduction_of(call.in.dtype(), call.op).has_value());
 }
 
 }  // namespace unisono::engines::nccl

@@ -16,17 +16,10 @@ namespace {
 constexpr std::chrono::milliseconds store_period{1};
 
 const char* name_of(Result result) {
-  switch (result) {
-    case Result::success: return "ncclSuccess";
-    case Result::unhandled_cuda_error: return "ncclUnhandledCudaError";
-    case Result::system_error: return "ncclSystemError";
-    case Result::internal_error: return "ncclInternalError";
-    case Result::invalid_argument: return "ncclInvalidArgument";
-    case Result::invalid_usage: return "ncclInvalidUsage";
-    case Result::remote_error: return "ncclRemoteError";
-    case Result::in_progress: return "ncclInProgress";
-  }
-  return "an unknown result";
+  constexpr const char* names[] = {"ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+                                   "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
+  const auto index = static_cast<std::size_t>(result);
+  return index < std::size(names) ? names[index] : "an unknown result";
 }
 
 }  // namespace
@@ -134,16 +127,15 @@ void Communicator::begin(const UniqueId& id) {
   Config config;
   config.blocking = 0;
   Result first = Result::success;
+  const auto note = [&first](Result result) {
+    if (result != Result::in_progress && first == Result::success) first = result;
+  };
   if (several) static_cast<void>(vendor_->nccl.group_start());
   for (Member& member : members_) {
     const OnDevice on_device(*vendor_, member.device);
-    const Result result = vendor_->nccl.comm_init_rank_config(&member.comm, shape_.size, id, member.rank, &config);
-    if (result != Result::success && result != Result::in_progress && first == Result::success) first = result;
+    note(vendor_->nccl.comm_init_rank_config(&member.comm, shape_.size, id, member.rank, &config));
   }
-  if (several) {
-    const Result result = vendor_->nccl.group_end();
-    if (result != Result::success && result != Result::in_progress && first == Result::success) first = result;
-  }
+  if (several) note(vendor_->nccl.group_end());
   if (first != Result::success) fail("ncclCommInitRankConfig", first, members_.front().comm);
 }
 
@@ -193,7 +185,7 @@ void Communicator::launch(const Work& work) {
   for (const Member& member : members_) {
     for (const auto& event : events_before(work)) event->order(is_one ? launched_on_ : member.stream);
   }
-  const bool is_grouped = !is_one || !is_one_function(work);
+  const bool is_grouped = !is_one || !PartOf::is_one_function(work);
   if (is_grouped) static_cast<void>(vendor_->nccl.group_start());
   Launched first;
   for (std::size_t i = 0; i < members_.size(); ++i) {

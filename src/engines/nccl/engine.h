@@ -23,7 +23,7 @@ class NcclEngine final : public Engine {
   Device::Type device_type() const noexcept override { return Device::Type::cuda; }
   Device device() const noexcept override { return {.type = Device::Type::cuda, .index = device_}; }
   std::shared_ptr<DeviceRuntime> runtime() override { return std::make_shared<CudaRuntime>(vendor_, device_); }
-  bool offers(const CollectiveCall& call) const override { return nccl::offers(call); }
+  bool offers(const CollectiveCall& call) const override { return Part::offers(call); }
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   using Events = std::vector<std::shared_ptr<DeviceEvent>>;
   std::unique_ptr<Task> start_device_send(const TensorView& data, int peer, const Events& after) override;

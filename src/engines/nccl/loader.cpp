@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "engines/nccl/management.h"
 #include "base/code_file.h"
 #include "unisono/error.h"
 

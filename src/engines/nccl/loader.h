@@ -1,12 +1,23 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engines/nccl/api.h"
-#include "engines/nccl/libraries.h"
 
 namespace unisono::engines::nccl {
+
+/// Opens libraries: those of the system, or a test's.
+class Libraries {
+ public:
+  virtual ~Libraries() = default;
+  /// Returns null where it cannot be opened, and the reason in `why`. With `present_only`, only one that the process has opened already.
+  virtual void* open(const std::string& name, bool present_only, std::string& why) = 0;
+  virtual void* symbol(void* library, const char* name) = 0;
+};
+Libraries& system_libraries();
 
 /// Settings from the environment. Empty: not set.
 struct Settings {
@@ -41,6 +52,14 @@ std::shared_ptr<const Vendor> vendor(Wanted wanted = Wanted::all);
 
 /// Returns the device of a process, by its number among those of its host. Throws BackendUnavailable where there is none for it.
 int choose_device(const Vendor& vendor, int local_rank);
+
+/// Finds the driver's management library, where there is one. It knows devices without the CUDA runtime.
+NvmlApi find_management(Libraries& libraries);
+/// Returns how many devices the driver has; nothing where it is not known. It leaves no state that a forked child would miss.
+std::optional<unsigned> devices_of_driver(const NvmlApi& nvml);
+/// Returns the bytes of a device's memory that this process has; nothing if the driver does not tell, as may be in a container or a virtual machine.
+/// `bus`: the device's PCI address, as the CUDA runtime writes it.
+std::optional<std::size_t> memory_of_process(const NvmlApi& nvml, const std::string& bus);
 
 /// Returns "2.32.3".
 std::string version_text(int nccl_version);

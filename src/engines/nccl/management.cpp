@@ -1,10 +1,11 @@
-#include "engines/nccl/management.h"
-
+// The driver's management library (NVML): devices, and the memory that this process has on them.
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include "engines/nccl/loader.h"
 
 namespace unisono::engines::nccl {
 namespace {

@@ -7,8 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "engines/nccl/management.h"
-
 namespace unisono::engines::nccl {
 
 void check(const Vendor& vendor, CudaError error, const char* what) {

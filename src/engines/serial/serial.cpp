@@ -14,7 +14,8 @@ class Done final : public Task {
 };
 
 void copy_or_normalise(const CollectiveCall& call) {
-  if (call.operation == Operation::exscan || call.in.numel() == 0) return;
+  // The lone rank gets from itself, or from nobody.
+  if (!contributes(traits_of(call.operation), 0, 0, {1, 0}) || call.in.numel() == 0) return;
   if (reduces(call.operation) && !call.custom) {
     const void* input = call.in.data();
     kernels::reduce(call.out.data(), &input, 1, static_cast<std::size_t>(call.out.numel()), call.in.dtype(), call.op,

@@ -15,11 +15,6 @@
 namespace unisono::engines::ucx {
 namespace {
 
-bool is_set(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
 /// The process that has used UCX first: UCX's threads are there alone, and not in the children that are forked from it later.
 std::atomic<pid_t> first_process{0};
 

@@ -22,11 +22,6 @@ namespace {
 constexpr const char* system_name = "libucp.so.0";
 constexpr const char* variable = "UNISONO_UCX_LIBRARY";
 
-bool is_set(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr && *value != '\0';
-}
-
 /// Puts the process's signal handlers and its signal stack back as they were.
 class SignalsKept {
  public:

@@ -3,6 +3,7 @@
 #include <ucp/api/ucp.h>
 #include <uct/api/uct.h>
 
+#include <cstdlib>
 #include <string>
 
 namespace unisono::engines::ucx {
@@ -24,6 +25,12 @@ struct Library {
 #undef UNISONO_UCX_MEMBER
   std::string version;  ///< "1.13.1"
 };
+
+/// Tells whether a variable of the environment has a value.
+inline bool is_set(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
 
 /// The oldest release that can be used.
 inline constexpr unsigned oldest_major = 1, oldest_minor = 13;

@@ -306,7 +306,7 @@ class CollectiveWithCallable final : public Task {
 };
 
 void carry_out(GroupCore& core, const CollectiveCall& call, Waiter& waiter) {
-  if (Engine* const engine = core.executor().comparing_engine()) [[likely]]
+  if (Engine* const engine = core.executor().comparing_engine(call.operation)) [[likely]]
     engine->carry_out(call, waiter);
   else core.executor().run(call, waiter);
 }

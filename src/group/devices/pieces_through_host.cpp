@@ -30,8 +30,8 @@ class PiecesThroughHost final : public DeviceTask {
   PiecesThroughHost(DeviceGroup& group, const CollectiveCall& call, LastOnDevice last)
       : DeviceTask(group, {call.in}, {call.out}, std::move(last)),
         call_(call),
-        in_{call.in, blocks_of(traits_of(call.operation).in), takes_part(traits_of(call.operation).senders)},
-        out_{call.out, blocks_of(traits_of(call.operation).out), takes_part(traits_of(call.operation).receivers)},
+        in_{call.in, blocks_of(traits_of(call.operation).in), takes_part(traits_of(call.operation).senders, call.root == group.rank())},
+        out_{call.out, blocks_of(traits_of(call.operation).out), takes_part(traits_of(call.operation).receivers, call.root == group.rank())},
         is_in_place_(call.in.data() == call.out.data() && call.in.numel() == call.out.numel()) {
     call_.device.reset();
     if (call.operation == Operation::broadcast && is_in_place_ && call.root == group.rank()) out_.is_copied = false;
@@ -55,7 +55,6 @@ class PiecesThroughHost final : public DeviceTask {
 
  private:
   std::size_t blocks_of(Layout layout) const { return layout == Layout::blocks ? static_cast<std::size_t>(group_.size()) : 1; }
-  bool takes_part(Participants who) const { return who == Participants::all_ranks || call_.root == group_.rank(); }
   HostStaging& staging() const { return group_.staging(*runtime_); }
   /// A rank that gives nothing, or gets nothing, has memory on one side alone.
   Device device() const { return is_on_device(in_.view) ? in_.view.device() : out_.view.device(); }

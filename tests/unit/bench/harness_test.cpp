@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -181,34 +183,35 @@ std::vector<double> expected_uneven(Operation operation, int rank, int ranks, co
 
 /// The result that an operation must give, worked out by the elements instead of by tables.
 std::vector<double> expected(Operation operation, int rank, int ranks, const Shape& shape, const std::vector<std::vector<double>>& inputs) {
-  if (operation >= Operation::all_gather_v && operation <= Operation::scatter_v) return expected_uneven(operation, rank, ranks, shape, inputs);
+  if (operation.traits() != nullptr && operation.traits()->has_counts) return expected_uneven(operation, rank, ranks, shape, inputs);
   const auto own = static_cast<std::size_t>(rank);
   const std::size_t block = shape.out / static_cast<std::size_t>(ranks);
   std::vector<double> out(shape.out);
-  const auto sum = [&](std::size_t i) {
+  const auto sum = [&](std::size_t i, std::size_t of_ranks) {
     double total = 0;
-    for (const auto& in : inputs) total += in[i];
+    for (std::size_t r = 0; r < of_ranks; ++r) total += inputs[r][i];
     return total;
   };
-  for (std::size_t j = 0; j < shape.out; ++j) {
-    switch (operation) {
-      case Operation::all_reduce:
-      case Operation::reduce: out[j] = sum(j); break;
-      case Operation::broadcast: out[j] = inputs[0][j]; break;
-      case Operation::all_gather:
-      case Operation::gather: out[j] = inputs[j / block][j % block]; break;
-      case Operation::reduce_scatter: out[j] = sum(own * shape.out + j); break;
-      case Operation::scatter: out[j] = inputs[0][own * shape.out + j]; break;
-      case Operation::all_to_all: out[j] = inputs[j / block][own * block + j % block]; break;
-      case Operation::send_recv: out[j] = inputs[static_cast<std::size_t>((rank + ranks - 1) % ranks)][j]; break;
-      case Operation::copy: out[j] = inputs[own][j]; break;
-      case Operation::ping_pong:
-      case Operation::bandwidth:
-      case Operation::bidirectional:
-      case Operation::message_rate: out[j] = inputs[own ^ 1][j]; break;
-      default: break;
-    }
-  }
+  const auto n = static_cast<std::size_t>(ranks);
+  using Element = std::function<double(std::size_t)>;
+  const std::map<Operation, Element> elements{
+      {Operation::all_reduce, [&](std::size_t j) { return sum(j, n); }},
+      {Operation::reduce, [&](std::size_t j) { return sum(j, n); }},
+      {Operation::scan, [&](std::size_t j) { return sum(j, own + 1); }},
+      {Operation::exscan, [&](std::size_t j) { return sum(j, own); }},
+      {Operation::broadcast, [&](std::size_t j) { return inputs[0][j]; }},
+      {Operation::all_gather, [&](std::size_t j) { return inputs[j / block][j % block]; }},
+      {Operation::gather, [&](std::size_t j) { return inputs[j / block][j % block]; }},
+      {Operation::reduce_scatter, [&](std::size_t j) { return sum(own * shape.out + j, n); }},
+      {Operation::scatter, [&](std::size_t j) { return inputs[0][own * shape.out + j]; }},
+      {Operation::all_to_all, [&](std::size_t j) { return inputs[j / block][own * block + j % block]; }},
+      {Operation::send_recv, [&](std::size_t j) { return inputs[(own + n - 1) % n][j]; }},
+      {Operation::ping_pong, [&](std::size_t j) { return inputs[own ^ 1][j]; }},
+      {Operation::bandwidth, [&](std::size_t j) { return inputs[own ^ 1][j]; }},
+      {Operation::bidirectional, [&](std::size_t j) { return inputs[own ^ 1][j]; }},
+      {Operation::message_rate, [&](std::size_t j) { return inputs[own ^ 1][j]; }},
+  };
+  for (std::size_t j = 0; j < shape.out; ++j) out[j] = elements.at(operation)(j);
   return out;
 }
 
@@ -216,7 +219,7 @@ std::vector<double> expected(Operation operation, int rank, int ranks, const Sha
 bool has_no_output(Operation operation, int rank, int ranks) {
   if (is_in_pairs(operation) && (rank ^ 1) >= ranks) return true;
   const bool one_way = operation == Operation::bandwidth || operation == Operation::message_rate;
-  return (root_only(operation) && rank != 0) || (one_way && rank % 2 == 0);
+  return (root_only(operation) && rank != 0) || (operation == Operation::exscan && rank == 0) || (one_way && rank % 2 == 0);
 }
 
 class BenchPattern : public ::testing::TestWithParam<int> {};

@@ -56,7 +56,7 @@ Problem Case::problem(int rank) const {
     return lengths.size() > 0 ? lengths.total() : n * count;
   };
   const OperationTraits& traits = traits_of(operation);
-  const bool gives = traits.senders == Participants::all_ranks || p.is_root(), gets = traits.receivers == Participants::all_ranks || p.is_root();
+  const bool gives = takes_part(traits.senders, p.is_root()), gets = takes_part(traits.receivers, p.is_root());
   p.in = {Slice::Memory::input, 0, gives ? length(traits.in, p.counts) : 0};
   p.out = {Slice::Memory::output, 0, gets ? length(traits.out, operation == Operation::all_to_all_v ? p.recv_counts : p.counts) : 0};
   const Places at = places(p);

@@ -19,8 +19,8 @@ class Blocks {
         received_(Partition::of(problem.recv_counts, problem.count, problem.size)) {}
 
   /// Returns true where this rank takes part in a transfer with that rank, even an empty one.
-  bool sends(int to) const { return is_part(traits_.senders, problem_.rank) && is_part(traits_.receivers, to); }
-  bool receives(int from) const { return is_part(traits_.receivers, problem_.rank) && is_part(traits_.senders, from); }
+  bool sends(int to) const { return contributes(traits_, problem_.rank, to, {problem_.size, problem_.root}); }
+  bool receives(int from) const { return contributes(traits_, from, problem_.rank, {problem_.size, problem_.root}); }
   /// Return the elements that go to a rank, and those that come from it.
   Slice outgoing(int to) const { return sends(to) ? block(problem_.in, traits_.in, sent_, to) : problem_.in.part(0, 0); }
   Slice incoming(int from) const {
@@ -29,7 +29,6 @@ class Blocks {
   }
 
  private:
-  bool is_part(Participants part, int rank) const { return part == Participants::all_ranks || rank == problem_.root; }
   static Slice block(const Slice& buffer, Layout layout, const Partition& blocks, int rank) {
     if (layout == Layout::nothing) return buffer.part(0, 0);
     return layout == Layout::blocks ? blocks.part(buffer, rank) : buffer;

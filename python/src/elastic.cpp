@@ -86,16 +86,12 @@ struct Released {
 int bring_together(PythonState& state, nb::handle group) {
   const ProcessGroup& ranks = group_of(group, "synchronize");
   const Released released{state};
-  const std::source_location where = place_of_program();
-  const Unlocked unlocked;
-  return synchronize(state.state, ranks, where);
+  return unlocked([&, where = place_of_program()] { return synchronize(state.state, ranks, where); });
 }
 
 bool are_newcomers_waiting(nb::handle group) {
   const ProcessGroup& ranks = group_of(group, "newcomers_waiting");
-  const std::source_location where = place_of_program();
-  const Unlocked unlocked;
-  return newcomers_waiting(ranks, where);
+  return unlocked([&, where = place_of_program()] { return newcomers_waiting(ranks, where); });
 }
 
 bool goes_on(nb::handle step, const ProcessGroup& group) {
@@ -205,12 +201,7 @@ different things. What a member cannot write or read it raises itself, and the o
 
 False in a job that unisono run has not started. InvalidArgument for any other group than the world and what shrink_group has left of it.)");
   m.def(
-      "grow_group",
-      [](const ProcessGroup& group) {
-        const std::source_location where = place_of_program();
-        const Unlocked unlocked;
-        return grow_group(group, where);
-      },
+      "grow_group", [](const ProcessGroup& group) { return unlocked([&, where = place_of_program()] { return grow_group(group, where); }); },
       "group"_a,
       R"(Takes in the processes that wait, and returns the new world: the members in their order, the newcomers behind them. All members call.
 

@@ -13,22 +13,8 @@ torch.distributed.
 """
 
 from . import _ending, _errors
-from ._errors import (
-    AlreadyInitialized,
-    BackendUnavailable,
-    Error,
-    InvalidArgument,
-    LaunchFailed,
-    Mismatch,
-    NotInitialized,
-    NotMember,
-    PeerFailed,
-    Place,
-    ProcessEnd,
-    ProtocolError,
-    Timeout,
-    Unsupported,
-)
+from ._errors import AlreadyInitialized, BackendUnavailable, Error, InvalidArgument, LaunchFailed, Mismatch, NotInitialized, NotMember, PeerFailed
+from ._errors import Place, ProcessEnd, ProtocolError, Timeout, Unsupported
 
 try:
     from ._core import __version__

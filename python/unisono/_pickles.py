@@ -3,15 +3,13 @@
 import os
 import pickle
 
-from ._errors import InvalidArgument
+from ._errors import InvalidArgument, refusal
 
 
 def check(operation):
     """Raises InvalidArgument where UNISONO_PICKLE allows no pickles."""
     if os.environ.get("UNISONO_PICKLE", "on") != "on":
-        error = InvalidArgument(f"{operation}: objects of Python travel by pickle, which UNISONO_PICKLE={os.environ['UNISONO_PICKLE']} does not allow")
-        error.operation = operation
-        raise error
+        raise refusal(operation, f"objects of Python travel by pickle, which UNISONO_PICKLE={os.environ['UNISONO_PICKLE']} does not allow")
 
 
 def loads(operation, data):

@@ -247,7 +247,7 @@ class IgniteJobs(JobTest):
                 assert isinstance(error, ProcessRaisedException) and error.error_index == 1 and "ValueError: bad data" in str(error), error
                 error = error_of(lambda: idist.spawn("gloo", dies, (), **fork))
                 assert isinstance(error, ProcessExitedException) and error.signal_name == "SIGKILL", error
-                sys.modules["unisono.ignite._spawn"].GRACE = 0  # for rank 1, which never ends by itself
+                sys.modules["unisono._children"].GRACE = 0  # for rank 1, which never ends by itself
                 error = error_of(lambda: idist.spawn("gloo", late, (), timeout=3, **fork))
                 assert "Timed out" in str(error), error
                 assert isinstance(error_of(lambda: idist.spawn("gloo", work, (1,), init_method="file:///x", master_port=1)), ValueError)

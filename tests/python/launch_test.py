@@ -104,7 +104,7 @@ class Spawn(jobs.JobTest):
         error = self.failed(leave, nproc_per_node=2)
         self.assertEqual((error.culprit, error.ends[0].exit_code), (0, 3))
 
-    def test_a_result_that_cannot_travel_is_an_error(self):
+    def test_a_function_or_result_that_cannot_travel_is_an_error(self):
         with self.assertRaisesRegex(unisono.InvalidArgument, "cannot be sent"):
             unisono.spawn(lambda: 1)
         self.assertIn("useless", str(self.failed(useless)))

@@ -136,12 +136,17 @@ void make_member(Member* place, std::shared_ptr<Store> store, int rank, int size
 using Released = nb::call_guard<Unlocked>;
 
 void bind_membership(nb::module_& m) {
-  nb::class_<Member>(m, "_Membership", nb::is_weak_referenceable())
+  nb::class_<Member>(m, "Membership", "A part in a group: the package's Membership is derived from it.", nb::is_weak_referenceable())
       .def("__init__", &make_member, "store"_a.none(), "rank"_a, "size"_a, "name"_a, "backend"_a, "timeout"_a.none(), "library"_a)
-      .def("group", &Member::group, nb::keep_alive<0, 1>())  // a group needs its member
-      .def("leave", &Member::leave, Released())
-      .def("leave_at_exit", &Member::leave_at_exit, Released())
-      .def("abandon", &Member::abandon, "how"_a, Released());
+      .def("group", &Member::group, nb::keep_alive<0, 1>(), "The group. NotInitialized once it was left.")  // a group needs its member
+      .def("leave", &Member::leave, Released(),
+           "Waits, at most 10 s, for operations under way, and tells the others. Later calls on the group raise NotInitialized. A second call does "
+           "nothing.")
+      .def("leave_at_exit", &Member::leave_at_exit, Released(),
+           "The same for a program that ends without leaving: ranks that still wait for this one are told how its process has ended.")
+      .def(
+          "abandon", &Member::abandon, "how"_a = "", Released(),
+          R"(Leaves without waiting. With `how`, as "ended with ValueError: bad data", the group ends for all members, who get PeerFailed with that text.)");
 }
 
 }  // namespace

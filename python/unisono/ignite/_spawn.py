@@ -147,6 +147,17 @@ def _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_por
     return replace(start, host=host or DEFAULT_ADDRESS, port=int(port or DEFAULT_PORT)), None
 
 
+def check_nodes(nproc_per_node, nnodes, node_rank):
+    """Raises ValueError where there is no such node."""
+    for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
+        if value < 1:
+            raise ValueError(f"Argument {name} should positive, but given {value}")
+    if node_rank is None and nnodes > 1:
+        raise ValueError("If number of nodes larger than one, arguments node_rank should be given")
+    if not 0 <= (node_rank or 0) < nnodes:
+        raise ValueError(f"Argument node_rank should be between 0 and {nnodes - 1}, but given {node_rank}")
+
+
 def spawn(
     fn,
     args,
@@ -169,11 +180,7 @@ def spawn(
     check_options("spawn", options)
     if "mpi" in backend:
         raise ValueError('Processes that spawn starts are no MPI world: each would be rank 0 of one. Start the program with mpirun and initialize("mpi").')
-    for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
-        if value < 1:
-            raise ValueError(f"Argument {name} should positive, but given {value}")
-    if not 0 <= node_rank < nnodes:
-        raise ValueError(f"Argument node_rank should be between 0 and {nnodes - 1}, but given {node_rank}")
+    check_nodes(nproc_per_node, nnodes, node_rank)
     if start_method != "fork":
         _children.check("spawn", fn, args, kwargs_dict)
     world_size, first = nnodes * nproc_per_node, node_rank * nproc_per_node

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "dlpack.h"
+#include "imports.h"
 #include "unisono/tensor.h"
 
 namespace unisono::python {

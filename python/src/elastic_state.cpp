@@ -182,29 +182,32 @@ void PythonState::add(const std::string& name, nb::object value) {
   else add_object(name, std::move(value));
 }
 
-void PythonState::add_buffer(const std::string& name, nb::object value, nb::object done) {
+PythonState& PythonState::add_buffer(const std::string& name, nb::object value, nb::object done) {
   if (!is_function(value)) static_cast<void>(Buffer(value, Use::write, operation));
   if (!done.is_none() && PyCallable_Check(done.ptr()) == 0) {
     throw_invalid(operation, "a " + kind_name(done) + " stands where the function is meant that is called at the end");
   }
   ElasticEntry& entry = new_entry(name, ElasticEntry::Kind::buffer, std::move(value), std::move(done));
   state.buffer(name, locked_in_call([&entry] { return entry.open(); }), locked_in_call([&entry](bool is_new) { entry.close(is_new); }));
+  return *this;
 }
 
-void PythonState::add_object(const std::string& name, nb::object value) {
+PythonState& PythonState::add_object(const std::string& name, nb::object value) {
   const auto kind = is_stateful(value) ? ElasticEntry::Kind::stateful : ElasticEntry::Kind::object;
   ElasticEntry& entry = new_entry(name, kind, std::move(value));
   state.object(name, entry.type(), locked_in_call([&entry] { return entry.write(); }),
                locked_in_call([&entry](std::span<const std::byte> bytes) { return entry.read(bytes); }));
+  return *this;
 }
 
-void PythonState::add_bytes(const std::string& name, nb::object write, nb::object read) {
+PythonState& PythonState::add_bytes(const std::string& name, nb::object write, nb::object read) {
   if (PyCallable_Check(write.ptr()) == 0 || PyCallable_Check(read.ptr()) == 0) {
     throw_invalid(operation, "bytes are listed by a function that writes them and one that reads them");
   }
   ElasticEntry& entry = new_entry(name, ElasticEntry::Kind::bytes, std::move(write), std::move(read));
   state.bytes(name, locked_in_call([&entry] { return entry.write(); }),
               locked_in_call([&entry](std::span<const std::byte> bytes) { return entry.read(bytes); }));
+  return *this;
 }
 
 ElasticEntry* PythonState::find(std::string_view name) const {

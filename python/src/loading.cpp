@@ -103,12 +103,7 @@ No communication: every rank computes the same order, on every platform, in C++ 
       .def("num_replicas", &DistributedSampler::num_replicas)
       .def("indices", &DistributedSampler::indices, "This epoch's samples of this rank, as a list.")
       .def(
-          "__iter__",
-          [](DistributedSampler& sampler) {
-            nb::list list;
-            for (const std::size_t index : sampler) list.append(index);
-            return nb::iter(list);
-          },
+          "__iter__", [](DistributedSampler& sampler) { return iterator_over(sampler.indices()); },
           nb::sig("def __iter__(self) -> collections.abc.Iterator[int]"));
   nb::class_<ProxySampler>(m, "DistributedProxySampler", R"(Shares out what any other sampler yields, which has a length.
 

@@ -28,7 +28,6 @@ struct ElementType {
   std::uint8_t code, bits;
   std::uint16_t lanes;
 };
-enum TypeCode : std::uint8_t { signed_integer = 0, unsigned_integer = 1, floating = 2, bfloat = 4, complex = 5, boolean = 6 };
 
 struct Array {
   void* data;

@@ -65,69 +65,44 @@ def buffer_calls(nbytes, rank, size):
     x = np.full(max(nbytes // 8, 1), rank + 1.0)
     out, all = np.empty_like(x), np.empty((size, x.size))
     blocks, received = np.ones(x.size * size), np.empty(x.size * size)
-    ours = {
-        "all_reduce": lambda: unisono.all_reduce(x, out=out),
-        "broadcast": lambda: unisono.broadcast(x),
-        "all_gather": lambda: unisono.all_gather(x, all),
-        "reduce_scatter": lambda: unisono.reduce_scatter(blocks, out),
-        "all_to_all": lambda: unisono.all_to_all(blocks, received),
+    comm = MPI and MPI.COMM_WORLD
+    calls = {
+        "all_reduce": (lambda: unisono.all_reduce(x, out=out), lambda: comm.Allreduce(x, out)),
+        "broadcast": (lambda: unisono.broadcast(x), lambda: comm.Bcast(x)),
+        "all_gather": (lambda: unisono.all_gather(x, all), lambda: comm.Allgather(x, all)),
+        "reduce_scatter": (lambda: unisono.reduce_scatter(blocks, out), lambda: comm.Reduce_scatter_block(blocks, out)),
+        "all_to_all": (lambda: unisono.all_to_all(blocks, received), lambda: comm.Alltoall(blocks, received)),
     }
-    theirs = {}
-    if MPI:
-        comm = MPI.COMM_WORLD
-        theirs = {
-            "all_reduce": lambda: comm.Allreduce(x, out),
-            "broadcast": lambda: comm.Bcast(x),
-            "all_gather": lambda: comm.Allgather(x, all),
-            "reduce_scatter": lambda: comm.Reduce_scatter_block(blocks, out),
-            "all_to_all": lambda: comm.Alltoall(blocks, received),
-        }
     unisono.all_reduce(x, out=out)
     assert (out == size * (size + 1) / 2).all()
     unisono.barrier()
-    return ours, theirs
+    return calls
 
 
 def object_calls(nbytes, rank, size):
     x = {"rank": rank, "array": np.full(max(nbytes // 8, 1), float(rank))}
     right, left = (rank + 1) % size, (rank - 1) % size
 
-    def message():
+    comm = MPI and MPI.COMM_WORLD
+
+    def there_and_back(send, receive):
         if rank == 0:
-            unisono.send_object(x, right)
-            unisono.recv_object(left)
+            send(x, right)
+            receive(left)
         elif rank == 1:
-            unisono.recv_object(left)
-            unisono.send_object(x, 0)
+            receive(left)
+            send(x, 0)
 
-    ours = {
-        "all_gather_object": lambda: unisono.all_gather_object(x),
-        "broadcast_object": lambda: unisono.broadcast_object(x),
-        "gather_object": lambda: unisono.gather_object(x),
+    calls = {
+        "all_gather_object": (lambda: unisono.all_gather_object(x), lambda: comm.allgather(x)),
+        "broadcast_object": (lambda: unisono.broadcast_object(x), lambda: comm.bcast(x)),
+        "gather_object": (lambda: unisono.gather_object(x), lambda: comm.gather(x)),
     }
-    theirs = {}
-    if MPI:
-        comm = MPI.COMM_WORLD
-
-        def their_message():
-            if rank == 0:
-                comm.send(x, right)
-                comm.recv(source=left)
-            elif rank == 1:
-                comm.recv(source=left)
-                comm.send(x, 0)
-
-        theirs = {
-            "all_gather_object": lambda: comm.allgather(x),
-            "broadcast_object": lambda: comm.bcast(x),
-            "gather_object": lambda: comm.gather(x),
-        }
     if size == 2:
-        ours["send_object, there and back"] = message
-        if MPI:
-            theirs["send_object, there and back"] = their_message
+        theirs = lambda: there_and_back(comm.send, lambda source: comm.recv(source=source))  # noqa: E731
+        calls["send_object, there and back"] = (lambda: there_and_back(unisono.send_object, unisono.recv_object), theirs)
     assert [y["rank"] for y in unisono.all_gather_object(x)] == list(range(size))
-    return ours, theirs
+    return calls
 
 
 def main():
@@ -146,9 +121,8 @@ def main():
         print(f"{'call':28} {'bytes':>10} {'unisono µs':>12} {'mpi4py µs':>12} {'times':>7}")
     for kind, list_of_sizes in ((buffer_calls, options.sizes), (object_calls, options.objects)):
         for nbytes in list_of_sizes:
-            ours, theirs = kind(nbytes, rank, size)
-            for name, call in ours.items():
-                calls = {"unisono": call} | ({"mpi4py": theirs[name]} if name in theirs else {})
+            for name, (ours, theirs) in kind(nbytes, rank, size).items():
+                calls = {"unisono": ours} | ({"mpi4py": theirs} if MPI else {})
                 taken = compare(calls, unisono.barrier, nbytes, options.batches)
                 rows.append({"call": name, "bytes": nbytes, "ranks": size, "peer": peer, **taken})
                 if rank == 0:

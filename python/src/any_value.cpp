@@ -17,7 +17,6 @@
 #include "signals.h"
 #include "unisono/objects.h"
 #include "values.h"
-#include "with_type.h"
 
 namespace unisono::python {
 namespace {
@@ -72,24 +71,20 @@ nb::object share(nb::handle x, nb::handle src, nb::handle group, nb::handle time
   const Rank root = rank_of(src, "broadcast_any");
   const bool is_root = (root.is_global() ? trailing.group.global_rank(trailing.group.rank()) : trailing.group.rank()) == root.value();
   const std::optional<AnyValue> own = is_root && !x.is_none() ? std::optional(from_python(x)) : std::nullopt;
-  AnyValue value = [&] {
-    const Unlocked unlocked;
-    return broadcast_any(own, root, trailing.group, trailing.options);
-  }();
+  AnyValue value = unlocked([&] { return broadcast_any(own, root, trailing.group, trailing.options); });
   return to_python(value);
 }
 
 }  // namespace
 
 void bind_any_value(nb::module_& m) {
-  m.def("broadcast_any", &share, "x"_a = nb::none(), "src"_a = 0, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def broadcast_any(x: typing.Any = None, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, "
-                "tag: int = 0) -> typing.Any"),
-        R"(What rank `src` has: an array, a number, a str or a path. The others need to know nothing of it; what they give does not count.
+  def_call(m, "broadcast_any", &share, "x: typing.Any = None, src: RankLike = 0", "typing.Any",
+           R"(What rank `src` has: an array, a number, a str or a path. The others need to know nothing of it; what they give does not count.
 
 Between C++ and Python as well, where broadcast_object is for Python alone.
 
-    x = unisono.broadcast_any(x if unisono.rank() == 0 else None))");
+    x = unisono.broadcast_any(x if unisono.rank() == 0 else None))",
+           "x"_a = nb::none(), "src"_a = 0);
 }
 
 }  // namespace unisono::python

@@ -11,15 +11,10 @@
 #include "buffer.h"
 #include "failure.h"
 #include "imports.h"
-#include "kept.h"
 #include "places.h"
 
 namespace unisono::python {
 namespace {
-
-std::string kind_name(nb::handle object) {
-  return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))).attr("__name__"));
-}
 
 /// A function of Python in the place of a ReduceOp. It is given copies: what it keeps of them is its own affair.
 struct PythonReduction {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "unisono/counts.h"
@@ -43,6 +44,12 @@ struct Combination {
   ReduceOp op = ReduceOp::sum;
   std::shared_ptr<const detail::CustomReduction> custom = {};
   std::optional<double> factor = {};
+
+  void apply(detail::Request& request) && {
+    request.op = op;
+    request.custom = std::move(custom);
+    request.factor = factor;
+  }
 };
 /// A ReduceOp, its name, premul_sum(factor), or a function of two arrays.
 Combination combination_of(nb::handle op, DType dtype, const char* operation);

@@ -5,7 +5,6 @@
 #include "calls.h"
 #include "failure.h"
 #include "module.h"
-#include "objects.h"
 #include "unisono/collectives_lists.h"
 #include "values.h"
 
@@ -34,9 +33,17 @@ std::vector<std::int64_t> shared_out(const TensorView& whole, std::size_t ranks,
   return shape;
 }
 
-nb::object gather_values(const char* name, Operation operation, nb::handle x, std::optional<Rank> dst, const Trailing& trailing) {
-  if (!Value::is_value(x)) return gather_all(name, x, dst, trailing);
-  Value own(x, name);
+bool is_list(nb::handle x) { return PyList_Check(x.ptr()) || PyTuple_Check(x.ptr()); }
+
+std::vector<TensorView> add_each(Memory& memory, nb::handle list, Use use, const char* operation) {
+  std::vector<TensorView> views;
+  for (const nb::handle each : list) views.push_back(memory.add(each, use, operation));
+  return views;
+}
+
+nb::object gather_values(Operation operation, nb::handle x, std::optional<Rank> dst, const Trailing& trailing) {
+  if (!Value::is_value(x)) return gather_all(name_of(operation), x, dst, trailing);
+  Value own(x, name_of(operation));
   const std::size_t n = size_of_group(trailing.group), width = size_of(own.dtype());
   std::vector<std::byte> all(n * width);
   detail::Request request = request_of(operation, own.view(), TensorView(all.data(), own.dtype(), n));
@@ -48,199 +55,119 @@ nb::object gather_values(const char* name, Operation operation, nb::handle x, st
   return numbers;
 }
 
-/// The request of all_gather and gather, its memory, and what it returns. `out`: a buffer, a list of buffers, or None for a new array.
-detail::Request gathering(const char* name, Operation operation, nb::handle x, nb::handle out, std::optional<Rank> dst, const Trailing& trailing,
-                          Memory& memory) {
+/// all_gather, and with `dst` gather. `out`: a buffer, a list of buffers, or None for a new array.
+template <bool IsAsync>
+nb::object gathering(Operation operation, nb::handle x, nb::handle out, std::optional<Rank> dst, const Trailing& trailing) {
+  if (!IsAsync && out.is_none() && !is_buffer(x)) return gather_values(operation, x, dst, trailing);
+  const char* const name = name_of(operation);
   const bool has_result = !dst || is_here(*dst, trailing.group);
-  memory.buffers.emplace_back(x, Use::read, name);
-  const TensorView in = memory.buffers.front().view();
-  if (PyList_Check(out.ptr()) || PyTuple_Check(out.ptr())) {
-    std::vector<TensorView> views;
-    for (const nb::handle each : out) {
-      memory.buffers.emplace_back(each, Use::write, name);
-      views.push_back(memory.buffers.back().view());
-    }
+  Memory memory;
+  const TensorView in = memory.add(x, Use::read, name);
+  if (is_list(out)) {
+    std::vector<TensorView> views = add_each(memory, out, Use::write, name);
     if (has_result) memory.result = nb::borrow(out);
-    return dst ? detail::gather_request(in, std::move(views), *dst, trailing.group, trailing.options)
-               : detail::all_gather_request(in, std::move(views), trailing.group, trailing.options);
+    return conclude<IsAsync>(dst ? detail::gather_request(in, std::move(views), *dst, trailing.group, trailing.options)
+                                 : detail::all_gather_request(in, std::move(views), trailing.group, trailing.options),
+                             trailing, std::move(memory));
   }
   nb::object to = nb::borrow(out);
   if (out.is_none() && has_result) to = empty_like(x, in, stacked(in, size_of_group(trailing.group)));
   detail::Request request = request_of(operation, in, detail::nothing(in.dtype()));
-  if (!to.is_none()) {
-    memory.buffers.emplace_back(to, !has_result ? Use::read : out.is_none() ? Use::fill : Use::write, name);
-    request.out = memory.buffers.back().view();
-  }
+  if (!to.is_none()) request.out = memory.add(to, !has_result ? Use::read : out.is_none() ? Use::fill : Use::write, name);
   request.root = dst;
   if (has_result) memory.result = std::move(to);
-  return request;
+  return conclude<IsAsync>(request, trailing, std::move(memory));
 }
 
-nb::object finished(const detail::Request& request, const Trailing& trailing, const Memory& memory) {
-  std::optional<void*> stream;
-  for (const Buffer& buffer : memory.buffers) {
-    if (buffer.stream()) stream = buffer.stream();
-  }
-  if (memory.buffers.empty()) carry_out(request, trailing, stream);
-  else carry_out(request, trailing, memory.buffers.back(), stream);  // the output is the last one, where it is a new array
-  return memory.result;
-}
-
+template <bool IsAsync>
 nb::object all_gather(nb::handle x, nb::handle out, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "all_gather");
-  if (out.is_none() && !is_buffer(x)) return gather_values("all_gather", Operation::all_gather, x, std::nullopt, trailing);
-  Memory memory;
-  return finished(gathering("all_gather", Operation::all_gather, x, out, std::nullopt, trailing, memory), trailing, memory);
+  return gathering<IsAsync>(Operation::all_gather, x, out, std::nullopt, Trailing(group, timeout, tag, "all_gather"));
 }
-nb::object all_gather_async(nb::handle x, nb::handle out, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "all_gather");
-  Memory memory;
-  const detail::Request request = gathering("all_gather", Operation::all_gather, x, out, std::nullopt, trailing, memory);
-  return start(request, trailing, std::move(memory));
-}
+template <bool IsAsync>
 nb::object gather(nb::handle x, nb::handle out, nb::handle dst, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "gather");
-  const Rank root = rank_of(dst, "gather");
-  if (out.is_none() && !is_buffer(x)) return gather_values("gather", Operation::gather, x, root, trailing);
-  Memory memory;
-  return finished(gathering("gather", Operation::gather, x, out, root, trailing, memory), trailing, memory);
-}
-nb::object gather_async(nb::handle x, nb::handle out, nb::handle dst, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "gather");
-  Memory memory;
-  const detail::Request request = gathering("gather", Operation::gather, x, out, rank_of(dst, "gather"), trailing, memory);
-  return start(request, trailing, std::move(memory));
+  return gathering<IsAsync>(Operation::gather, x, out, rank_of(dst, "gather"), Trailing(group, timeout, tag, "gather"));
 }
 
-detail::Request scattering(nb::handle x, nb::handle out, nb::handle src, const Trailing& trailing, Memory& memory) {
-  const Rank root = rank_of(src, "scatter");
-  memory.buffers.emplace_back(out, Use::write, "scatter");
-  const TensorView to = memory.buffers.front().view();
-  memory.result = nb::borrow(out);
-  if (PyList_Check(x.ptr()) || PyTuple_Check(x.ptr())) {
-    std::vector<TensorView> views;
-    for (const nb::handle each : x) {
-      memory.buffers.emplace_back(each, Use::read, "scatter");
-      views.push_back(memory.buffers.back().view());
-    }
-    return detail::scatter_request(std::move(views), to, root, trailing.group, trailing.options);
-  }
-  detail::Request request = request_of(Operation::scatter, detail::nothing(to.dtype()), to);
-  if (!x.is_none()) {
-    memory.buffers.emplace_back(x, Use::read, "scatter");
-    request.in = memory.buffers.back().view();
-  }
-  request.root = root;
-  return request;
-}
+template <bool IsAsync>
 nb::object scatter(nb::handle x, nb::handle out, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "scatter");
-  Memory memory;
-  return finished(scattering(x, out, src, trailing, memory), trailing, memory);
-}
-nb::object scatter_async(nb::handle x, nb::handle out, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "scatter");
-  Memory memory;
-  const detail::Request request = scattering(x, out, src, trailing, memory);
-  return start(request, trailing, std::move(memory));
+  const Rank root = rank_of(src, "scatter");
+  Memory memory{.result = nb::borrow(out)};
+  const TensorView to = memory.add(out, Use::write, "scatter");
+  if (is_list(x)) {
+    std::vector<TensorView> views = add_each(memory, x, Use::read, "scatter");
+    return conclude<IsAsync>(detail::scatter_request(std::move(views), to, root, trailing.group, trailing.options), trailing, std::move(memory));
+  }
+  detail::Request request = request_of(Operation::scatter, detail::nothing(to.dtype()), to);
+  if (!x.is_none()) request.in = memory.add(x, Use::read, "scatter");
+  request.root = root;
+  return conclude<IsAsync>(request, trailing, std::move(memory));
 }
 
 /// all_to_all, and with `op` reduce_scatter.
-detail::Request exchanging(Operation operation, const char* name, nb::handle x, nb::handle out, nb::handle op, const Trailing& trailing,
-                           Memory& memory) {
-  memory.buffers.emplace_back(x, Use::read, name);
-  const TensorView in = memory.buffers.front().view();
-  memory.result = nb::borrow(out);
-  if (out.is_none()) {
-    const bool keeps_shape = operation == Operation::all_to_all;
-    memory.result = empty_like(x, in, keeps_shape ? shape_of(in) : shared_out(in, size_of_group(trailing.group), name));
-  }
-  memory.buffers.emplace_back(memory.result, out.is_none() ? Use::fill : Use::write, name);
-  const TensorView to = memory.buffers.back().view();
-  return operation == Operation::all_to_all ? request_of(operation, in, to) : request_of(operation, in, to, combination_of(op, to.dtype(), name));
+template <bool IsAsync>
+nb::object exchanging(Operation operation, nb::handle x, nb::handle out, nb::handle op, const Trailing& trailing) {
+  const char* const name = name_of(operation);
+  const bool reduces = traits_of(operation).reduces;
+  Memory memory{.result = nb::borrow(out)};
+  const TensorView in = memory.add(x, Use::read, name);
+  if (out.is_none()) memory.result = empty_like(x, in, reduces ? shared_out(in, size_of_group(trailing.group), name) : shape_of(in));
+  const TensorView to = memory.add(nb::object(memory.result), out.is_none() ? Use::fill : Use::write, name);
+  const detail::Request request = reduces ? request_of(operation, in, to, combination_of(op, to.dtype(), name)) : request_of(operation, in, to);
+  return conclude<IsAsync>(request, trailing, std::move(memory));
 }
+template <bool IsAsync>
 nb::object reduce_scatter(nb::handle x, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  const Trailing trailing(group, timeout, tag, "reduce_scatter", deterministic);
-  Memory memory;
-  return finished(exchanging(Operation::reduce_scatter, "reduce_scatter", x, out, op, trailing, memory), trailing, memory);
+  return exchanging<IsAsync>(Operation::reduce_scatter, x, out, op, Trailing(group, timeout, tag, "reduce_scatter", deterministic));
 }
-nb::object reduce_scatter_async(nb::handle x, nb::handle out, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  const Trailing trailing(group, timeout, tag, "reduce_scatter", deterministic);
-  Memory memory;
-  const detail::Request request = exchanging(Operation::reduce_scatter, "reduce_scatter", x, out, op, trailing, memory);
-  return start(request, trailing, std::move(memory));
-}
+template <bool IsAsync>
 nb::object all_to_all(nb::handle x, nb::handle out, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "all_to_all");
-  Memory memory;
-  return finished(exchanging(Operation::all_to_all, "all_to_all", x, out, nb::none(), trailing, memory), trailing, memory);
-}
-nb::object all_to_all_async(nb::handle x, nb::handle out, nb::handle group, nb::handle timeout, int tag) {
-  const Trailing trailing(group, timeout, tag, "all_to_all");
-  Memory memory;
-  const detail::Request request = exchanging(Operation::all_to_all, "all_to_all", x, out, nb::none(), trailing, memory);
-  return start(request, trailing, std::move(memory));
+  return exchanging<IsAsync>(Operation::all_to_all, x, out, nb::none(), Trailing(group, timeout, tag, "all_to_all"));
 }
 
 }  // namespace
 
-#define UNISONO_TRAILING "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0
-#define UNISONO_TRAILING_TEXT "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0"
-
 void bind_blocks(nb::module_& m) {
-  m.def("all_gather", &all_gather, "x"_a.none(), "out"_a = nb::none(), UNISONO_TRAILING,
-        nb::sig("def all_gather(x: typing.Any, out: Buffer | list[Buffer] | None = None, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
-        R"(The blocks of all ranks, on every rank, in group order.
+  def_both(m, "all_gather", &all_gather<false>, &all_gather<true>, "x: typing.Any, out: Buffer | list[Buffer] | None = None",
+           "x: Buffer, out: Buffer | list[Buffer] | None = None", "typing.Any",
+           R"(The blocks of all ranks, on every rank, in group order.
 
 x: a buffer of the same length and dtype on every rank. The result is `out`: a buffer of size() blocks, or a list of size() buffers; without one a new
    array whose first axis is the ranks. Or a number or any other object: the result is a list, element r from rank r.
 
     everyone = unisono.all_gather(numpy.arange(3.0))     # shape (size, 3)
-    names = unisono.all_gather("some text")              # a list of texts)");
-  m.def("all_gather_async", &all_gather_async, "x"_a.none(), "out"_a = nb::none(), UNISONO_TRAILING,
-        nb::sig("def all_gather_async(x: Buffer, out: Buffer | list[Buffer] | None = None, " UNISONO_TRAILING_TEXT ") -> Work"),
-        "all_gather of buffers that returns at once; work.result() is the output.");
-  m.def("gather", &gather, "x"_a.none(), "out"_a = nb::none(), "dst"_a = 0, UNISONO_TRAILING,
-        nb::sig("def gather(x: typing.Any, out: Buffer | list[Buffer] | None = None, dst: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
-        R"(all_gather whose result is at rank `dst` only. Elsewhere `out` stays as it is and may be left out, and None is returned.
+    names = unisono.all_gather("some text")              # a list of texts)",
+           "all_gather of buffers that returns at once; work.result() is the output.", "x"_a.none(), "out"_a = nb::none());
+  def_both(m, "gather", &gather<false>, &gather<true>, "x: typing.Any, out: Buffer | list[Buffer] | None = None, dst: RankLike = 0",
+           "x: Buffer, out: Buffer | list[Buffer] | None = None, dst: RankLike = 0", "typing.Any",
+           R"(all_gather whose result is at rank `dst` only. Elsewhere `out` stays as it is and may be left out, and None is returned.
 
-    losses = unisono.gather(loss)          # a list at rank 0)");
-  m.def("gather_async", &gather_async, "x"_a.none(), "out"_a = nb::none(), "dst"_a = 0, UNISONO_TRAILING,
-        nb::sig("def gather_async(x: Buffer, out: Buffer | list[Buffer] | None = None, dst: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> Work"),
-        "gather of buffers that returns at once.");
-  m.def("scatter", &scatter, "x"_a.none(), "out"_a.none(), "src"_a = 0, UNISONO_TRAILING,
-        nb::sig("def scatter(x: Buffer | list[Buffer] | None, out: X, src: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> X"),
-        R"(Rank r gets block r of `x` of rank `src`, in `out`, which is returned.
+    losses = unisono.gather(loss)          # a list at rank 0)",
+           "gather of buffers that returns at once.", "x"_a.none(), "out"_a = nb::none(), "dst"_a = 0);
+  def_both(m, "scatter", &scatter<false>, &scatter<true>, "x: Buffer | list[Buffer] | None, out: X, src: RankLike = 0",
+           "x: Buffer | list[Buffer] | None, out: Buffer, src: RankLike = 0", "X",
+           R"(Rank r gets block r of `x` of rank `src`, in `out`, which is returned.
 
 x: at `src` a buffer of size() blocks of the length of `out`, or a list of size() buffers; elsewhere it does not count and may be None.
 
-    part = unisono.scatter(table if unisono.rank() == 0 else None, numpy.empty(100)))");
-  m.def("scatter_async", &scatter_async, "x"_a.none(), "out"_a.none(), "src"_a = 0, UNISONO_TRAILING,
-        nb::sig("def scatter_async(x: Buffer | list[Buffer] | None, out: Buffer, src: RankLike = 0, " UNISONO_TRAILING_TEXT ") -> Work"),
-        "scatter that returns at once.");
-  m.def("reduce_scatter", &reduce_scatter, "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op(), UNISONO_TRAILING, "deterministic"_a = false,
-        nb::sig("def reduce_scatter(x: Buffer, out: Buffer | None = None, op: Op = 'sum', " UNISONO_TRAILING_TEXT
-                ", deterministic: bool = False) -> typing.Any"),
-        R"(Rank r gets the combination of all ranks' block r.
+    part = unisono.scatter(table if unisono.rank() == 0 else None, numpy.empty(100)))",
+           "scatter that returns at once.", "x"_a.none(), "out"_a.none(), "src"_a = 0);
+  constexpr const char* reduced = "x: Buffer, out: Buffer | None = None, op: Op = 'sum'";
+  def_both(m, "reduce_scatter", &reduce_scatter<false>, &reduce_scatter<true>, reduced, reduced, "typing.Any",
+           R"(Rank r gets the combination of all ranks' block r.
 
 x: size() blocks. The result is `out`, of one block; without it a new array, whose first axis is that of `x` divided by size().
 
-    mine = unisono.reduce_scatter(gradients))");
-  m.def("reduce_scatter_async", &reduce_scatter_async, "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op(), UNISONO_TRAILING,
-        "deterministic"_a = false,
-        nb::sig("def reduce_scatter_async(x: Buffer, out: Buffer | None = None, op: Op = 'sum', " UNISONO_TRAILING_TEXT
-                ", deterministic: bool = False) -> Work"),
-        "reduce_scatter that returns at once; work.result() is the output.");
-  m.def("all_to_all", &all_to_all, "x"_a.none(), "out"_a = nb::none(), UNISONO_TRAILING,
-        nb::sig("def all_to_all(x: Buffer, out: Buffer | None = None, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
-        R"(Block r of `x` goes to rank r; block r of the result comes from it.
+    mine = unisono.reduce_scatter(gradients))",
+           "reduce_scatter that returns at once; work.result() is the output.", "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op());
+  constexpr const char* exchanged = "x: Buffer, out: Buffer | None = None";
+  def_both(m, "all_to_all", &all_to_all<false>, &all_to_all<true>, exchanged, exchanged, "typing.Any",
+           R"(Block r of `x` goes to rank r; block r of the result comes from it.
 
 x: size() blocks. The result is `out`, of the same length, which does not overlap `x`; without it a new array of the shape of `x`.
 
-    received = unisono.all_to_all(to_send))");
-  m.def("all_to_all_async", &all_to_all_async, "x"_a.none(), "out"_a = nb::none(), UNISONO_TRAILING,
-        nb::sig("def all_to_all_async(x: Buffer, out: Buffer | None = None, " UNISONO_TRAILING_TEXT ") -> Work"),
-        "all_to_all that returns at once; work.result() is the output.");
+    received = unisono.all_to_all(to_send))",
+           "all_to_all that returns at once; work.result() is the output.", "x"_a.none(), "out"_a = nb::none());
 }
 
 }  // namespace unisono::python

@@ -83,28 +83,10 @@ bool Buffer::take_extension_dtype(Use use, const char* operation) {
 }
 
 void Buffer::take(const dlpack::Array& array, const char* operation) {
-  const auto refuse_element = [&] {
-    refuse(operation, "no operation is on elements of DLPack's type " + std::to_string(array.element.code) + " with " +
-                          std::to_string(array.element.bits) + " bits");
-  };
-  const auto pick = [&](std::initializer_list<std::pair<int, DType>> choices) {
-    for (const auto& [bits, dtype] : choices) {
-      if (bits == array.element.bits) return dtype;
-    }
-    refuse_element();
-    return DType::uint8;
-  };
-  DType dtype = DType::uint8;
-  if (array.element.lanes != 1) refuse_element();
-  switch (array.element.code) {
-    case dlpack::signed_integer: dtype = pick({{8, DType::int8}, {16, DType::int16}, {32, DType::int32}, {64, DType::int64}}); break;
-    case dlpack::unsigned_integer: dtype = pick({{8, DType::uint8}, {16, DType::uint16}, {32, DType::uint32}, {64, DType::uint64}}); break;
-    case dlpack::floating: dtype = pick({{16, DType::float16}, {32, DType::float32}, {64, DType::float64}}); break;
-    case dlpack::bfloat: dtype = pick({{16, DType::bfloat16}}); break;
-    case dlpack::complex: dtype = pick({{64, DType::complex64}, {128, DType::complex128}}); break;
-    case dlpack::boolean: dtype = pick({{8, DType::boolean}}); break;
-    default: refuse_element();
-  }
+  constexpr std::string_view kinds = "iuf Vcb";  // of DLPack's codes
+  const auto [code, bits, lanes] = array.element;
+  const std::optional<DType> dtype = lanes == 1 && code < kinds.size() && bits % 8 == 0 ? dtype_of_kind(kinds[code], bits / 8) : std::nullopt;
+  if (!dtype) refuse(operation, "no operation is on elements of DLPack's type " + std::to_string(code) + " with " + std::to_string(bits) + " bits");
   Device device;
   switch (array.device.type) {
     case dlpack::cpu:
@@ -115,8 +97,8 @@ void Buffer::take(const dlpack::Array& array, const char* operation) {
   }
   void* const data = array.data == nullptr ? nullptr : static_cast<char*>(array.data) + array.byte_offset;
   const auto n = static_cast<std::size_t>(array.dimensions);
-  if (array.strides == nullptr) view_.emplace(data, dtype, std::span<const std::int64_t>(array.shape, n), std::span<const std::int64_t>(), device);
-  else view_.emplace(data, dtype, std::span<const std::int64_t>(array.shape, n), std::span<const std::int64_t>(array.strides, n), device);
+  if (array.strides == nullptr) view_.emplace(data, *dtype, std::span<const std::int64_t>(array.shape, n), std::span<const std::int64_t>(), device);
+  else view_.emplace(data, *dtype, std::span<const std::int64_t>(array.shape, n), std::span<const std::int64_t>(array.strides, n), device);
 }
 
 // The quick way: no call in Python, and no capsule. The array lasts as long as the object, which is kept.
@@ -189,8 +171,7 @@ Buffer::Buffer(nb::handle object, Use use, const char* operation) : object_(nb::
   if (PyObject_CheckBuffer(object.ptr()) ? take_buffer(use, operation) : take_exchange(use, operation)) return;
   if (nb::hasattr(object, "__dlpack__") && take_dlpack(use, operation)) return;
   if (take_cuda_interface(use, operation)) return;
-  refuse(operation,
-         "a buffer is meant, and this is a " + nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))).attr("__name__")),
+  refuse(operation, "a buffer is meant, and this is a " + kind_name(object),
          "a buffer is an array, a tensor, a bytearray or a memoryview; other objects travel by the object calls (all_gather_object, …)");
 }
 
@@ -214,26 +195,6 @@ bool is_buffer(nb::handle object) {
   if (PyObject_CheckBuffer(x)) return !is_numpy_scalar(object);
   if (is_torch_tensor(object)) return true;
   return nb::hasattr(object, "__dlpack__") || nb::hasattr(object, "__cuda_array_interface__");
-}
-
-bool is_buffer_list(nb::handle object) {
-  if (!PyList_Check(object.ptr()) && !PyTuple_Check(object.ptr())) return false;
-  if (nb::len(object) == 0) return false;
-  return is_buffer(object[0]);
-}
-
-std::vector<Buffer> buffers_of(nb::handle list, Use use, const char* operation) {
-  std::vector<Buffer> buffers;
-  buffers.reserve(nb::len(list));
-  for (const nb::handle each : list) buffers.emplace_back(each, use, operation);
-  return buffers;
-}
-
-std::vector<TensorView> views_of(const std::vector<Buffer>& buffers) {
-  std::vector<TensorView> views;
-  views.reserve(buffers.size());
-  for (const Buffer& buffer : buffers) views.push_back(buffer.view());
-  return views;
 }
 
 }  // namespace unisono::python

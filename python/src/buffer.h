@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "dlpack.h"
+#include "imports.h"
 #include "unisono/tensor.h"
 
 namespace unisono::python {
@@ -51,11 +51,9 @@ class Buffer {
 
 /// Whether the object is a buffer: not a number (those of NumPy offer their bytes as well), bytes or text.
 bool is_buffer(nb::handle object);
-/// Whether it is a list or tuple of buffers.
-bool is_buffer_list(nb::handle object);
-std::vector<Buffer> buffers_of(nb::handle list, Use use, const char* operation);
-std::vector<TensorView> views_of(const std::vector<Buffer>& buffers);
 
+/// The DType of a kind, as NumPy writes it ('b', 'i', 'u', 'f', 'c', and 'V' for bfloat16), and of so many bytes.
+std::optional<DType> dtype_of_kind(char kind, std::size_t size);
 /// The DType of an element of the buffer protocol ("<f4") or, of a format that NumPy has no code for, nullopt.
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t item_size);
 /// NumPy's name of the dtype; bfloat16 is one of ml_dtypes.

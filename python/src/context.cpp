@@ -1,18 +1,21 @@
-// Joining a job and leaving it, and what a process knows of its place there.
-
-#include "unisono/context.h"
+// Joining a job and leaving it, what a process knows of its place there, and its last calls.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <sstream>
 #include <string>
+#include <vector>
 
+#include "buffer.h"
 #include "module.h"
 #include "signals.h"
+#include "unisono/context.h"
 #include "unisono/detail/ending.h"
 #include "unisono/launcher.h"
+#include "unisono/record.h"
 #include "unisono/version.h"
 
 namespace unisono::python {
@@ -20,15 +23,10 @@ namespace {
 
 using namespace nb::literals;
 
-void join(const InitOptions& options) {
-  const Unlocked unlocked;
-  initialize(options);
-}
-
 /// Leaves the job because of this, which is what the other ranks are told: "ended with ValueError: bad data". `blamed`: the rank in the world that
 /// the exception names, if it does.
 void leave_because(const std::string& how, std::optional<int> blamed) {
-  const Unlocked unlocked;
+  const Unlocked here;
   if (!is_initialized()) return;
   detail::give_up(how, blamed);
   finalize();
@@ -37,24 +35,21 @@ void leave_because(const std::string& how, std::optional<int> blamed) {
 /// Leaves the job because the program ends, and with it what is known of that.
 void end_all(const std::string& how) {
   if (!how.empty()) return leave_because(how, std::nullopt);
-  const Unlocked unlocked;
+  const Unlocked here;
   detail::leave_at_exit();
 }
 
 std::string configuration() {
   std::ostringstream text;
-  const Unlocked unlocked;
+  const Unlocked here;
   show_config(text);
   return text.str();
 }
 
 /// For what may meet the other ranks, or look at devices.
 template <auto F>
-auto unlocked() {
-  return [] {
-    const Unlocked released;
-    return F();
-  };
+auto released() {
+  return [] { return unlocked(F); };
 }
 
 void bind_kinds(nb::module_& m) {
@@ -79,14 +74,99 @@ void bind_kinds(nb::module_& m) {
       std::to_string(UNISONO_VERSION_MAJOR) + "." + std::to_string(UNISONO_VERSION_MINOR) + "." + std::to_string(UNISONO_VERSION_PATCH);
 }
 
-void bind_place(nb::module_& m);
+void bind_place(nb::module_& m) {
+  m.def("rank", released<&rank>(), "This process's rank in the world: 0 where nothing was launched.");
+  m.def("world_size", released<&world_size>(), "How many processes the job has.");
+  m.def("local_rank", released<&local_rank>(), "This process's rank among those of its host.");
+  m.def("nproc_per_node", released<&nproc_per_node>(), "How many processes this host has.");
+  m.def("nnodes", released<&nnodes>(), "How many hosts the job has.");
+  m.def("node_rank", released<&node_rank>(), "The rank of this host, in the order of each host's lowest rank.");
+  m.def(
+      "dist_info",
+      [] {
+        const DistInfo info = unlocked([] { return dist_info(); });
+        return nb::make_tuple(info.rank, info.world_size);
+      },
+      nb::sig("def dist_info() -> tuple[int, int]"), "The rank and the world's size.");
+  m.def("hostname", released<&hostname>(), "The name of this host.");
+  m.def("device", released<&device>(),
+        "The device that this process computes on: of nccl its GPU, else the cpu.\n\n    x = x.to(str(unisono.device()))");
+  m.def("backend", released<&backend>(), "The world's backend, as \"native\"; None where nothing is distributed.");
+  m.def("model_name", released<&model_name>(), "\"serial\" where nothing is distributed, else the backend's with -dist: \"native-dist\".");
+  m.def("available_backends", released<&available_backends>(), "The backends that can be used here.");
+  m.def(
+      "is_backend_available", [](const std::string& name) { return is_backend_available(name); }, "name"_a, "Whether one can be used here.");
+  m.def(
+      "sync", [](bool temporary) { unlocked([&] { sync(temporary); }); }, "temporary"_a = false,
+      "Joins the job that somebody else has formed in this process (MPI, say), until finalize or, temporary, the next sync.");
+  m.def("set_local_rank", &set_local_rank, "index"_a, "What local_rank() shall be, from the next initialize on, where the launcher does not say.");
+  m.def("_configuration", &configuration);
+  m.def("infer_launcher", &infer_launcher, "What started this process.");
+  m.def("launcher_local_rank", &launcher_local_rank, "The local rank that the launcher says, also before initialize; None where it says none.");
+  m.def("is_torchelastic_launched", &is_torchelastic_launched,
+        "Whether torchrun has started this process; infer_launcher() says so as well where somebody has set its variables by hand.");
+}
+
+/// The seconds of time.monotonic(), which has the same clock.
+template <std::optional<CallRecord::Time> CallRecord::*Member>
+std::optional<double> seconds(const CallRecord& call) {
+  const auto& time = call.*Member;
+  if (!time) return std::nullopt;
+  return std::chrono::duration<double>(time->time_since_epoch()).count();
+}
+
+std::string text_of(const CallRecord& call) {
+  const char* const states[] = {"queued", "running", "waiting", "done", "failed"};
+  return "<unisono.CallRecord " + call.operation + " #" + std::to_string(call.sequence) + " of " + call.group + ": " +
+         states[static_cast<std::size_t>(call.state)] + (call.place.empty() ? "" : ", at " + call.place) + ">";
+}
+
+void bind_call(nb::module_& m) {
+  nb::class_<CallRecord> type(m, "CallRecord", "A call of this rank: see record.");
+  nb::enum_<CallRecord::State>(type, "State", "The stages of a call.")
+      .value("queued", CallRecord::State::queued, "Behind other asynchronous calls.")
+      .value("running", CallRecord::State::running, "Begun.")
+      .value("waiting", CallRecord::State::waiting, "Has waited for longer than a few microseconds.")
+      .value("done", CallRecord::State::done)
+      .value("failed", CallRecord::State::failed);
+  type.def_ro("operation", &CallRecord::operation, "The function that the program called: \"all_reduce\".")
+      .def_ro("group", &CallRecord::group, "The name of the group.")
+      .def_prop_ro(
+          "place", [](const CallRecord& call) { return call.place.empty() ? std::nullopt : std::optional(call.place); },
+          "The line of the program, as \"train.py:57\"; None where it is not known.")
+      .def_ro("state", &CallRecord::state)
+      .def_ro("sequence", &CallRecord::sequence, "The number of the call in its group, from 1.")
+      .def_ro("bytes", &CallRecord::bytes, "The bytes that this rank gives, or takes where it gives none.")
+      .def_prop_ro(
+          "dtype", [](const CallRecord& call) { return numpy_name(call.dtype); }, "\"float32\", as NumPy calls it.")
+      .def_ro("peer", &CallRecord::peer, "The root, the source or the destination, by its rank in the world; None where there is none.")
+      .def_prop_ro("queued", &seconds<&CallRecord::queued>, "When an asynchronous call was posted, in seconds of time.monotonic().")
+      .def_prop_ro("begun", &seconds<&CallRecord::begun>, "When the call began, likewise; None for one of less than 4 KiB that did not wait.")
+      .def_prop_ro("done", &seconds<&CallRecord::done>, "When it was over, likewise; None while it goes on.")
+      .def_ro("waited_for", &CallRecord::waited_for, "The first of the ranks that the call waited for, by its rank in the world.")
+      .def_ro("waited_for_count", &CallRecord::waited_for_count, "How many ranks it waited for.")
+      .def("__repr__", &text_of);
+}
+
+void bind_records(nb::module_& m) {
+  bind_call(m);
+  m.def(
+      "record", [] { return unlocked([] { return record(); }); },
+      R"(The last calls of this rank, the latest last: at most 1024 of the thread that called initialize, and 256 of all others.
+
+At any time, by any thread, and after a failure as well. Raises NotInitialized where rank() does.
+
+    for call in unisono.record()[-3:]:
+        print(call.operation, call.sequence, call.place, call.state.name))");
+}
 
 }  // namespace
 
 void bind_context(nb::module_& m) {
   bind_kinds(m);
-  m.def("initialize", &join, "options"_a,
-        R"(Joins the job; returns when all of its processes have. A program that was not launched is rank 0 of 1.
+  m.def(
+      "initialize", [](const InitOptions& options) { unlocked([&] { initialize(options); }); }, "options"_a,
+      R"(Joins the job; returns when all of its processes have. A program that was not launched is rank 0 of 1.
 
 backend: auto, serial, native, tcp, gloo, mpi, ucx, nccl, "cpu:native,cuda:nccl", or one that a plug-in registers.
     Or InitOptions, which then has everything.
@@ -98,57 +178,13 @@ Raises AlreadyInitialized, InvalidArgument, BackendUnavailable, and Timeout, whi
     unisono.initialize()
     ...
     unisono.finalize())");
-  m.def("finalize", unlocked<&finalize>(),
+  m.def("finalize", released<&finalize>(),
         "Waits, at most 10 s, for what is under way, says goodbye and leaves. Idempotent. A program that ends without it does it then.");
   m.def("_leave_because", &leave_because, "how"_a, "blamed"_a = nb::none());
   m.def("end_all", &end_all, "how"_a, "What the end of the program calls.");
   m.def("is_initialized", &is_initialized, "Whether this process has joined a job, and has not left it.");
   bind_place(m);
+  bind_records(m);
 }
-
-namespace {
-
-void bind_place(nb::module_& m) {
-  m.def("rank", unlocked<&rank>(), "This process's rank in the world: 0 where nothing was launched.");
-  m.def("world_size", unlocked<&world_size>(), "How many processes the job has.");
-  m.def("local_rank", unlocked<&local_rank>(), "This process's rank among those of its host.");
-  m.def("nproc_per_node", unlocked<&nproc_per_node>(), "How many processes this host has.");
-  m.def("nnodes", unlocked<&nnodes>(), "How many hosts the job has.");
-  m.def("node_rank", unlocked<&node_rank>(), "The rank of this host, in the order of each host's lowest rank.");
-  m.def(
-      "dist_info",
-      [] {
-        DistInfo info{};
-        {
-          const Unlocked released;
-          info = dist_info();
-        }
-        return nb::make_tuple(info.rank, info.world_size);
-      },
-      nb::sig("def dist_info() -> tuple[int, int]"), "The rank and the world's size.");
-  m.def("hostname", unlocked<&hostname>(), "The name of this host.");
-  m.def("device", unlocked<&device>(),
-        "The device that this process computes on: of nccl its GPU, else the cpu.\n\n    x = x.to(str(unisono.device()))");
-  m.def("backend", unlocked<&backend>(), "The world's backend, as \"native\"; None where nothing is distributed.");
-  m.def("model_name", unlocked<&model_name>(), "\"serial\" where nothing is distributed, else the backend's with -dist: \"native-dist\".");
-  m.def("available_backends", unlocked<&available_backends>(), "The backends that can be used here.");
-  m.def(
-      "is_backend_available", [](const std::string& name) { return is_backend_available(name); }, "name"_a, "Whether one can be used here.");
-  m.def(
-      "sync",
-      [](bool temporary) {
-        const Unlocked released;
-        sync(temporary);
-      },
-      "temporary"_a = false, "Joins the job that somebody else has formed in this process (MPI, say), until finalize or, temporary, the next sync.");
-  m.def("set_local_rank", &set_local_rank, "index"_a, "What local_rank() shall be, from the next initialize on, where the launcher does not say.");
-  m.def("_configuration", &configuration);
-  m.def("infer_launcher", &infer_launcher, "What started this process.");
-  m.def("launcher_local_rank", &launcher_local_rank, "The local rank that the launcher says, also before initialize; None where it says none.");
-  m.def("is_torchelastic_launched", &is_torchelastic_launched,
-        "Whether torchrun has started this process; infer_launcher() says so as well where somebody has set its variables by hand.");
-}
-
-}  // namespace
 
 }  // namespace unisono::python

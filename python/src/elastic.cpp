@@ -86,16 +86,12 @@ struct Released {
 int bring_together(PythonState& state, nb::handle group) {
   const ProcessGroup& ranks = group_of(group, "synchronize");
   const Released released{state};
-  const std::source_location where = place_of_program();
-  const Unlocked unlocked;
-  return synchronize(state.state, ranks, where);
+  return unlocked([&, where = place_of_program()] { return synchronize(state.state, ranks, where); });
 }
 
 bool are_newcomers_waiting(nb::handle group) {
   const ProcessGroup& ranks = group_of(group, "newcomers_waiting");
-  const std::source_location where = place_of_program();
-  const Unlocked unlocked;
-  return newcomers_waiting(ranks, where);
+  return unlocked([&, where = place_of_program()] { return newcomers_waiting(ranks, where); });
 }
 
 bool goes_on(nb::handle step, const ProcessGroup& group) {
@@ -135,36 +131,19 @@ is replaced. As keyword arguments: what is a buffer that can be written to is li
       .def_prop_rw(
           "step", [](const PythonState& state) { return state.state.step; }, [](PythonState& state, std::int64_t step) { state.state.step = step; },
           "The number of steps that are done. The program counts it up when a step is complete: all that is listed has changed.")
-      .def(
-          "buffer",
-          [](PythonState& state, const std::string& name, nb::object x, nb::object done) -> PythonState& {
-            state.add_buffer(name, std::move(x), std::move(done));
-            return state;
-          },
-          "name"_a, "x"_a.none(), "done"_a = nb::none(), nb::rv_policy::reference,
-          nb::sig("def buffer(self, name: str, x: Buffer | collections.abc.Callable[[], Buffer], "
-                  "done: collections.abc.Callable[[bool], typing.Any] | None = None) -> ElasticState"),
-          R"(Lists a buffer, which is changed in place. Of one on a GPU (PyTorch, CuPy) a copy in the host's memory travels. Returns the state.
+      .def("buffer", &PythonState::add_buffer, "name"_a, "x"_a.none(), "done"_a = nb::none(), nb::rv_policy::reference,
+           nb::sig("def buffer(self, name: str, x: Buffer | collections.abc.Callable[[], Buffer], "
+                   "done: collections.abc.Callable[[bool], typing.Any] | None = None) -> ElasticState"),
+           R"(Lists a buffer, which is changed in place. Of one on a GPU (PyTorch, CuPy) a copy in the host's memory travels. Returns the state.
 
 x: the buffer, or a function that returns it at each synchronize. done: called at the end, with whether the elements are new.)")
-      .def(
-          "object",
-          [](PythonState& state, const std::string& name, nb::object x) -> PythonState& {
-            state.add_object(name, std::move(x));
-            return state;
-          },
-          "name"_a, "x"_a.none(), nb::rv_policy::reference, nb::sig("def object(self, name: str, x: typing.Any) -> ElasticState"),
-          "Lists an object that pickle takes, or one with state_dict and load_state_dict. Returns the state.")
-      .def(
-          "bytes",
-          [](PythonState& state, const std::string& name, nb::object write, nb::object read) -> PythonState& {
-            state.add_bytes(name, std::move(write), std::move(read));
-            return state;
-          },
-          "name"_a, "write"_a.none(), "read"_a.none(), nb::rv_policy::reference,
-          nb::sig("def bytes(self, name: str, write: collections.abc.Callable[[], Buffer], "
-                  "read: collections.abc.Callable[[typing.Any], collections.abc.Callable[[], typing.Any] | None]) -> ElasticState"),
-          R"(Lists something that functions of the program write and read, of any length. Returns the state.
+      .def("object", &PythonState::add_object, "name"_a, "x"_a.none(), nb::rv_policy::reference,
+           nb::sig("def object(self, name: str, x: typing.Any) -> ElasticState"),
+           "Lists an object that pickle takes, or one with state_dict and load_state_dict. Returns the state.")
+      .def("bytes", &PythonState::add_bytes, "name"_a, "write"_a.none(), "read"_a.none(), nb::rv_policy::reference,
+           nb::sig("def bytes(self, name: str, write: collections.abc.Callable[[], Buffer], "
+                   "read: collections.abc.Callable[[typing.Any], collections.abc.Callable[[], typing.Any] | None]) -> ElasticState"),
+           R"(Lists something that functions of the program write and read, of any length. Returns the state.
 
 write: called on the source, returns bytes. read: called with them on all others; returns a function that puts in place what was read, which is called
 when all of the state is there, or None.)");
@@ -205,12 +184,7 @@ different things. What a member cannot write or read it raises itself, and the o
 
 False in a job that unisono run has not started. InvalidArgument for any other group than the world and what shrink_group has left of it.)");
   m.def(
-      "grow_group",
-      [](const ProcessGroup& group) {
-        const std::source_location where = place_of_program();
-        const Unlocked unlocked;
-        return grow_group(group, where);
-      },
+      "grow_group", [](const ProcessGroup& group) { return unlocked([&, where = place_of_program()] { return grow_group(group, where); }); },
       "group"_a,
       R"(Takes in the processes that wait, and returns the new world: the members in their order, the newcomers behind them. All members call.
 

@@ -11,7 +11,6 @@
 
 #include "failure.h"
 #include "imports.h"
-#include "kept.h"
 #include "pickling.h"
 #include "signals.h"
 #include "unisono/detail/object_type.h"
@@ -24,10 +23,6 @@ constexpr const char* operation = "ElasticState";
 nb::handle helpers() {
   static nb::handle module;
   return made_once(module, [] { return nb::borrow(imported("unisono._elastic")); });
-}
-
-std::string kind_name(nb::handle object) {
-  return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))).attr("__name__"));
 }
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
@@ -48,29 +43,10 @@ bool is_stateful(nb::handle object) {
   return PyType_Check(object.ptr()) == 0 && nb::hasattr(object, "state_dict") && nb::hasattr(object, "load_state_dict");
 }
 
-// Bytes of an object: the length of pickle's head, the head, and the body at the next multiple of 64.
 std::vector<std::byte> pickled(nb::handle object) {
   const Pickled own(object);
   if (own.error()) std::rethrow_exception(own.error());
-  const std::uint64_t head = own.head().size();
-  const std::size_t begin = aligned(sizeof head + own.head().size());
-  std::vector<std::byte> bytes(begin + own.body_size());
-  std::memcpy(bytes.data(), &head, sizeof head);
-  std::memcpy(bytes.data() + sizeof head, own.head().data(), own.head().size());
-  own.pack(bytes.data() + begin);
-  return bytes;
-}
-
-nb::object object_of(std::span<const std::byte> bytes) {
-  std::uint64_t head = 0;
-  if (bytes.size() < sizeof head) throw ProtocolError("an object of a state has no head");
-  std::memcpy(&head, bytes.data(), sizeof head);
-  if (head > bytes.size() - sizeof head || aligned(sizeof head + static_cast<std::size_t>(head)) > bytes.size()) {
-    throw ProtocolError("the head of an object of a state is longer than its bytes");
-  }
-  const auto length = static_cast<std::size_t>(head);
-  const auto own = bytes.subspan(sizeof head, length);
-  return unpickled(own, segments_in(own, bytes.subspan(aligned(sizeof head + length))));
+  return packed(own);
 }
 
 const detail::ObjectType& state_dict_type() {
@@ -156,7 +132,7 @@ std::vector<std::byte> ElasticEntry::write() const {
 }
 
 std::function<void()> ElasticEntry::read(std::span<const std::byte> bytes) {
-  if (kind_ != Kind::bytes) return [this, content = Kept(object_of(bytes))] { locked([&] { take(content.object()); }); };
+  if (kind_ != Kind::bytes) return [this, content = Kept(unpacked(bytes))] { locked([&] { take(content.object()); }); };
   nb::object put = second_(nb::bytes(bytes.data(), bytes.size()));
   if (PyCallable_Check(put.ptr()) == 0 && !put.is_none()) {
     throw_invalid("synchronize", "the function that reads " + quoted(name_) + " returned a " + kind_name(put),
@@ -206,29 +182,32 @@ void PythonState::add(const std::string& name, nb::object value) {
   else add_object(name, std::move(value));
 }
 
-void PythonState::add_buffer(const std::string& name, nb::object value, nb::object done) {
+PythonState& PythonState::add_buffer(const std::string& name, nb::object value, nb::object done) {
   if (!is_function(value)) static_cast<void>(Buffer(value, Use::write, operation));
   if (!done.is_none() && PyCallable_Check(done.ptr()) == 0) {
     throw_invalid(operation, "a " + kind_name(done) + " stands where the function is meant that is called at the end");
   }
   ElasticEntry& entry = new_entry(name, ElasticEntry::Kind::buffer, std::move(value), std::move(done));
   state.buffer(name, locked_in_call([&entry] { return entry.open(); }), locked_in_call([&entry](bool is_new) { entry.close(is_new); }));
+  return *this;
 }
 
-void PythonState::add_object(const std::string& name, nb::object value) {
+PythonState& PythonState::add_object(const std::string& name, nb::object value) {
   const auto kind = is_stateful(value) ? ElasticEntry::Kind::stateful : ElasticEntry::Kind::object;
   ElasticEntry& entry = new_entry(name, kind, std::move(value));
   state.object(name, entry.type(), locked_in_call([&entry] { return entry.write(); }),
                locked_in_call([&entry](std::span<const std::byte> bytes) { return entry.read(bytes); }));
+  return *this;
 }
 
-void PythonState::add_bytes(const std::string& name, nb::object write, nb::object read) {
+PythonState& PythonState::add_bytes(const std::string& name, nb::object write, nb::object read) {
   if (PyCallable_Check(write.ptr()) == 0 || PyCallable_Check(read.ptr()) == 0) {
     throw_invalid(operation, "bytes are listed by a function that writes them and one that reads them");
   }
   ElasticEntry& entry = new_entry(name, ElasticEntry::Kind::bytes, std::move(write), std::move(read));
   state.bytes(name, locked_in_call([&entry] { return entry.write(); }),
               locked_in_call([&entry](std::span<const std::byte> bytes) { return entry.read(bytes); }));
+  return *this;
 }
 
 ElasticEntry* PythonState::find(std::string_view name) const {

@@ -58,10 +58,11 @@ class ElasticEntry {
 /// ElasticState of Python: the library's state, with what it lists by name.
 class PythonState {
  public:
+  /// As a buffer where it can be written to, else as an object.
   void add(const std::string& name, nb::object value);
-  void add_buffer(const std::string& name, nb::object value, nb::object done);
-  void add_object(const std::string& name, nb::object value);
-  void add_bytes(const std::string& name, nb::object write, nb::object read);
+  PythonState& add_buffer(const std::string& name, nb::object value, nb::object done);
+  PythonState& add_object(const std::string& name, nb::object value);
+  PythonState& add_bytes(const std::string& name, nb::object write, nb::object read);
 
   /// Null where nothing of the name is listed.
   ElasticEntry* find(std::string_view name) const;

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "imports.h"
@@ -43,15 +44,13 @@ nb::dict fields_of(const Error& error) {
 }
 
 /// An error that has no place is told of the line that the program is in.
-nb::object made(const char* type, const Error& error, nb::dict fields) {
+nb::object made(const Error& error, nb::dict fields) {
   const auto known = error.where();
   const nb::object where = as_place(known ? *known : place_of_program());
   fields["where"] = where;
   const std::string text = known || where.is_none() ? error.what() : error.what_at(nb::cast<std::string>(nb::str(where)));
-  return errors().attr("make")(type, nb::str(text.c_str(), text.size()), fields);
+  return errors().attr("make")(class_of(error), nb::str(text.c_str(), text.size()), fields);
 }
-
-nb::object made(const char* type, const Error& error) { return made(type, error, fields_of(error)); }
 
 /// Returns an exception's message without operation and hint; of one that a program has made, all of its text.
 std::string message_of(nb::handle exception) {
@@ -65,12 +64,38 @@ nb::list list_of(const std::vector<int>& numbers) {
   return list;
 }
 
+template <class E>
+bool is_a(const Error& error) {
+  return dynamic_cast<const E*>(&error) != nullptr;
+}
+
 }  // namespace
+
+const char* class_of(const Error& error) {
+  constexpr std::pair<const char*, bool (*)(const Error&)> classes[] = {
+      {"InvalidArgument", is_a<InvalidArgument>},
+      {"NotInitialized", is_a<NotInitialized>},
+      {"AlreadyInitialized", is_a<AlreadyInitialized>},
+      {"NotMember", is_a<NotMember>},
+      {"Unsupported", is_a<Unsupported>},
+      {"BackendUnavailable", is_a<BackendUnavailable>},
+      {"Mismatch", is_a<Mismatch>},
+      {"Timeout", is_a<Timeout>},
+      {"PeerFailed", is_a<PeerFailed>},
+      {"ProtocolError", is_a<ProtocolError>},
+      {"LaunchFailed", is_a<LaunchFailed>},
+  };
+  const auto* const known = std::ranges::find_if(classes, [&](const auto& each) { return each.second(error); });
+  return known == std::end(classes) ? "Error" : known->first;
+}
+
+std::string kind_name(nb::handle object) {
+  return nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))).attr("__name__"));
+}
 
 void check_ready(nb::handle object, const char* operation) {
   if (nb::inst_ready(object)) return;
-  const nb::handle type(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())));
-  throw_invalid(operation, "this " + nb::cast<std::string>(type.attr("__name__")) + " has no content, because its __init__ was not called",
+  throw_invalid(operation, "this " + kind_name(object) + " has no content, because its __init__ was not called",
                 "the __init__ of a subclass calls super().__init__()");
 }
 
@@ -94,35 +119,11 @@ nb::object as_python(const std::exception_ptr& error) {
     return raised.exception();
   } catch (const RaisedPeerFailed& peer) {
     return peer.raised().exception();
-  } catch (const InvalidArgument& e) {
-    return made("InvalidArgument", e);
-  } catch (const NotInitialized& e) {
-    return made("NotInitialized", e);
-  } catch (const AlreadyInitialized& e) {
-    return made("AlreadyInitialized", e);
-  } catch (const NotMember& e) {
-    return made("NotMember", e);
-  } catch (const Unsupported& e) {
-    return made("Unsupported", e);
-  } catch (const BackendUnavailable& e) {
-    return made("BackendUnavailable", e);
-  } catch (const Mismatch& e) {
-    return made("Mismatch", e);
-  } catch (const Timeout& e) {
-    nb::dict fields = fields_of(e);
-    fields["missing"] = list_of(e.missing());
-    return made("Timeout", e, fields);
-  } catch (const PeerFailed& e) {
-    nb::dict fields = fields_of(e);
-    const std::string_view cause = to_string(e.cause());
-    fields["cause"] = nb::str(cause.data(), cause.size());
-    return made("PeerFailed", e, fields);
-  } catch (const ProtocolError& e) {
-    return made("ProtocolError", e);
-  } catch (const LaunchFailed& e) {
-    return made("LaunchFailed", e);
   } catch (const Error& e) {
-    return made("Error", e);
+    nb::dict fields = fields_of(e);
+    if (const auto* const late = dynamic_cast<const Timeout*>(&e)) fields["missing"] = list_of(late->missing());
+    if (const auto* const peer = dynamic_cast<const PeerFailed*>(&e)) fields["cause"] = nb::str(std::string(to_string(peer->cause())).c_str());
+    return made(e, fields);
   } catch (const std::bad_alloc&) {
     return nb::borrow(PyExc_MemoryError)();
   } catch (const std::exception& e) {

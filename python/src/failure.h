@@ -5,14 +5,16 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "kept.h"
 #include "unisono/error.h"
 
 namespace unisono::python {
 
 namespace nb = nanobind;
 
+/// The name of the object's class.
+std::string kind_name(nb::handle object);
 [[noreturn]] void throw_invalid(const char* operation, const std::string& what, const char* hint = "");
 
 /// Returns what an object of a class of ours holds. Throws InvalidArgument if its `__init__` was never called, which a subclass can forget.
@@ -22,6 +24,26 @@ T& content_of(nb::handle object, const char* operation) {
   check_ready(object, operation);
   return *nb::inst_ptr<T>(object);
 }
+
+/// A reference to an object that any thread may drop, with the interpreter lock or without. Nothing is dropped once the interpreter has ended.
+class Kept {
+ public:
+  explicit Kept(nb::object object)
+      : object_(new nb::object(std::move(object)), [](nb::object* kept) {
+          if (Py_IsInitialized() != 0) {
+            if (const nb::gil_scoped_acquire locked; locked.is_valid()) {
+              kept->reset();
+            }
+          }
+          static_cast<void>(kept->release());  // where it could not be dropped, it is left behind
+          delete kept;
+        }) {}
+  /// With the interpreter lock.
+  const nb::object& object() const { return *object_; }
+
+ private:
+  std::shared_ptr<nb::object> object_;
+};
 
 /// An exception of Python on its way through the library: its text is the line that Python would print last ("ValueError: bad data"). It becomes
 /// itself again where it arrives in Python.
@@ -52,6 +74,8 @@ class RaisedPeerFailed : public PeerFailed {
 
 /// The same as an exception_ptr, and with the type that the library knows it by where the exception is one of ours.
 std::exception_ptr as_cpp(nb::handle exception);
+/// The name of the error's class, which is the same in Python.
+const char* class_of(const Error& error);
 /// The exception of Python that stands for what the pointer holds. Its place is the error's own, or else the line that the program is in.
 nb::object as_python(const std::exception_ptr& error);
 

@@ -33,16 +33,23 @@ bool begins_with(nb::handle type, std::string_view prefix) {
   return text.starts_with(prefix) && (text.size() == prefix.size() || text[prefix.size()] == '.' || prefix.back() == '_');
 }
 
-/// The type, where its module is loaded. A pointer that stays right: the modules are never unloaded.
-nb::handle type_of(nb::handle& known, const char* module, const char* name) {
-  if (known.ptr() != nullptr) return known;
-  const nb::handle found = loaded(module);
-  if (found.ptr() == nullptr) return {};
-  const nb::object type = nb::getattr(found, name, nb::none());
-  if (type.is_none()) return {};  // it is being imported just now
-  known = nb::object(type).release();
-  return known;
-}
+/// A type of another library, which is looked for where its module is loaded. What was found stays right: the modules are never unloaded.
+struct ForeignType {
+  const char* module;
+  const char* name;
+  nb::handle known = {};
+
+  bool is_of(nb::handle object) {
+    if (known.ptr() == nullptr) {
+      const nb::handle found = loaded(module);
+      if (found.ptr() == nullptr) return false;
+      nb::object type = nb::getattr(found, name, nb::none());
+      if (type.is_none()) return false;  // it is being imported just now
+      known = type.release();
+    }
+    return PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(known.ptr())) != 0;
+  }
+} ndarray{"numpy", "ndarray"}, masked_array{"numpy.ma", "MaskedArray"}, numpy_scalar{"numpy", "generic"}, torch_tensor{"torch", "Tensor"};
 
 }  // namespace
 
@@ -64,27 +71,10 @@ nb::handle numpy() {
   return module;
 }
 
-bool is_ndarray(nb::handle object) {
-  static nb::handle known;
-  const nb::handle type = type_of(known, "numpy", "ndarray");
-  return type.ptr() != nullptr && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
-}
-bool is_masked_array(nb::handle object) {
-  if (!is_ndarray(object)) return false;
-  static nb::handle known;
-  const nb::handle type = type_of(known, "numpy.ma", "MaskedArray");
-  return type.ptr() != nullptr && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
-}
-bool is_numpy_scalar(nb::handle object) {
-  static nb::handle known;
-  const nb::handle type = type_of(known, "numpy", "generic");
-  return type.ptr() != nullptr && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
-}
-bool is_torch_tensor(nb::handle object) {
-  static nb::handle known;
-  const nb::handle type = type_of(known, "torch", "Tensor");
-  return type.ptr() != nullptr && PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(type.ptr())) != 0;
-}
+bool is_ndarray(nb::handle object) { return ndarray.is_of(object); }
+bool is_masked_array(nb::handle object) { return is_ndarray(object) && masked_array.is_of(object); }
+bool is_numpy_scalar(nb::handle object) { return numpy_scalar.is_of(object); }
+bool is_torch_tensor(nb::handle object) { return torch_tensor.is_of(object); }
 
 const dlpack::Exchange* exchange_of(nb::handle object) {
   // The last types asked for: a program has one or two.

@@ -1,4 +1,4 @@
-// The ways into a job: what initialize is told, and what a program adds to how it finds the others.
+// The ways into a job: what initialize is told, what a program adds to how it finds the others, and a part in a group beside any job.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -12,10 +12,10 @@
 
 #include "arguments.h"
 #include "failure.h"
-#include "kept.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/context.h"
+#include "unisono/membership.h"
 #include "unisono/store.h"
 
 namespace unisono::python {
@@ -99,9 +99,60 @@ void bind_options(nb::module_& m) {
       .def_ro("world_size", &Rendezvous::world_size);
 }
 
+/// A Membership that may be dropped with the interpreter lock: it waits for operations without it.
+class Member {
+ public:
+  explicit Member(const MembershipOptions& options) : membership_(std::make_unique<Membership>(options)) {}
+  ~Member() {
+    const Unlocked unlocked;
+    membership_.reset();
+  }
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  ProcessGroup group() const { return membership_->group(); }
+  void leave() { membership_->leave(); }
+  void leave_at_exit() { membership_->leave_at_exit(); }
+  void abandon(const std::string& how) { membership_->abandon(how); }
+
+ private:
+  std::unique_ptr<Membership> membership_;
+};
+
+void make_member(Member* place, std::shared_ptr<Store> store, int rank, int size, const std::string& name, const std::string& backend,
+                 nb::handle timeout, const std::string& library) {
+  MembershipOptions options;
+  options.store = std::move(store);
+  options.rank = rank;
+  options.size = size;
+  options.name = name;
+  options.backend = backend;
+  options.timeout = timeout_or(timeout, options.timeout, "Membership");
+  options.library = library;
+  const Unlocked unlocked;
+  new (place) Member(options);
+}
+
+using Released = nb::call_guard<Unlocked>;
+
+void bind_membership(nb::module_& m) {
+  nb::class_<Member>(m, "Membership", "A part in a group: the package's Membership is derived from it.", nb::is_weak_referenceable())
+      .def("__init__", &make_member, "store"_a.none(), "rank"_a, "size"_a, "name"_a, "backend"_a, "timeout"_a.none(), "library"_a)
+      .def("group", &Member::group, nb::keep_alive<0, 1>(), "The group. NotInitialized once it was left.")  // a group needs its member
+      .def("leave", &Member::leave, Released(),
+           "Waits, at most 10 s, for operations under way, and tells the others. Later calls on the group raise NotInitialized. A second call does "
+           "nothing.")
+      .def("leave_at_exit", &Member::leave_at_exit, Released(),
+           "The same for a program that ends without leaving: ranks that still wait for this one are told how its process has ended.")
+      .def(
+          "abandon", &Member::abandon, "how"_a = "", Released(),
+          R"(Leaves without waiting. With `how`, as "ended with ValueError: bad data", the group ends for all members, who get PeerFailed with that text.)");
+}
+
 }  // namespace
 
 void bind_joining(nb::module_& m) {
+  bind_membership(m);
   bind_options(m);
   m.def("register_rendezvous_handler", &add_handler, "scheme"_a, "handler"_a.none(),
         nb::sig("def register_rendezvous_handler(scheme: str, handler: collections.abc.Callable[[InitOptions], Rendezvous]) -> None"),

@@ -4,9 +4,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <thread>
+#include <future>
 #include <vector>
 
 #include "failure.h"
@@ -18,80 +16,37 @@ namespace {
 
 using namespace nb::literals;
 
-/// What a rank's function has returned, or raised.
-struct Ending {
-  nb::object result = nb::none();
-};
-
 /// Runs the ranks beside the caller, who watches for signals meanwhile.
-class Run {
- public:
-  void start(int ranks, const std::function<void(int)>& body) {
-    thread_ = std::thread([this, ranks, body] {
-      std::exception_ptr error;
-      try {
-        detail::run_threads(ranks, body);
-      } catch (...) {
-        error = std::current_exception();
-      }
-      const std::lock_guard lock(mutex_);
-      error_ = error;
-      done_ = true;
-      changed_.notify_all();
-    });
-  }
-  /// True when all ranks have ended.
-  bool wait(std::chrono::milliseconds at_most) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, at_most, [&] { return done_; });
-  }
-  std::exception_ptr join() {
-    thread_.join();
-    return error_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::exception_ptr error_;
-  std::thread thread_;
-};
-
 nb::object run_as_threads(int ranks, nb::object function) {
-  std::vector<Ending> endings(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+  std::vector<nb::object> results(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
   std::atomic<bool> interrupted{false};
-  const auto body = [&](int rank) {
-    const RankThread here(interrupted);
-    const nb::gil_scoped_acquire locked;
-    try {
-      endings[static_cast<std::size_t>(rank)].result = function(rank);
-    } catch (nb::python_error& error) {
-      std::rethrow_exception(as_cpp(error.value()));
-    }
-  };
-  Run run;
-  std::exception_ptr error;
-  nb::object interruption;
-  {
-    std::unique_ptr<nb::gil_scoped_release> unlocked = std::make_unique<nb::gil_scoped_release>();
-    run.start(ranks, body);
-    while (!run.wait(std::chrono::milliseconds(50))) {
-      unlocked.reset();
-      if (!interruption.is_valid() && PyErr_CheckSignals() != 0) {
-        nb::python_error raised;
-        interruption = nb::borrow(raised.value());
-        interrupted.store(true);
+  std::future<void> running = std::async(std::launch::async, [&] {
+    detail::run_threads(ranks, [&](int rank) {
+      const RankThread here(interrupted);
+      const nb::gil_scoped_acquire locked;
+      try {
+        results[static_cast<std::size_t>(rank)] = function(rank);
+      } catch (nb::python_error& error) {
+        std::rethrow_exception(as_cpp(error.value()));
       }
-      unlocked = std::make_unique<nb::gil_scoped_release>();
-    }
-    error = run.join();
+    });
+  });
+  const auto is_running = [&] {
+    const nb::gil_scoped_release released;
+    return running.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout;
+  };
+  nb::object interruption;
+  while (is_running()) {
+    if (interruption.is_valid() || PyErr_CheckSignals() == 0) continue;
+    nb::python_error raised;
+    interruption = nb::borrow(raised.value());
+    interrupted.store(true);
   }
   if (interruption.is_valid()) throw Raised(interruption);
-  if (error) std::rethrow_exception(error);
-  nb::list results;
-  for (const Ending& ending : endings) results.append(ending.result);
-  return results;
+  running.get();
+  nb::list list;
+  for (const nb::object& result : results) list.append(result);
+  return list;
 }
 
 }  // namespace

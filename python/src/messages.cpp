@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "failure.h"
+#include "imports.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/message_info.h"
@@ -17,12 +18,10 @@ namespace {
 using namespace nb::literals;
 
 MessageInfo run(const detail::MessageRequest& request, const Trailing& trailing) {
-  const Unlocked unlocked;
-  return detail::run(request, trailing.group, trailing.options);
+  return unlocked([&] { return detail::run(request, trailing.group, trailing.options); });
 }
 std::optional<MessageInfo> look(std::optional<Rank> src, const Trailing& trailing, bool waits) {
-  const Unlocked unlocked;
-  return detail::probe(detail::probed(src), trailing.group, trailing.options, waits);
+  return unlocked([&] { return detail::probe(detail::probed(src), trailing.group, trailing.options, waits); });
 }
 
 void send(nb::handle x, nb::handle dst, nb::handle group, nb::handle timeout, int tag) {
@@ -43,15 +42,15 @@ int recv(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int
 }
 nb::object isend(nb::handle x, nb::handle dst, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "isend");
-  Buffer buffer(x, Use::read, "isend");
-  const detail::MessageRequest request{Operation::send, buffer.view(), rank_of(dst, "isend")};
-  return start(request, trailing, memory_of(std::move(buffer), nb::borrow(x)));
+  Memory memory{.result = nb::borrow(x)};
+  const detail::MessageRequest request{Operation::send, memory.add(x, Use::read, "isend"), rank_of(dst, "isend")};
+  return start(request, trailing, std::move(memory));
 }
 nb::object irecv(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "irecv");
-  Buffer buffer(x, Use::write, "irecv");
-  const detail::MessageRequest request{Operation::recv, buffer.view(), source_of(src, "irecv")};
-  return start(request, trailing, memory_of(std::move(buffer), nb::borrow(x)));
+  Memory memory{.result = nb::borrow(x)};
+  const detail::MessageRequest request{Operation::recv, memory.add(x, Use::write, "irecv"), source_of(src, "irecv")};
+  return start(request, trailing, std::move(memory));
 }
 
 /// A message of any length, as a new array.
@@ -97,21 +96,75 @@ nb::object batch(nb::handle operations, nb::handle group, nb::handle timeout, in
   for (const nb::handle each : operations) {
     if (!nb::isinstance<Message>(each)) throw_invalid("batch", "a batch is of P2POp.send(x, dst) and P2POp.recv(x, src)");
     const Message& message = content_of<Message>(each, "batch");
-    Buffer buffer(message.x, message.sends ? Use::read : Use::write, "batch");
-    TensorView view = buffer.view();
+    TensorView view = memories.emplace_back(Memory{.result = message.x}).add(message.x, message.sends ? Use::read : Use::write, "batch");
     const std::optional<Rank> peer = source_of(message.peer, "batch");
     if (message.sends && !peer) throw_invalid("batch", "a message is sent to one rank");
     list.push_back(message.sends ? P2POp::send(view, *peer) : peer ? P2POp::recv(view, *peer) : P2POp::recv(view, any_source));
-    memories.push_back(memory_of(std::move(buffer), message.x));
   }
-  std::vector<Work> works;
-  {
-    const Unlocked unlocked;
-    works = unisono::batch(list, trailing.group, trailing.options);
-  }
+  std::vector<Work> works = unlocked([&] { return unisono::batch(list, trailing.group, trailing.options); });
   nb::list result;
   for (std::size_t i = 0; i < works.size(); ++i) result.append(as_object(std::move(works[i]), std::move(memories[i])));
   return result;
+}
+
+// recv_resized: a receive whose length the sender decides, into a container that can change its own.
+
+bool is_array(nb::handle x) { return nb::isinstance(x, imported("array").attr("array")); }
+
+/// Carries out what changes the length of a container.
+template <class F>
+void changing_length(F&& change) {
+  try {
+    change();
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_BufferError)) throw;
+    throw_invalid("recv_resized", "this container cannot change its length while something else holds its memory (a memoryview, an array over it)");
+  }
+}
+
+/// InvalidArgument for what cannot change its length now, before anything is received.
+void check_resizable(nb::handle x) {
+  if (!PyByteArray_Check(x.ptr()) && !is_array(x)) {
+    throw_invalid("recv_resized", "a container that can change its length is meant: a bytearray, or an array.array",
+                  "recv_array returns a new array, as long as the message");
+  }
+  { const Buffer elements(x, Use::write, "recv_resized"); }  // of a dtype that messages have
+  changing_length([&] {
+    x.attr("append")(0);
+    x.attr("pop")();
+  });
+}
+
+void resize(nb::handle x, std::size_t count) {
+  const std::size_t now = nb::len(x);
+  if (PyByteArray_Check(x.ptr())) {
+    if (PyByteArray_Resize(x.ptr(), static_cast<Py_ssize_t>(count)) != 0) throw nb::python_error();
+  } else if (count < now) {
+    if (PySequence_DelSlice(x.ptr(), static_cast<Py_ssize_t>(count), static_cast<Py_ssize_t>(now)) != 0) throw nb::python_error();
+  } else {
+    const auto more = static_cast<Py_ssize_t>((count - now) * nb::cast<std::size_t>(x.attr("itemsize")));
+    x.attr("frombytes")(nb::steal(PyByteArray_FromObject(nb::int_(more).ptr())));
+  }
+}
+
+MessageInfo recv_resized(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
+  const Trailing trailing(group, timeout, tag, "recv_resized");
+  const std::optional<Rank> source = source_of(src, "recv_resized");
+  check_resizable(x);
+  std::optional<Buffer> memory(std::in_place, x, Use::write, "recv_resized");
+  const TensorView now = memory->view();
+  const Unlocked unlocked;
+  return detail::recv_sized(
+      now, source,
+      [&](std::size_t count) {
+        return locked([&] {
+          memory.reset();
+          changing_length([&] { resize(x, count); });
+          memory.emplace(x, Use::write, "recv_resized");
+          return memory->view();
+        });
+      },
+      trailing.group, trailing.options);
 }
 
 nb::object probe(nb::handle src, nb::handle group, nb::handle timeout, int tag) {
@@ -121,13 +174,6 @@ nb::object try_probe(nb::handle src, nb::handle group, nb::handle timeout, int t
   const auto info = look(source_of(src, "try_probe"), Trailing(group, timeout, tag, "try_probe"), false);
   return info ? nb::cast(*info) : nb::none();
 }
-
-}  // namespace
-
-#define UNISONO_TRAILING "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0
-#define UNISONO_TRAILING_TEXT "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0"
-
-namespace {
 
 void bind_message_types(nb::module_& m) {
   nb::class_<MessageInfo>(m, "MessageInfo", "A message as it is known before it is received.")
@@ -158,47 +204,51 @@ void bind_message_types(nb::module_& m) {
 
 void bind_messages(nb::module_& m) {
   bind_message_types(m);
-  m.def("send", &send, "x"_a.none(), "dst"_a, UNISONO_TRAILING,
-        nb::sig("def send(x: Buffer | complex, dst: RankLike, " UNISONO_TRAILING_TEXT ") -> None"),
-        R"(Sends a buffer, or a number as a message of one element, to rank `dst`.
+  def_call(m, "send", &send, "x: Buffer | complex, dst: RankLike", "None", R"(Sends a buffer, or a number as a message of one element, to rank `dst`.
 
 Up to 64 KiB it returns without a matching receive; a longer message waits for one. Messages are matched by sender, receiver and tag, in their order.
 
-    unisono.send(x, 1) if unisono.rank() == 0 else unisono.recv(x, 0))");
-  m.def("recv", &recv, "x"_a.none(), "src"_a, UNISONO_TRAILING,
-        nb::sig("def recv(x: Buffer, src: RankLike | AnySource, " UNISONO_TRAILING_TEXT ") -> int"),
-        R"(Receives a message into `x` and returns the sender's rank.
+    unisono.send(x, 1) if unisono.rank() == 0 else unisono.recv(x, 0))",
+           "x"_a.none(), "dst"_a);
+  def_call(m, "recv", &recv, "x: Buffer, src: RankLike | AnySource", "int", R"(Receives a message into `x` and returns the sender's rank.
 
 src: a rank, or any_source. tag: any_tag takes any. A message of another length or dtype is Mismatch, and is gone then.
 
-    sender = unisono.recv(x, unisono.any_source))");
-  m.def("isend", &isend, "x"_a.none(), "dst"_a, UNISONO_TRAILING, nb::sig("def isend(x: Buffer, dst: RankLike, " UNISONO_TRAILING_TEXT ") -> Work"),
-        "send of a buffer that returns at once.");
-  m.def("irecv", &irecv, "x"_a.none(), "src"_a, UNISONO_TRAILING,
-        nb::sig("def irecv(x: Buffer, src: RankLike | AnySource, " UNISONO_TRAILING_TEXT ") -> Work"),
-        "recv that returns at once; work.source_rank() is the sender.");
-  m.def("recv_array", &recv_array, "src"_a, UNISONO_TRAILING,
-        nb::sig("def recv_array(src: RankLike | AnySource, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
-        "Receives a message of any dtype and length: a new array of NumPy with one axis.\n\n    x = unisono.recv_array(1)");
-  m.def("send_recv", &send_recv, "x"_a.none(), "dst"_a, "y"_a.none(), "src"_a, UNISONO_TRAILING,
-        nb::sig("def send_recv(x: Buffer | complex, dst: RankLike, y: Buffer | None, src: RankLike, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
-        R"(Sends `x` to `dst` and receives from `src` at once, so that ranks exchange messages of any size.
+    sender = unisono.recv(x, unisono.any_source))",
+           "x"_a.none(), "src"_a);
+  def_call(m, "isend", &isend, "x: Buffer, dst: RankLike", "Work", "send of a buffer that returns at once.", "x"_a.none(), "dst"_a);
+  def_call(m, "irecv", &irecv, "x: Buffer, src: RankLike | AnySource", "Work", "recv that returns at once; work.source_rank() is the sender.",
+           "x"_a.none(), "src"_a);
+  def_call(m, "recv_array", &recv_array, "src: RankLike | AnySource", "typing.Any",
+           "Receives a message of any dtype and length: a new array of NumPy with one axis.\n\n    x = unisono.recv_array(1)", "src"_a);
+  def_call(m, "send_recv", &send_recv, "x: Buffer | complex, dst: RankLike, y: Buffer | None, src: RankLike", "typing.Any",
+           R"(Sends `x` to `dst` and receives from `src` at once, so that ranks exchange messages of any size.
 
 With a buffer `y` it is received there, and the sender is returned; with None `x` is a number, and the number that has come is returned.
 
     right, left = (rank + 1) % size, (rank - 1) % size
-    unisono.send_recv(x, right, y, left))");
-  m.def("batch", &batch, "operations"_a, UNISONO_TRAILING,
-        nb::sig("def batch(operations: collections.abc.Iterable[P2POp], " UNISONO_TRAILING_TEXT ") -> list[Work]"),
-        R"(Issues several messages together; the i-th Work is of the i-th. Nothing is issued where one of them is InvalidArgument.
+    unisono.send_recv(x, right, y, left))",
+           "x"_a.none(), "dst"_a, "y"_a.none(), "src"_a);
+  def_call(m, "batch", &batch, "operations: collections.abc.Iterable[P2POp]", "list[Work]",
+           R"(Issues several messages together; the i-th Work is of the i-th. Nothing is issued where one of them is InvalidArgument.
 
     works = unisono.batch([unisono.P2POp.send(x, 1), unisono.P2POp.recv(y, 1)])
-    unisono.wait_all(works))");
-  m.def("probe", &probe, "src"_a, UNISONO_TRAILING, nb::sig("def probe(src: RankLike | AnySource, " UNISONO_TRAILING_TEXT ") -> MessageInfo"),
-        "Waits for a message and tells what it is, without receiving it.");
-  m.def("try_probe", &try_probe, "src"_a, UNISONO_TRAILING,
-        nb::sig("def try_probe(src: RankLike | AnySource, " UNISONO_TRAILING_TEXT ") -> MessageInfo | None"),
-        "The same without waiting: None where no message has come yet.");
+    unisono.wait_all(works))",
+           "operations"_a);
+  def_call(m, "recv_resized", &recv_resized, "x: typing.Any, src: RankLike | AnySource", "MessageInfo",
+           R"(Receives a message into `x`, which becomes as long as the message, and returns what has come.
+
+x: a bytearray (of uint8) or an array.array; recv_array returns a new array of NumPy instead. src: a rank, or any_source.
+A message of another dtype is Mismatch, is gone then, and leaves `x` as it is. InvalidArgument where `x` cannot change its length, as while a
+memoryview of it is held; nothing is received then.
+
+    numbers = array.array("d")
+    info = unisono.recv_resized(numbers, unisono.any_source))",
+           "x"_a.none(), "src"_a);
+  def_call(m, "probe", &probe, "src: RankLike | AnySource", "MessageInfo", "Waits for a message and tells what it is, without receiving it.",
+           "src"_a);
+  def_call(m, "try_probe", &try_probe, "src: RankLike | AnySource", "MessageInfo | None",
+           "The same without waiting: None where no message has come yet.", "src"_a);
 }
 
 }  // namespace unisono::python

@@ -2,38 +2,44 @@
 
 #include <nanobind/nanobind.h>
 
+#include <string>
+
 namespace unisono::python {
 
 namespace nb = nanobind;
 
-void bind_types(nb::module_& m);
-void bind_work(nb::module_& m);
-void bind_context(nb::module_& m);
-void bind_joining(nb::module_& m);
-void bind_groups(nb::module_& m);
-void bind_grid(nb::module_& m);
-void bind_membership(nb::module_& m);
-void bind_records(nb::module_& m);
-void bind_reductions(nb::module_& m);
-void bind_with_place(nb::module_& m);
-void bind_blocks(nb::module_& m);
-void bind_counted(nb::module_& m);
-void bind_lists(nb::module_& m);
-void bind_messages(nb::module_& m);
-void bind_resized(nb::module_& m);
-void bind_objects(nb::module_& m);
-void bind_any_value(nb::module_& m);
-void bind_parameters(nb::module_& m);
-void bind_rank_control(nb::module_& m);
-void bind_samplers(nb::module_& m);
-void bind_loader_plan(nb::module_& m);
-void bind_stores(nb::module_& m);
-void bind_shared_memory(nb::module_& m);
-void bind_launch(nb::module_& m);
-void bind_elastic(nb::module_& m);
-void bind_xla(nb::module_& m);
+/// Each adds a part of the module.
+using Bind = void(nb::module_& m);
+Bind bind_any_value, bind_blocks, bind_context, bind_counted, bind_elastic, bind_groups, bind_joining, bind_launch, bind_lists, bind_loading,
+    bind_messages, bind_object_messages, bind_objects, bind_parameters, bind_places, bind_rank_control, bind_reductions, bind_shared_memory,
+    bind_stores, bind_types, bind_with_place, bind_work, bind_xla;
 
 /// Signals that arrive while a call waits are handled then.
 void watch_signals();
+
+/// Binds a call of a group. `parameters` and `result` are those of its signature in Python, and `own` the same parameters; behind them come the
+/// group, the timeout and the tag, and for a function that takes one more, whether it is deterministic.
+template <class R, class... A, class... Own>
+void def_call(nb::module_& m, const std::string& name, R (*f)(A...), const std::string& parameters, const std::string& result, const char* text,
+              const Own&... own) {
+  constexpr bool has_choice = sizeof...(A) == sizeof...(Own) + 4;
+  const std::string signature = "def " + name + "(" + parameters + (parameters.empty() ? "" : ", ") +
+                                "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0" +
+                                (has_choice ? ", deterministic: bool = False" : "") + ") -> " + result;
+  const auto def = [&](const auto&... choice) {
+    m.def(name.c_str(), f, own..., nb::arg("group") = nb::none(), nb::kw_only(), nb::arg("timeout") = nb::none(), nb::arg("tag") = 0, choice...,
+          nb::sig(signature.c_str()), text);
+  };
+  if constexpr (has_choice) def(nb::arg("deterministic") = false);
+  else def();
+}
+
+/// The same of a call and of its form that returns at once.
+template <class F, class... Own>
+void def_both(nb::module_& m, const std::string& name, F* blocking, F* async, const std::string& parameters, const std::string& async_parameters,
+              const std::string& result, const char* text, const char* async_text, const Own&... own) {
+  def_call(m, name, blocking, parameters, result, text, own...);
+  def_call(m, name + "_async", async, async_parameters, "Work", async_text, own...);
+}
 
 }  // namespace unisono::python

@@ -12,7 +12,7 @@
 
 #include "failure.h"
 #include "module.h"
-#include "objects.h"
+#include "calls.h"
 #include "pickling.h"
 #include "signals.h"
 #include "unisono/detail/object_exchange.h"
@@ -63,8 +63,7 @@ struct Lead {
 };
 
 MessageInfo run(const detail::MessageRequest& request, const Trailing& trailing) {
-  const Unlocked unlocked;
-  return detail::run(request, trailing.group, trailing.options);
+  return unlocked([&] { return detail::run(request, trailing.group, trailing.options); });
 }
 void send_bytes(const TensorView& bytes, Rank peer, const Trailing& trailing) {
   run({.operation = Operation::send, .data = bytes, .peer = peer, .label = message_label}, trailing);
@@ -152,10 +151,7 @@ nb::object recv_object(nb::handle src, nb::handle group, nb::handle timeout, int
   const std::span<const std::byte> received(data_of(memory), n);
   if (n > 0) recv_bytes(line(received), peer, trailing);
   const auto seal = detail::ObjectSeal::of_message(announced.source, trailing.group.rank(), announced.tag, trailing.group);
-  const auto [bytes, codes] = [&] {
-    const Unlocked unlocked;
-    return seal.checked(announced.source, received);
-  }();
+  const auto [bytes, codes] = unlocked([&] { return seal.checked(announced.source, received); });
   const Lead lead = Lead::read(bytes);
   if (lead.type != python_object_type().fingerprint) {
     throw Mismatch(
@@ -175,16 +171,11 @@ nb::object recv_object(nb::handle src, nb::handle group, nb::handle timeout, int
 
 }  // namespace
 
-#define UNISONO_TRAILING "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0
-#define UNISONO_TRAILING_TEXT "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0"
-
 void bind_object_messages(nb::module_& m) {
-  m.def("send_object", &send_object, "x"_a.none(), "dst"_a, UNISONO_TRAILING,
-        nb::sig("def send_object(x: typing.Any, dst: RankLike, " UNISONO_TRAILING_TEXT ") -> None"),
-        "Sends an object to rank `dst`, where recv_object takes it. Up to 64 KiB it returns without waiting for that.");
-  m.def("recv_object", &recv_object, "src"_a, UNISONO_TRAILING,
-        nb::sig("def recv_object(src: RankLike | AnySource, " UNISONO_TRAILING_TEXT ") -> typing.Any"),
-        "The next object that rank `src` (or any_source) has sent. Mismatch for a message of send, and for an object of C++.");
+  def_call(m, "send_object", &send_object, "x: typing.Any, dst: RankLike", "None",
+           "Sends an object to rank `dst`, where recv_object takes it. Up to 64 KiB it returns without waiting for that.", "x"_a.none(), "dst"_a);
+  def_call(m, "recv_object", &recv_object, "src: RankLike | AnySource", "typing.Any",
+           "The next object that rank `src` (or any_source) has sent. Mismatch for a message of send, and for an object of C++.", "src"_a);
 }
 
 }  // namespace unisono::python

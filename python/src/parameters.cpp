@@ -13,7 +13,6 @@
 #include "failure.h"
 #include "module.h"
 #include "signals.h"
-#include "objects.h"
 #include "pickling.h"
 #include "unisono/results.h"
 #include "values.h"
@@ -24,8 +23,7 @@ namespace {
 using namespace nb::literals;
 
 void reduce_together(const std::vector<detail::NamedTensor>& tensors, const detail::Together& how, const Trailing& trailing) {
-  const Unlocked unlocked;
-  detail::reduce_together(tensors, how, trailing.group, trailing.options);
+  unlocked([&] { detail::reduce_together(tensors, how, trailing.group, trailing.options); });
 }
 
 /// Every entry in place: buffers as they are, numbers put back.
@@ -97,8 +95,7 @@ void all_reduce_params(nb::handle params, bool coalesce, int bucket_size_mb, nb:
 
 std::uint32_t random_seed(nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "sync_random_seed");
-  const Unlocked unlocked;
-  return sync_random_seed(trailing.group, trailing.options);
+  return unlocked([&] { return sync_random_seed(trailing.group, trailing.options); });
 }
 
 /// The parts of all ranks at rank 0, through files.
@@ -106,33 +103,14 @@ nb::object collect_by_files(nb::handle part, const std::string& tmpdir, nb::hand
   const Trailing trailing(group, timeout, tag, "collect_results");
   const std::exception_ptr refusal = detail::why_no_pickles(trailing.group);
   const Pickled own = refusal ? Pickled(refusal) : Pickled(part);
-  detail::Parcel parcel{.bytes = {}, .error = own.error()};
-  const std::size_t head = aligned(sizeof(std::uint64_t) + own.head().size());
-  if (!own.error()) {
-    parcel.bytes.resize(head + own.body_size());
-    const std::uint64_t size = own.head().size();
-    std::memcpy(parcel.bytes.data(), &size, sizeof size);
-    std::memcpy(parcel.bytes.data() + sizeof size, own.head().data(), own.head().size());
-    own.pack(parcel.bytes.data() + head);
-  }
-  std::optional<detail::ByteParts> collected;
-  {
-    const Unlocked unlocked;
-    collected = detail::collect_parcels(python_object_type(), std::move(parcel), {.via = CollectVia::shared_dir, .tmpdir = tmpdir}, trailing.group,
-                                        trailing.options);
-  }
+  detail::Parcel parcel{.bytes = own.error() ? std::vector<std::byte>() : packed(own), .error = own.error()};
+  const auto collected = unlocked([&] {
+    return detail::collect_parcels(python_object_type(), std::move(parcel), {.via = CollectVia::shared_dir, .tmpdir = tmpdir}, trailing.group,
+                                   trailing.options);
+  });
   if (!collected) return nb::none();
   nb::list parts;
-  for (std::size_t r = 0; r < collected->size(); ++r) {
-    const auto bytes = (*collected)[r];
-    std::uint64_t size = 0;
-    if (bytes.size() < sizeof size) throw ProtocolError("the file of a rank is too short", {.operation = "collect_results"});
-    std::memcpy(&size, bytes.data(), sizeof size);
-    const std::size_t body = aligned(sizeof size + static_cast<std::size_t>(size));
-    if (size > bytes.size() || body > bytes.size()) throw ProtocolError("the file of a rank is too short", {.operation = "collect_results"});
-    const auto own_head = bytes.subspan(sizeof size, static_cast<std::size_t>(size));
-    parts.append(unpickled(own_head, segments_in(own_head, bytes.subspan(body))));
-  }
+  for (std::size_t r = 0; r < collected->size(); ++r) parts.append(unpacked((*collected)[r]));
   return parts;
 }
 
@@ -142,21 +120,18 @@ nb::object collect(nb::handle part, nb::handle group, nb::handle timeout, int ta
 
 }  // namespace
 
-#define UNISONO_TRAILING "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0
-#define UNISONO_TRAILING_TEXT "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0"
-
 void bind_parameters(nb::module_& m) {
-  m.def("average_across_processes", &average_across_processes, "x"_a.none(), UNISONO_TRAILING,
-        nb::sig("def average_across_processes(x: X, " UNISONO_TRAILING_TEXT ") -> X"),
-        R"(`x` of every rank becomes the average of all ranks' `x`: a buffer or a dictionary in place (and returned), a number as the result.
+  def_call(m, "average_across_processes", &average_across_processes, "x: X", "X",
+           R"(`x` of every rank becomes the average of all ranks' `x`: a buffer or a dictionary in place (and returned), a number as the result.
 
 Entries of a dictionary are buffers or numbers, paired by key. Averages of integers are truncated toward zero.
 
-    unisono.average_across_processes({"loss": loss, "accuracy": accuracy}))");
-  m.def(
-      "all_reduce_dict", &all_reduce_dict, "entries"_a, "op"_a = sum_op(), UNISONO_TRAILING,
-      nb::sig("def all_reduce_dict(entries: dict[str, typing.Any], op: ReduceOp | str = 'sum', " UNISONO_TRAILING_TEXT ") -> dict[str, typing.Any]"),
-      "Every entry of every rank becomes the combination of all ranks' entries of that key. Mismatch on all where keys, dtypes or shapes differ.");
+    unisono.average_across_processes({"loss": loss, "accuracy": accuracy}))",
+           "x"_a.none());
+  def_call(
+      m, "all_reduce_dict", &all_reduce_dict, "entries: dict[str, typing.Any], op: ReduceOp | str = 'sum'", "dict[str, typing.Any]",
+      "Every entry of every rank becomes the combination of all ranks' entries of that key. Mismatch on all where keys, dtypes or shapes differ.",
+      "entries"_a, "op"_a = sum_op());
   m.def(
       "all_reduce_params", &all_reduce_params, "params"_a, nb::kw_only(), "coalesce"_a = true, "bucket_size_mb"_a = -1, "op"_a = sum_op(),
       "group"_a = nb::none(), "timeout"_a = nb::none(), "tag"_a = 0,
@@ -166,10 +141,10 @@ Entries of a dictionary are buffers or numbers, paired by key. Averages of integ
 (-1: in one), or with coalesce=False each by itself.
 
     unisono.all_reduce_params([p.grad for p in model.parameters()], op="avg"))");
-  m.def("sync_random_seed", &random_seed, UNISONO_TRAILING, nb::sig("def sync_random_seed(" UNISONO_TRAILING_TEXT ") -> int"),
-        "A seed that rank 0 draws from the system, the same on all ranks, below 2**31. No generator of anybody's is touched.");
-  m.def("_collect", &collect, "part"_a.none(), UNISONO_TRAILING);
-  m.def("_collect_by_files", &collect_by_files, "part"_a, "tmpdir"_a, UNISONO_TRAILING);
+  def_call(m, "sync_random_seed", &random_seed, "", "int",
+           "A seed that rank 0 draws from the system, the same on all ranks, below 2**31. No generator of anybody's is touched.");
+  def_call(m, "_collect", &collect, "part: typing.Any", "typing.Any", "", "part"_a.none());
+  def_call(m, "_collect_by_files", &collect_by_files, "part: typing.Any, tmpdir: str", "typing.Any", "", "part"_a, "tmpdir"_a);
 }
 
 }  // namespace unisono::python

@@ -194,6 +194,26 @@ nb::object unpickled(std::span<const std::byte> head, const Segments& segments) 
   return unpickled(head, own);
 }
 
+std::vector<std::byte> packed(const Pickled& object) {
+  const std::uint64_t head = object.head().size();
+  const std::size_t begin = aligned(sizeof head + object.head().size());
+  std::vector<std::byte> bytes(begin + object.body_size());
+  std::memcpy(bytes.data(), &head, sizeof head);
+  std::memcpy(bytes.data() + sizeof head, object.head().data(), object.head().size());
+  object.pack(bytes.data() + begin);
+  return bytes;
+}
+
+nb::object unpacked(std::span<const std::byte> bytes) {
+  std::uint64_t head = 0;
+  if (bytes.size() < sizeof head) throw ProtocolError("an object has no head");
+  std::memcpy(&head, bytes.data(), sizeof head);
+  const std::size_t begin = aligned(sizeof head + static_cast<std::size_t>(std::min<std::uint64_t>(head, bytes.size())));
+  if (head > bytes.size() - sizeof head || begin > bytes.size()) throw ProtocolError("the head of an object is longer than its bytes");
+  const auto own = bytes.subspan(sizeof head, static_cast<std::size_t>(head));
+  return unpickled(own, segments_in(own, bytes.subspan(begin)));
+}
+
 nb::object new_bytearray(std::size_t n) {
   PyObject* const bytes = PyByteArray_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(n));
   if (bytes == nullptr) throw nb::python_error();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "unisono/detail/object_type.h"
+#include "unisono/tensor.h"
 
 // Objects of Python as bytes: pickle with protocol 5, whose large buffers stay where they are until they are sent.
 //
@@ -65,6 +66,16 @@ Segments segments_in(std::span<const std::byte> head, std::span<const std::byte>
 nb::object unpickled(std::span<const std::byte> head, const std::vector<nb::object>& segments);
 /// The same of segments of which it gets a copy each, so that an array that is kept keeps no memory but its own.
 nb::object unpickled(std::span<const std::byte> head, const Segments& segments);
+
+/// An object as one line of bytes: the length of the head, the head, and the body at the next multiple of 64.
+std::vector<std::byte> packed(const Pickled& object);
+/// The object of such a line. ProtocolError for one that is none.
+nb::object unpacked(std::span<const std::byte> bytes);
+
+// A line of bytes or numbers, as a call takes it.
+inline TensorView line(const std::byte* bytes, std::size_t n) { return {const_cast<std::byte*>(bytes), DType::uint8, n}; }
+inline TensorView line(std::span<const std::byte> bytes) { return line(bytes.data(), bytes.size()); }
+inline TensorView line(std::span<std::uint64_t> numbers) { return {numbers.data(), DType::uint64, numbers.size()}; }
 
 /// Memory for what comes, not initialised.
 nb::object new_bytearray(std::size_t n);

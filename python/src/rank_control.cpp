@@ -72,42 +72,28 @@ int rank_within(nb::handle rank, nb::handle group) {
 void agree(nb::handle group, nb::handle exception) {
   const ProcessGroup& ranks = group_of(group, "one_rank_only");
   const std::exception_ptr error = exception.is_none() ? nullptr : std::make_exception_ptr(Raised(nb::borrow(exception)));
-  const std::source_location where = place_of_program();
-  const Unlocked unlocked;
-  detail::agree(ranks, "one_rank_only", error, where);
+  unlocked([&, where = place_of_program()] { detail::agree(ranks, "one_rank_only", error, where); });
 }
 
 void wait_for_all(nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "barrier");
-  const Unlocked unlocked;
-  barrier(trailing.group, trailing.options);
+  unlocked([&] { barrier(trailing.group, trailing.options); });
 }
 nb::object start_barrier(nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "barrier");
-  Work work;
-  {
-    const Unlocked unlocked;
-    work = barrier_async(trailing.group, trailing.options);
-  }
-  return as_object(std::move(work), {});
+  return as_object(unlocked([&] { return barrier_async(trailing.group, trailing.options); }), {});
 }
 void wait_watched(nb::handle timeout, nb::handle group) {
   const auto at_most = timeout_or(timeout, std::chrono::minutes(30), "monitored_barrier");
   const ProcessGroup& ranks = group_of(group, "monitored_barrier");
-  const std::source_location where = place_of_program();
-  const Unlocked unlocked;
-  monitored_barrier(at_most, ranks, where);
+  unlocked([&, where = place_of_program()] { monitored_barrier(at_most, ranks, where); });
 }
 
 }  // namespace
 
 void bind_rank_control(nb::module_& m) {
-  m.def("barrier", &wait_for_all, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def barrier(group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> None"),
-        "Returns once every rank of the group has entered it.");
-  m.def("barrier_async", &start_barrier, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def barrier_async(group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Work"),
-        "A barrier that returns at once.");
+  def_call(m, "barrier", &wait_for_all, "", "None", "Returns once every rank of the group has entered it.");
+  def_call(m, "barrier_async", &start_barrier, "", "Work", "A barrier that returns at once.");
   m.def("monitored_barrier", &wait_watched, "timeout"_a.none(), "group"_a = nb::none(),
         nb::sig("def monitored_barrier(timeout: Seconds, group: ProcessGroup | None = None) -> None"),
         "A barrier whose Timeout names every rank that did not come (Timeout.missing). timeout: seconds; None is half an hour.");
@@ -115,9 +101,7 @@ void bind_rank_control(nb::module_& m) {
       "synchronize",
       [](nb::handle group) {
         const ProcessGroup& ranks = group_of(group, "synchronize");
-        const std::source_location where = place_of_program();
-        const Unlocked unlocked;
-        synchronize(ranks, where);
+        unlocked([&, where = place_of_program()] { synchronize(ranks, where); });
       },
       "group"_a = nb::none(), nb::sig("def synchronize(group: ProcessGroup | None = None) -> None"), "A barrier.");
   m.def(

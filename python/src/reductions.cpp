@@ -9,9 +9,7 @@
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
-#include "objects.h"
 #include "values.h"
-#include "with_place.h"
 
 namespace unisono::python {
 
@@ -22,8 +20,8 @@ namespace {
 using namespace nb::literals;
 
 detail::Request request_on(Operation operation, const TensorView& in, const TensorView& out, nb::handle op, std::optional<Rank> root) {
-  detail::Request request =
-      reduces(operation) ? request_of(operation, in, out, combination_of(op, out.dtype(), name_of(operation))) : request_of(operation, in, out);
+  detail::Request request = request_of(operation, in, out);
+  if (reduces(operation)) combination_of(op, out.dtype(), name_of(operation)).apply(request);
   request.root = root;
   return request;
 }
@@ -42,8 +40,9 @@ Use use_of(Operation operation, std::optional<Rank> root, const ProcessGroup& gr
 nb::object on_value(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   Value value(x, name_of(operation));
   const detail::Request request = request_on(operation, value.view(), value.view(), op, root);
-  if (reduces(operation) && !request.custom && !request.factor)
+  if (reduces(operation) && !request.custom && !request.factor) {
     value.check_result_fits(request.op, size_of_group(trailing.group), name_of(operation));
+  }
   carry_out(request, trailing);
   return gets_result(operation, root, trailing.group) ? value.object() : nb::none();
 }
@@ -64,7 +63,7 @@ nb::object run_in_place(Operation operation, nb::handle x, nb::handle op, std::o
     if (is_returned(x)) {
       const nb::object out = copy_of(x, name_of(operation));
       const Buffer to(out, Use::fill, name_of(operation));
-      carry_out(request_on(operation, to.view(), to.view(), op, root), trailing, to);
+      carry_out(request_on(operation, to.view(), to.view(), op, root), trailing, to.stream(), &to);
       return gets_result(operation, root, trailing.group) ? out : nb::none();
     }
   }
@@ -75,51 +74,47 @@ nb::object run_in_place(Operation operation, nb::handle x, nb::handle op, std::o
 
 nb::object start_in_place(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
   if (is_placed(x)) return start_pairs(operation, x, op, trailing);
-  Buffer buffer(x, use_of(operation, root, trailing.group), name_of(operation));
-  const detail::Request request = request_on(operation, buffer.view(), buffer.view(), op, root);
-  return start(request, trailing, memory_of(std::move(buffer), gets_result(operation, root, trailing.group) ? nb::borrow(x) : nb::none()));
+  Memory memory{.result = gets_result(operation, root, trailing.group) ? nb::borrow(x) : nb::none()};
+  const TensorView view = memory.add(x, use_of(operation, root, trailing.group), name_of(operation));
+  return start(request_on(operation, view, view, op, root), trailing, std::move(memory));
 }
 
+template <bool IsAsync>
+nb::object in_place(Operation operation, nb::handle x, nb::handle op, std::optional<Rank> root, const Trailing& trailing) {
+  return IsAsync ? start_in_place(operation, x, op, root, trailing) : run_in_place(operation, x, op, root, trailing);
+}
+
+template <bool IsAsync>
 nb::object all_reduce(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag, bool deterministic) {
   const Trailing trailing(group, timeout, tag, "all_reduce", deterministic);
   if (out.is_none()) [[likely]]
-    return run_in_place(Operation::all_reduce, x, op, std::nullopt, trailing);
+    return in_place<IsAsync>(Operation::all_reduce, x, op, std::nullopt, trailing);
+  if constexpr (IsAsync) {
+    Memory memory{.result = nb::borrow(out)};
+    const TensorView from = memory.add(x, Use::read, "all_reduce"), to = memory.add(out, Use::write, "all_reduce");
+    return start(request_on(Operation::all_reduce, from, to, op, std::nullopt), trailing, std::move(memory));
+  }
   const Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
-  carry_out(request_on(Operation::all_reduce, from.view(), to.view(), op, std::nullopt), trailing, stream_of(from, to));
+  carry_out(request_on(Operation::all_reduce, from.view(), to.view(), op, std::nullopt), trailing, from.stream() ? from.stream() : to.stream());
   return nb::borrow(out);
 }
 
-nb::object all_reduce_async(nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag, bool deterministic) {
-  const Trailing trailing(group, timeout, tag, "all_reduce", deterministic);
-  if (out.is_none()) return start_in_place(Operation::all_reduce, x, op, std::nullopt, trailing);
-  Buffer from(x, Use::read, "all_reduce"), to(out, Use::write, "all_reduce");
-  const detail::Request request = request_on(Operation::all_reduce, from.view(), to.view(), op, std::nullopt);
-  return start(request, trailing, memory_of(std::move(from), std::move(to), nb::borrow(out)));
-}
-
+template <bool IsAsync>
 nb::object reduce(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return run_in_place(Operation::reduce, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
-}
-nb::object reduce_async(nb::handle x, nb::handle dst, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return start_in_place(Operation::reduce, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
+  return in_place<IsAsync>(Operation::reduce, x, op, rank_of(dst, "reduce"), Trailing(group, timeout, tag, "reduce", deterministic));
 }
 
+template <bool IsAsync>
 nb::object broadcast(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "broadcast");
-  if (!is_buffer(x) && !Value::is_value(x)) return broadcast_one("broadcast", x, rank_of(src, "broadcast"), trailing);
-  return run_in_place(Operation::broadcast, x, nb::none(), rank_of(src, "broadcast"), trailing);
-}
-nb::object broadcast_async(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
-  return start_in_place(Operation::broadcast, x, nb::none(), rank_of(src, "broadcast"), Trailing(group, timeout, tag, "broadcast"));
+  const Rank root = rank_of(src, "broadcast");
+  if (!IsAsync && !is_buffer(x) && !Value::is_value(x)) return broadcast_one("broadcast", x, root, trailing);
+  return in_place<IsAsync>(Operation::broadcast, x, nb::none(), root, trailing);
 }
 
-template <Operation operation>
+template <Operation Prefix, bool IsAsync>
 nb::object prefix(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return run_in_place(operation, x, op, std::nullopt, Trailing(group, timeout, tag, name_of(operation), deterministic));
-}
-template <Operation operation>
-nb::object prefix_async(nb::handle x, nb::handle op, nb::handle group, nb::handle timeout, int tag, bool deterministic) {
-  return start_in_place(operation, x, op, std::nullopt, Trailing(group, timeout, tag, name_of(operation), deterministic));
+  return in_place<IsAsync>(Prefix, x, op, std::nullopt, Trailing(group, timeout, tag, name_of(Prefix), deterministic));
 }
 
 // fractions.Fraction: integers of any size are added exactly, and rounded once.
@@ -156,79 +151,53 @@ Raises InvalidArgument for what is wrong by itself, Mismatch on all ranks where 
     unisono.all_reduce(x)                            # x is the sum
     loss = unisono.all_reduce(loss, "avg")           # a number comes back)";
 
-void bind_prefixes(nb::module_& m) {
-  m.def("scan", &prefix<Operation::scan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0, "deterministic"_a = false,
-        nb::sig("def scan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, deterministic: bool = "
-                "False) -> X"),
-        R"(`x` becomes the combination of ranks 0 … rank(). Not with "avg".
-
-    after = unisono.scan(len(rows))        # rows of this rank and all before it)");
-  m.def("scan_async", &prefix_async<Operation::scan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(),
-        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
-        nb::sig("def scan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, "
-                "deterministic: bool = False) -> Work"),
-        "scan of a buffer that returns at once.");
-  m.def("exscan", &prefix<Operation::exscan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0, "deterministic"_a = false,
-        nb::sig("def exscan(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, deterministic: bool = "
-                "False) -> X"),
-        R"(`x` becomes the combination of ranks 0 … rank() - 1; that of rank 0 stays as it is. Not with "avg".
-
-    before = unisono.exscan(len(rows)) if unisono.world_size() > 1 else 0)");
-  m.def("exscan_async", &prefix_async<Operation::exscan>, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(),
-        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
-        nb::sig("def exscan_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0, "
-                "deterministic: bool = False) -> Work"),
-        "exscan of a buffer that returns at once.");
-  m.def("mean", &mean, "x"_a.none(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def mean(x: float, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> float"),
-        R"(The exact average of the ranks' numbers, rounded once: integers neither wrap nor truncate.
-
-    accuracy = unisono.mean(correct / total))");
+void bind_all_reduce(nb::module_& m) {
+  const auto def = [&](const char* signature, auto* f, const char* doc) {
+    m.def("all_reduce", f, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(), "timeout"_a = nb::none(),
+          "tag"_a = 0, "deterministic"_a = false, nb::sig(signature), doc);
+  };
+  def("def all_reduce(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, timeout: Seconds = None, tag: int = 0, "
+      "deterministic: bool = False) -> X",
+      &all_reduce<false>, all_reduce_text);
+  def("def all_reduce_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, timeout: Seconds = None, "
+      "tag: int = 0, deterministic: bool = False) -> Work",
+      &all_reduce<true>, "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
 }
 
 }  // namespace
 
 void bind_reductions(nb::module_& m) {
-  m.def("all_reduce", &all_reduce, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
-        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
-        nb::sig("def all_reduce(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, "
-                "timeout: Seconds = None, tag: int = 0, deterministic: bool = False) -> X"),
-        all_reduce_text);
-  m.def("all_reduce_async", &all_reduce_async, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(),
-        "timeout"_a = nb::none(), "tag"_a = 0, "deterministic"_a = false,
-        nb::sig("def all_reduce_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, "
-                "timeout: Seconds = None, tag: int = 0, deterministic: bool = False) -> Work"),
-        "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
-  m.def("reduce", &reduce, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        "deterministic"_a = false,
-        nb::sig("def reduce(x: X, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
-                "tag: int = 0, deterministic: bool = False) -> X | None"),
-        R"(`x` of rank `dst` becomes the combination of all ranks' `x`, and is returned there; the other ranks' buffers stay as they are, so they
+  bind_all_reduce(m);
+  def_both(m, "reduce", &reduce<false>, &reduce<true>, "x: X, dst: RankLike, op: Op = 'sum'", "x: Buffer, dst: RankLike, op: Op = 'sum'", "X | None",
+           R"(`x` of rank `dst` becomes the combination of all ranks' `x`, and is returned there; the other ranks' buffers stay as they are, so they
 may be read-only, and they get None.
 
     total = unisono.reduce(x, 0)
-    if total is not None: print(total))");
-  m.def("reduce_async", &reduce_async, "x"_a.none(), "dst"_a, "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-        "tag"_a = 0, "deterministic"_a = false,
-        nb::sig("def reduce_async(x: Buffer, dst: RankLike, op: Op = 'sum', group: ProcessGroup | None = None, *, timeout: Seconds = None, "
-                "tag: int = 0, deterministic: bool = False) -> Work"),
-        "reduce of a buffer that returns at once.");
-  m.def("broadcast", &broadcast, "x"_a.none(), "src"_a = 0, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def broadcast(x: X, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> X"),
-        R"(`x` of every rank becomes that of rank `src`.
+    if total is not None: print(total))",
+           "reduce of a buffer that returns at once.", "x"_a.none(), "dst"_a, "op"_a = sum_op());
+  def_both(m, "broadcast", &broadcast<false>, &broadcast<true>, "x: X, src: RankLike = 0", "x: Buffer, src: RankLike = 0", "X",
+           R"(`x` of every rank becomes that of rank `src`.
 
 x: a buffer of the same length and dtype on every rank, worked on in place (that of `src` may be read-only) and returned; or a number, of the same
    type on every rank; or, on every rank, any other object that pickle takes: what `src` has is returned. broadcast_object takes anything, whatever the others give.
 
     unisono.broadcast(weights)
-    name = unisono.broadcast(name if unisono.rank() == 0 else ""))");
-  m.def("broadcast_async", &broadcast_async, "x"_a.none(), "src"_a = 0, "group"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(), "tag"_a = 0,
-        nb::sig("def broadcast_async(x: Buffer, src: RankLike = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, "
-                "tag: int = 0) -> Work"),
-        "broadcast of a buffer that returns at once.");
-  bind_prefixes(m);
+    name = unisono.broadcast(name if unisono.rank() == 0 else ""))",
+           "broadcast of a buffer that returns at once.", "x"_a.none(), "src"_a = 0);
+  def_both(m, "scan", &prefix<Operation::scan, false>, &prefix<Operation::scan, true>, "x: X, op: Op = 'sum'", "x: Buffer, op: Op = 'sum'", "X",
+           R"(`x` becomes the combination of ranks 0 … rank(). Not with "avg".
+
+    after = unisono.scan(len(rows))        # rows of this rank and all before it)",
+           "scan of a buffer that returns at once.", "x"_a.none(), "op"_a = sum_op());
+  def_both(m, "exscan", &prefix<Operation::exscan, false>, &prefix<Operation::exscan, true>, "x: X, op: Op = 'sum'", "x: Buffer, op: Op = 'sum'", "X",
+           R"(`x` becomes the combination of ranks 0 … rank() - 1; that of rank 0 stays as it is. Not with "avg".
+
+    before = unisono.exscan(len(rows)) if unisono.world_size() > 1 else 0)",
+           "exscan of a buffer that returns at once.", "x"_a.none(), "op"_a = sum_op());
+  def_call(m, "mean", &mean, "x: float", "float", R"(The exact average of the ranks' numbers, rounded once: integers neither wrap nor truncate.
+
+    accuracy = unisono.mean(correct / total))",
+           "x"_a.none());
 }
 
 }  // namespace unisono::python

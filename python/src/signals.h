@@ -26,6 +26,13 @@ class Unlocked {
   nb::gil_scoped_release released_;
 };
 
+/// The result of a call without the interpreter lock.
+template <class F>
+auto unlocked(F&& f) {
+  const Unlocked released;
+  return std::forward<F>(f)();
+}
+
 /// Takes the interpreter lock for a call of the program's within a scope of Unlocked.
 class Locked {
  public:

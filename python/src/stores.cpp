@@ -37,40 +37,22 @@ std::string bytes_of(nb::handle value) {
 nb::bytes to_python(const std::string& value) { return nb::bytes(value.data(), value.size()); }
 
 void set(Store& store, const std::string& key, nb::handle value) {
-  const std::string text = bytes_of(value);
-  const Unlocked unlocked;
-  store.set(key, text);
+  unlocked([&, text = bytes_of(value)] { store.set(key, text); });
 }
 nb::bytes get(Store& store, const std::string& key, nb::handle timeout) {
   const auto at_most = timeout_of(timeout, "get");
-  std::string value;
-  {
-    const Unlocked unlocked;
-    value = store.get(key, at_most);
-  }
-  return to_python(value);
+  return to_python(unlocked([&] { return store.get(key, at_most); }));
 }
 nb::object try_get(Store& store, const std::string& key) {
-  std::optional<std::string> value;
-  {
-    const Unlocked unlocked;
-    value = store.try_get(key);
-  }
+  const auto value = unlocked([&] { return store.try_get(key); });
   return value ? nb::object(to_python(*value)) : nb::none();
 }
 nb::bytes compare_set(Store& store, const std::string& key, nb::handle expected, nb::handle desired) {
   const std::string before = bytes_of(expected), after = bytes_of(desired);
-  std::string value;
-  {
-    const Unlocked unlocked;
-    value = store.compare_set(key, before, after);
-  }
-  return to_python(value);
+  return to_python(unlocked([&] { return store.compare_set(key, before, after); }));
 }
 void wait(Store& store, const std::vector<std::string>& keys, nb::handle timeout) {
-  const auto at_most = timeout_of(timeout, "wait");
-  const Unlocked unlocked;
-  store.wait(keys, at_most);
+  unlocked([&, at_most = timeout_of(timeout, "wait")] { store.wait(keys, at_most); });
 }
 
 void make_tcp_store(TcpStore* place, const std::string& host, int port, bool is_server, nb::handle timeout, std::optional<std::string> token,

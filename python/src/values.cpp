@@ -67,9 +67,7 @@ Value::Value(nb::handle object, const char* operation) {
   } else if (PyComplex_Check(x)) {
     keep(DType::complex128, std::complex<double>(PyComplex_RealAsDouble(x), PyComplex_ImagAsDouble(x)));
   } else {
-    throw_invalid(operation,
-                  "a number is meant, or a buffer, and this is a " +
-                      nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(x))).attr("__name__")),
+    throw_invalid(operation, "a number is meant, or a buffer, and this is a " + kind_name(object),
                   "other objects travel by the object calls (all_gather_object, …)");
   }
 }

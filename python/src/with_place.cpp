@@ -1,8 +1,6 @@
 // The smallest or largest value with the place where it is. An array of pairs lies in memory as C++ has it: 16 bytes each, of which the program sees
 // the values and the places as two arrays.
 
-#include "with_place.h"
-
 #include "unisono/with_place.h"
 
 #include <nanobind/stl/string.h>
@@ -16,7 +14,6 @@
 #include "imports.h"
 #include "module.h"
 #include "values.h"
-#include "with_type.h"
 
 namespace unisono::python {
 namespace {
@@ -140,8 +137,6 @@ nb::object reduce_one(Operation operation, const Placed& x, ReduceOp op, std::op
   });
 }
 
-nb::object as_iterator(const Placed& x) { return nb::iter(nb::make_tuple(x.value, x.place)); }
-
 bool are_equal(const Placed& a, nb::handle other) {
   if (!is_placed(other) || !nb::inst_ready(other)) return false;
   const Placed& b = placed(other);
@@ -182,9 +177,10 @@ nb::object start_pairs(Operation operation, nb::handle x, nb::handle op, const T
   if (operation != Operation::all_reduce || !mine.is_array()) {
     throw_invalid(name_of(operation), "of values with their places only all_reduce_async is asynchronous, of arrays");
   }
-  Buffer memory(mine.pairs, Use::write, name_of(operation));
-  const detail::Request request = request_of_array(operation, dtype_of_values(mine), memory.view(), reduce_op_of(op, name_of(operation)), trailing);
-  return start(request, trailing, memory_of(std::move(memory), nb::borrow(x)));
+  Memory memory{.result = nb::borrow(x)};
+  const TensorView pairs = memory.add(mine.pairs, Use::write, name_of(operation));
+  return start(request_of_array(operation, dtype_of_values(mine), pairs, reduce_op_of(op, name_of(operation)), trailing), trailing,
+               std::move(memory));
 }
 
 void bind_with_place(nb::module_& m) {
@@ -194,7 +190,9 @@ void bind_with_place(nb::module_& m) {
           "value", [](const Placed& x) { return x.value; }, nb::for_getter(nb::sig("def value(self) -> typing.Any")))
       .def_prop_ro(
           "place", [](const Placed& x) { return x.place; }, nb::for_getter(nb::sig("def place(self) -> typing.Any")))
-      .def("__iter__", &as_iterator, nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"), "The value, then the place.")
+      .def(
+          "__iter__", [](const Placed& x) { return nb::iter(nb::make_tuple(x.value, x.place)); },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"), "The value, then the place.")
       .def("__eq__", &are_equal, nb::arg("other").none(), nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const Placed& x) { return nb::hash(nb::make_tuple(x.value, x.place)); })
       .def("__reduce__", [](nb::handle self) { return nb::make_tuple(self.type(), nb::make_tuple(placed(self).value, placed(self).place)); })

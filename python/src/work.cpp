@@ -1,13 +1,14 @@
-#include "work.h"
+// The calls that are under way, as Python waits for them.
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "calls.h"
 #include "failure.h"
-#include "kept.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/cuda.h"
@@ -52,13 +53,46 @@ bool is_awaited(const std::vector<Buffer>& buffers) { return std::ranges::any_of
 
 /// Without the interpreter lock, with the device's stream as the current one.
 template <class F>
-auto unlocked(const std::optional<void*>& stream, F&& f) {
-  const Unlocked unlocked;
+auto on_stream(const std::optional<void*>& stream, F&& f) {
+  const Unlocked released;
   if (!stream) [[likely]]
     return f();
   const CurrentStream current(*stream);
   return f();
 }
+
+/// A Work, and what it works on: kept until the operation is done, also where nobody keeps the Work.
+class PythonWork {
+ public:
+  PythonWork(Work work, Memory memory);
+  ~PythonWork();
+  PythonWork(const PythonWork&) = delete;
+  PythonWork& operator=(const PythonWork&) = delete;
+
+  void wait();
+  bool wait_for(nb::handle timeout);
+  bool is_completed();
+  bool cancel();
+  void on_completion(nb::object callback);
+  nb::object exception();
+  nb::object result();
+  int source_rank() const { return work_.source_rank(); }
+  int tag() const { return work_.tag(); }
+
+  static void wait_all(nb::handle works);
+  static std::size_t wait_any(nb::handle works);
+
+ private:
+  /// Calls it without the interpreter lock. An error ends the use of the buffers.
+  template <class F>
+  auto waiting(F&& f);
+  void let_go();
+
+  Work work_;
+  std::shared_ptr<Memory> memory_;
+  std::optional<void*> stream_;
+  bool is_awaited_;  // see Buffer::is_awaited
+};
 
 std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
   std::vector<PythonWork*> list;
@@ -68,8 +102,6 @@ std::vector<PythonWork*> works_of(nb::handle works, const char* operation) {
   }
   return list;
 }
-
-}  // namespace
 
 PythonWork::PythonWork(Work work, Memory memory)
     : work_(std::move(work)),
@@ -89,7 +121,7 @@ void PythonWork::let_go() { memory_->buffers.clear(); }
 template <class F>
 auto PythonWork::waiting(F&& f) {
   try {
-    return unlocked(stream_, std::forward<F>(f));
+    return on_stream(stream_, std::forward<F>(f));
   } catch (const Error&) {
     let_go();
     const nb::object exception = as_python(std::current_exception());
@@ -120,14 +152,14 @@ bool PythonWork::is_completed() {
 }
 
 bool PythonWork::cancel() {
-  const bool is_cancelled = unlocked(stream_, [&] { return work_.cancel(); });
+  const bool is_cancelled = on_stream(stream_, [&] { return work_.cancel(); });
   if (is_cancelled) let_go();
   return is_cancelled;
 }
 
 void PythonWork::on_completion(nb::object callback) {
   if (PyCallable_Check(callback.ptr()) == 0) throw_invalid("on_completion", "what is called on completion is a function without arguments");
-  const Unlocked unlocked;
+  const Unlocked released;
   work_.on_completion([kept = Kept(std::move(callback))] {
     if (Py_IsInitialized() == 0) return;
     const Locked locked;
@@ -169,8 +201,7 @@ std::size_t PythonWork::wait_any(nb::handle works) {
   std::size_t index = 0;
   if (all.empty()) throw_invalid("wait_any", "there is nothing to wait for");
   try {
-    const Unlocked unlocked;
-    index = unisono::wait_any(all);
+    index = unlocked([&] { return unisono::wait_any(all); });
   } catch (const Error&) {
     for (PythonWork* const work : list) {
       if (work->is_completed() && work->work_.exception()) work->wait();  // which says where that one was called
@@ -181,27 +212,31 @@ std::size_t PythonWork::wait_any(nb::handle works) {
   return index;
 }
 
-void carry_out(const detail::Request& request, const Trailing& trailing, const std::optional<void*>& stream) {
-  unlocked(stream, [&] { detail::run(request, trailing.group, trailing.options); });
+template <class Request>
+nb::object start_call(const Request& request, const Trailing& trailing, Memory memory) {
+  Work work = on_stream(stream_of(memory.buffers), [&] { return detail::start(request, trailing.group, trailing.options); });
+  return as_object(std::move(work), std::move(memory));
 }
 
-void carry_out(const detail::Request& request, const Trailing& trailing, const Buffer& out, const std::optional<void*>& stream) {
-  unlocked(stream ? stream : out.stream(), [&] {
+}  // namespace
+
+void carry_out(const detail::Request& request, const Trailing& trailing, const std::optional<void*>& stream, const Buffer* out) {
+  on_stream(out != nullptr && !stream ? out->stream() : stream, [&] {
     detail::run(request, trailing.group, trailing.options);
-    if (out.is_awaited()) synchronize_stream();
+    if (out != nullptr && out->is_awaited()) synchronize_stream();
   });
+}
+
+nb::object carry_out(const detail::Request& request, const Trailing& trailing, const Memory& memory) {
+  carry_out(request, trailing, stream_of(memory.buffers), memory.buffers.empty() ? nullptr : &memory.buffers.back());
+  return memory.result;
 }
 
 nb::object as_object(Work work, Memory memory) { return nb::cast(new PythonWork(std::move(work), std::move(memory)), nb::rv_policy::take_ownership); }
 
-nb::object start(const detail::Request& request, const Trailing& trailing, Memory memory) {
-  Work work = unlocked(stream_of(memory.buffers), [&] { return detail::start(request, trailing.group, trailing.options); });
-  return as_object(std::move(work), std::move(memory));
-}
-
+nb::object start(const detail::Request& request, const Trailing& trailing, Memory memory) { return start_call(request, trailing, std::move(memory)); }
 nb::object start(const detail::MessageRequest& request, const Trailing& trailing, Memory memory) {
-  Work work = unlocked(stream_of(memory.buffers), [&] { return detail::start(request, trailing.group, trailing.options); });
-  return as_object(std::move(work), std::move(memory));
+  return start_call(request, trailing, std::move(memory));
 }
 
 void bind_work(nb::module_& m) {

@@ -4,11 +4,16 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <deque>
+#include <mutex>
+
 #include "arguments.h"
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
 #include "signals.h"
+#include "unisono/error.h"
 #include "xla_call.h"
 
 namespace unisono::python {
@@ -23,6 +28,68 @@ void answer(const CallFrame& frame, Metadata& metadata) {
   const bool is_known = frame.api != nullptr && frame.api->version.major == major;
   metadata.version = {sizeof(Version), nullptr, major, is_known ? frame.api->version.minor : oldest};
   if (metadata.struct_size >= offsetof(Metadata, traits) + sizeof(metadata.traits)) metadata.traits = 0;
+}
+
+struct Named {
+  std::string name;
+  Code code;
+};
+
+Named named(const std::exception_ptr& error) {
+  constexpr std::pair<std::string_view, Code> codes[] = {
+      {"InvalidArgument", Code::invalid_argument}, {"NotInitialized", Code::failed_precondition},
+      {"NotMember", Code::failed_precondition},    {"Unsupported", Code::unimplemented},
+      {"BackendUnavailable", Code::unavailable},   {"Mismatch", Code::failed_precondition},
+      {"Timeout", Code::deadline_exceeded},        {"PeerFailed", Code::unavailable},
+      {"ProtocolError", Code::data_loss},
+  };
+  try {
+    std::rethrow_exception(error);
+  } catch (const unisono::Error& e) {
+    const std::string name = class_of(e);
+    const auto* const known = std::ranges::find(codes, name, [](const auto& each) { return each.first; });
+    return {"unisono." + name, known == std::end(codes) ? Code::internal : known->second};
+  } catch (const Interrupted&) {
+    return {"KeyboardInterrupt", Code::cancelled};
+  } catch (...) {
+    return {"RuntimeError", Code::internal};
+  }
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+/// The last errors, with the texts that XLA has of them.
+class Kept {
+ public:
+  void add(std::string text, std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    errors_.emplace_front(std::move(text), std::move(error));
+    if (errors_.size() > longest) errors_.pop_back();
+  }
+  std::exception_ptr in(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [own, error] : errors_) {
+      if (text.find(own) != std::string_view::npos) return error;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t longest = 16;
+  std::mutex mutex_;
+  std::deque<std::pair<std::string, std::exception_ptr>> errors_;
+};
+Kept& kept() {
+  static auto& instance = *new Kept;
+  return instance;
 }
 
 bool is_interruption(const std::exception_ptr& error) {
@@ -42,6 +109,16 @@ nb::object error_of(const std::string& text) {
 }
 
 }  // namespace
+
+Error* error_for(const Api& api, const std::exception_ptr& error) {
+  const Named known = named(error);
+  const std::string text = known.name + ": " + text_of(error);
+  kept().add(text, error);
+  ErrorArguments arguments{sizeof(ErrorArguments), nullptr, text.c_str(), known.code};
+  return api.create_error(&arguments);
+}
+
+std::exception_ptr kept_error(std::string_view text) { return kept().in(text); }
 
 Error* handle(CallFrame* frame) noexcept {
   for (Extension* each = frame->extensions; each != nullptr; each = each->next) {

@@ -3,6 +3,7 @@
 #include "xla_call.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -22,24 +23,10 @@ namespace unisono::python::xla {
 namespace {
 
 DType dtype_of(DataType type) {
-  switch (type) {
-    case DataType::pred: return DType::boolean;
-    case DataType::s8: return DType::int8;
-    case DataType::s16: return DType::int16;
-    case DataType::s32: return DType::int32;
-    case DataType::s64: return DType::int64;
-    case DataType::u8: return DType::uint8;
-    case DataType::u16: return DType::uint16;
-    case DataType::u32: return DType::uint32;
-    case DataType::u64: return DType::uint64;
-    case DataType::f16: return DType::float16;
-    case DataType::bf16: return DType::bfloat16;
-    case DataType::f32: return DType::float32;
-    case DataType::f64: return DType::float64;
-    case DataType::c64: return DType::complex64;
-    case DataType::c128: return DType::complex128;
-    case DataType::token: break;
-  }
+  using enum DataType;
+  constexpr std::array types{pred, s8, s16, s32, s64, u8, u16, u32, u64, f16, bf16, f32, f64, c64, c128};  // in the order of DType
+  const auto* const known = std::ranges::find(types, type);
+  if (known != types.end()) return static_cast<DType>(known - types.begin());
   throw InvalidArgument("XLA's element type " + std::to_string(static_cast<int>(type)) + " has no counterpart");
 }
 

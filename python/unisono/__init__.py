@@ -13,27 +13,13 @@ torch.distributed.
 """
 
 from . import _ending, _errors
-from ._errors import (
-    AlreadyInitialized,
-    BackendUnavailable,
-    Error,
-    InvalidArgument,
-    LaunchFailed,
-    Mismatch,
-    NotInitialized,
-    NotMember,
-    PeerFailed,
-    Place,
-    ProcessEnd,
-    ProtocolError,
-    Timeout,
-    Unsupported,
-)
+from ._errors import AlreadyInitialized, BackendUnavailable, Error, InvalidArgument, LaunchFailed, Mismatch, NotInitialized, NotMember, PeerFailed
+from ._errors import Place, ProcessEnd, ProtocolError, Timeout, Unsupported
 
 try:
     from ._core import __version__
 except ImportError as error:
-    from ._missing import explain
+    from ._paths import explain
 
     # Where there is none this is a build for PyTorch alone: unisono.torch works without it.
     explain(error)
@@ -44,14 +30,12 @@ except ImportError as error:
     __all__ = [name for name, value in vars(_errors).items() if isinstance(value, type) and issubclass(value, Error)]
 else:
     from . import _places
+    from ._calls import all_gather_list, collect_results, gather_list, one_rank_only, scatter_list, shared_array
     from ._core import *
     from ._context import Context, initialize, show_config
     from ._launch import Parallel, launch, run_threads, spawn
-    from ._lists import all_gather_list, gather_list, scatter_list, shared_array
     from ._membership import Membership
     from ._paths import cmake_prefix, command
-    from ._rank_control import one_rank_only
-    from ._results import collect_results
 
     del end_all  # noqa: F821  (for _ending)
     __all__ = sorted(name for name in globals() if not name.startswith("_"))

@@ -7,21 +7,13 @@ from ._errors import InvalidArgument
 
 
 def initialize(backend="auto", *, init_method="env://", rank=None, world_size=None, local_rank=None, group_name="", timeout=None, store=None):
-    if isinstance(backend, _core.InitOptions):
-        if (init_method, rank, world_size, local_rank, group_name, timeout, store) != ("env://", None, None, None, "", None, None):
-            raise InvalidArgument("initialize: InitOptions has everything, and nothing is given beside it: set the attributes of the options")
-        options = backend
-    else:
-        options = _core.InitOptions(
-            backend,
-            init_method=init_method,
-            rank=rank,
-            world_size=world_size,
-            local_rank=local_rank,
-            group_name=group_name,
-            timeout=timeout,
-            store=store,
-        )
+    given = {"init_method": init_method, "rank": rank, "world_size": world_size, "local_rank": local_rank, "group_name": group_name, "timeout": timeout}
+    given["store"] = store
+    options = backend
+    if not isinstance(backend, _core.InitOptions):
+        options = _core.InitOptions(backend, **given)
+    elif tuple(given.values()) != ("env://", None, None, None, "", None, None):
+        raise InvalidArgument("initialize: InitOptions has everything, and nothing is given beside it: set the attributes of the options")
     _core.initialize(options)
     _ending.watch("unisono._core")
 

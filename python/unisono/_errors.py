@@ -111,6 +111,13 @@ class LaunchFailed(Error, ChildProcessError):
     ends: list = []  #: a ProcessEnd of every process that was started here, by rank
 
 
+def refusal(operation, what, hint=None, kind=InvalidArgument):
+    """An error with this text, whose attributes are its parts."""
+    error = kind(f"{operation}: {what}" + (f" ({hint})" if hint else ""))
+    error.operation, error.message, error.hint = operation, what, hint
+    return error
+
+
 # What the extension asks for.
 
 def make(name, text, fields):

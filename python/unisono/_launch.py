@@ -4,13 +4,11 @@ import sys
 
 from . import _core, _ending, _processes
 from ._context import initialize
-from ._errors import AlreadyInitialized, InvalidArgument, NotInitialized
+from ._errors import AlreadyInitialized, NotInitialized, refusal
 
 
 def _refuse(operation, what, hint=None):
-    error = InvalidArgument(f"{operation}: {what}" + (f" ({hint})" if hint else ""))
-    error.operation, error.message, error.hint = operation, what, hint
-    raise error
+    raise refusal(operation, what, hint)
 
 
 def _check_not_within_a_job(operation):

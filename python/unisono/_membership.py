@@ -10,7 +10,7 @@ from ._types import Seconds
 _living: weakref.WeakSet = weakref.WeakSet()
 
 
-class Membership:
+class Membership(_core.Membership):
     """A part in a group beside the job, or without one, for programs that start and find their processes by themselves.
 
     store: of these members and this group alone; give each group a PrefixStore of its own. Nothing is read or written there once the group is formed.
@@ -36,25 +36,9 @@ class Membership:
         timeout: Seconds = None,
         library: str = "",
     ):
-        self._member = _core._Membership(store, rank, size, name, backend, timeout, library)
-        _living.add(self._member)
+        super().__init__(store, rank, size, name, backend, timeout, library)
+        _living.add(self)
         _ending.watch(__name__)
-
-    def group(self) -> _core.ProcessGroup:
-        """The group. NotInitialized once it was left."""
-        return self._member.group()
-
-    def leave(self) -> None:
-        """Waits, at most 10 s, for operations under way, and tells the others. Later calls on the group raise NotInitialized. A second call does nothing."""
-        self._member.leave()
-
-    def leave_at_exit(self) -> None:
-        """The same for a program that ends without leaving: ranks that still wait for this one are told how its process has ended."""
-        self._member.leave_at_exit()
-
-    def abandon(self, how: str = "") -> None:
-        """Leaves without waiting. With `how`, as "ended with ValueError: bad data", the group ends for all members, who get PeerFailed with that text."""
-        self._member.abandon(how)
 
     def __enter__(self) -> Membership:
         return self
@@ -73,5 +57,3 @@ def end_all(how: str) -> None:
             member.abandon(how)
         else:
             member.leave_at_exit()
-
-

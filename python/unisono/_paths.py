@@ -1,7 +1,9 @@
-"""Where this package keeps the command, the library and the CMake package."""
+"""Where this package keeps the extension, the command, the library and the CMake package."""
 
 import os
+import platform
 import shutil
+import sysconfig
 
 from ._errors import Unsupported
 
@@ -44,3 +46,16 @@ def _first(what, name, *folders):
 def cmake_prefix():
     """What CMAKE_PREFIX_PATH needs, so that find_package(unisono) finds the library of this package."""
     return _here
+
+
+def explain(error):
+    """Raises ImportError where this package has an extension, which this Python cannot load. Returns where it has none."""
+    extensions = sorted(name for name in os.listdir(_here) if name.startswith("_core.") and name.endswith(".so"))
+    if not extensions and isinstance(error, ModuleNotFoundError) and error.name == "unisono._core":
+        return
+    python = f"{platform.python_implementation()} {platform.python_version()} on {sysconfig.get_platform()}"
+    raise ImportError(
+        f"unisono: {', '.join(extensions) or 'the extension'} cannot be loaded by {python}: {error}. Install the package for this Python and this "
+        "machine: python -m pip install --force-reinstall unisono",
+        name="unisono",
+    ) from error

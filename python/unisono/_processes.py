@@ -2,19 +2,15 @@
 
 import ctypes
 import multiprocessing
-import multiprocessing.connection
 import os
 import pickle
 import shutil
 import signal
 import tempfile
-import time
 import traceback
 
-from . import _core, _ending, _new_process
-from ._errors import InvalidArgument, LaunchFailed, PeerFailed, ProcessEnd
-
-GRACE = 15  # seconds that the others have after the first failure, and before SIGKILL
+from . import _children, _core, _ending
+from ._errors import InvalidArgument, LaunchFailed, PeerFailed, ProcessEnd, refusal
 
 
 class RemoteTraceback(Exception):
@@ -40,7 +36,7 @@ def _main(connection, parent, init, local_rank, function, args):
     from . import initialize
 
     try:
-        function = _new_process.loads("spawn", function)
+        function = _children.loads("spawn", function)
         initialize(**init)
         try:
             result = function(local_rank, *args)
@@ -64,25 +60,7 @@ def _main(connection, parent, init, local_rank, function, args):
     raise SystemExit(0 if pickle.loads(answer)[0] else 1)
 
 
-class _Rank:
-    def __init__(self, number, process, connection):
-        self.number, self.process, self.connection = number, process, connection
-        self.answer, self.failed_at, self.ended_by_us = None, None, False
-
-    def listen(self):
-        try:
-            self.answer = pickle.loads(self.connection.recv_bytes())
-        except EOFError:
-            pass
-        self.connection.close()
-        self.connection = None
-
-    @property
-    def failed(self):
-        if self.answer is not None:
-            return not self.answer[0]
-        return self.process.exitcode is not None
-
+class _Rank(_children.Child):
     @property
     def is_consequence(self):
         return self.ended_by_us or (self.answer is not None and isinstance(self.answer[1], PeerFailed))
@@ -91,7 +69,7 @@ class _Rank:
         code = self.process.exitcode
         error = self.answer[1] if self.answer is not None and not self.answer[0] else None
         return ProcessEnd(
-            rank=self.number,
+            rank=self.rank,
             exit_code=code if code is None or code >= 0 else None,
             signal=signal.Signals(-code).name if code is not None and code < 0 else None,
             error=error,
@@ -109,32 +87,8 @@ class _Rank:
         return f"exited with {end.exit_code} before its function had returned"
 
 
-def _watch(ranks):
-    """Returns when all have ended. After the first failure the others have GRACE seconds, then SIGTERM, and as long again, then SIGKILL."""
-    deadline, steps = None, [signal.SIGTERM, signal.SIGKILL]
-    # A process is asked once whether it has ended: between two questions it may.
-    while waiting := [rank.connection or rank.process.sentinel for rank in ranks if rank.connection or rank.process.exitcode is None]:
-        left = None if deadline is None else max(0, deadline - time.monotonic())
-        multiprocessing.connection.wait(waiting, left)
-        for rank in ranks:
-            if rank.connection and rank.connection.poll():
-                rank.listen()
-            rank.process.join(0)
-            if rank.failed and rank.failed_at is None:
-                rank.failed_at = time.monotonic()
-                if deadline is None:
-                    deadline = rank.failed_at + GRACE
-        if deadline is not None and time.monotonic() >= deadline and steps:
-            step = steps.pop(0)
-            deadline = time.monotonic() + GRACE
-            for rank in ranks:
-                if rank.process.exitcode is None:
-                    rank.ended_by_us = True
-                    os.kill(rank.process.pid, step)
-
-
 def run(function, args, here, world_size, first, options):
-    _new_process.check("spawn", function, args)
+    _children.check("spawn", function, args)
     try:
         pickled = pickle.dumps(function, protocol=5)
     except Exception as error:
@@ -148,38 +102,21 @@ def run(function, args, here, world_size, first, options):
     ranks = []
     try:
         for local_rank in range(here):
-            ours, theirs = context.Pipe(duplex=False)
-            init = {
-                "backend": options["backend"],
-                "init_method": place,
-                "rank": first + local_rank,
-                "world_size": world_size,
-                "local_rank": local_rank,
-                "timeout": options["timeout"],
-            }
-            process = context.Process(
-                target=_main, args=(theirs, os.getpid(), init, local_rank, pickled, args), name=f"unisono rank {first + local_rank}"
-            )
-            process.start()
-            theirs.close()
-            ranks.append(_Rank(first + local_rank, process, ours))
-        _watch(ranks)
+            rank = first + local_rank
+            init = {**options, "init_method": place, "rank": rank, "world_size": world_size, "local_rank": local_rank}
+            ranks.append(_Rank(context, rank, _main, (os.getpid(), init, local_rank, pickled, args), f"unisono rank {rank}"))
+        failed = _children.watch(ranks)
     finally:
-        for rank in ranks:  # where the caller is interrupted
-            if rank.process.exitcode is None:
-                rank.process.kill()
-                rank.process.join()
+        _children.kill(ranks)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
-    failed = sorted((rank for rank in ranks if rank.failed), key=lambda rank: (rank.is_consequence, rank.failed_at))
     if not failed:
         return [rank.answer[1] for rank in ranks]
     cause = failed[0]
     others = len(failed) - 1
-    text = f"rank {cause.number} {cause.how()}" + (f"; {others} more failed because of it or after it" if others else "")
-    failure = LaunchFailed(f"spawn: {text}")
-    failure.operation, failure.message, failure.culprit = "spawn", text, cause.number
-    failure.ends = [rank.end() for rank in ranks]
+    text = f"rank {cause.rank} {cause.how()}" + (f"; {others} more failed because of it or after it" if others else "")
+    failure = refusal("spawn", text, kind=LaunchFailed)
+    failure.culprit, failure.ends = cause.rank, [rank.end() for rank in ranks]
     origin = cause.end()
     if origin.error is not None:
         origin.error.__cause__ = RemoteTraceback(origin.traceback)

@@ -1,6 +1,8 @@
 """What Slurm's variables say of a process."""
 
+import itertools
 import os
+import re
 import warnings
 
 FIRST_SPECIAL_STEP = 4294967290  # from here on: the script of sbatch, the shell of an allocation, and the like
@@ -16,3 +18,34 @@ def warn_of_batch_script(environ=os.environ, stacklevel=3):
             "if the script of sbatch runs the program itself, let it use `srun` or `unisono run`",
             stacklevel=stacklevel,
         )
+
+
+def expand_hostlist(text, sort=False):
+    """The hosts of Slurm's notation, in its order: "n[1-2,5],m7" is n1, n2, n5, m7. Several brackets in a name are multiplied.
+
+    A number is as wide as the text that its range begins with: "n[099-101]" is n099, n100, n101. Raises ValueError for what is no list of hosts.
+    """
+    hosts = []
+    for item in _items(text):
+        parts = re.split(r"\[([^\[\]]*)\]", item)
+        if any(c in part for part in parts[::2] for c in "[]"):
+            raise ValueError(f"hostlist invalid : {text}")
+        if parts == ["", "", ""]:  # "[]" is nobody
+            continue
+        choices = [[part] if i % 2 == 0 else list(_numbers(part, text)) for i, part in enumerate(parts)]
+        hosts += ["".join(pieces) for pieces in itertools.product(*choices)]
+    return sorted(hosts, key=lambda host: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", host)]) if sort else hosts
+
+
+def _items(text):
+    # Commas separate items, but not within brackets.
+    return [item.strip() for item in re.findall(r"(?:[^,\[]|\[[^\]]*(?:\]|$))+", text) if item.strip()]
+
+
+def _numbers(ranges, text):
+    for item in ranges.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", item)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(f"hostlist invalid : {text}")
+        for number in range(int(match[1]), int(match[2] or match[1]) + 1):
+            yield str(number).zfill(len(match[1]))

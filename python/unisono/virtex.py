@@ -11,18 +11,6 @@ import torch.distributed as dist
 
 from . import ignite as _idist
 
-__all__ = [
-    "launch",
-    "synchronize",
-    "get_world_size",
-    "get_rank",
-    "get_local_rank",
-    "is_master_process",
-    "average_across_processes",
-    "gpu_mem_usage",
-    "gpu_mem_peak",
-]
-
 MIB = 1 << 20
 
 
@@ -130,3 +118,6 @@ def gpu_mem_usage():
 def gpu_mem_peak():
     """The most MiB that PyTorch had allocated on the current GPU at any time, which the original calls gpu_mem_usage; 0 without one."""
     return torch.cuda.max_memory_allocated() // MIB if torch.cuda.is_available() else 0
+
+
+__all__ = [name for name, value in globals().items() if not name.startswith("_") and getattr(value, "__module__", None) == __name__]

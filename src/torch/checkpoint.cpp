@@ -14,8 +14,6 @@
 #include <torch/serialize/archive.h>
 
 #include "torch/checkpoint_file.h"
-#include "torch/checkpoint_folder.h"
-#include "torch/checkpoint_outcome.h"
 #include "torch/optimizer_state.h"
 #include "torch/zero_partition.h"
 #include "unisono/collectives.h"

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "unisono/process_group.h"
 #include "unisono/torch/checkpoint.h"
 
 // A file of a checkpoint has a head of fixed length (magic, length and checksum), a table, and the bytes of the tensors that the table describes.
@@ -61,5 +65,31 @@ struct CheckpointContents {
 };
 /// Throws CheckpointError for a file that is missing, cannot be read, or differs from what was written.
 CheckpointContents read_checkpoint(const std::filesystem::path& path);
+
+// The folder of a sharded checkpoint. Its files carry the number of their generation. The index is written last and names the valid generation.
+
+std::filesystem::path index_path(const std::filesystem::path& folder);
+std::filesystem::path shard_path(const std::filesystem::path& folder, std::uint64_t generation, int rank, int world_size);
+/// Makes the folder if it is missing and returns the number of the generation to be written. Throws CheckpointError, or InvalidArgument where the
+/// path is a file.
+std::uint64_t open_folder(const std::filesystem::path& folder);
+/// Removes the files of all other generations, as far as possible.
+void forget_others(const std::filesystem::path& folder, std::uint64_t generation);
+
+/// Makes all ranks throw if any of them has an error. Collective. A rank with an error throws its own, as InvalidArgument or CheckpointError; the
+/// others throw that of the lowest rank with an error. The group stays usable.
+void share_outcome(const ProcessGroup& group, std::string_view operation, const std::exception_ptr& own);
+
+/// Runs f; an error of any rank is thrown on all of them.
+template <class F>
+void for_all(const ProcessGroup& group, std::string_view operation, F&& f) {
+  std::exception_ptr error;
+  try {
+    std::forward<F>(f)();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  share_outcome(group, operation, error);
+}
 
 }  // namespace unisono::libtorch

@@ -1,4 +1,4 @@
-#include "torch/checkpoint_outcome.h"
+#include "torch/checkpoint_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,7 +10,6 @@
 
 #include "unisono/detail/ending.h"
 #include "unisono/objects.h"
-#include "unisono/torch/checkpoint.h"
 
 namespace unisono {
 

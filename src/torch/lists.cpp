@@ -39,11 +39,6 @@ at::Tensor line(const at::Tensor& tensor) {
   return tensor.detach().contiguous().view({-1});
 }
 
-/// Makes the request for a rank's input, whose output is sized later.
-detail::Request request_for(Operation operation, const at::Tensor& own, std::string_view label) {
-  return detail::labelled({operation, detail::view_of(own), detail::nothing(dtype_of_torch(own.scalar_type()))}, label);
-}
-
 std::span<const std::byte> bytes_of(at::IntArrayRef shape) { return std::as_bytes(std::span(shape.data(), shape.size())); }
 
 std::vector<Shape> shapes_of(const detail::ByteParts& parts) {
@@ -54,6 +49,24 @@ std::vector<Shape> shapes_of(const detail::ByteParts& parts) {
     shapes.push_back(std::move(shape));
   }
   return shapes;
+}
+
+/// Gathers the tensors of all ranks, on rank `dst` or on all. Nothing elsewhere.
+std::optional<std::vector<at::Tensor>> gathered(std::pair<Operation, std::string_view> call, const at::Tensor& tensor, std::optional<Rank> dst,
+                                                const ProcessGroup& group, CallOptions options) {
+  static_cast<void>(detail::view_of(tensor));  // throws for tensors that cannot be communicated
+  const at::Tensor own = line(tensor);
+  detail::Request request = detail::labelled({call.first, detail::view_of(own), detail::nothing(dtype_of_torch(own.scalar_type()))}, call.second);
+  request.root = dst;
+  detail::check_exchanging(request, group, options);
+  request.counts = detail::exchange_counts(request, group, options);
+  const detail::ByteParts bytes = detail::all_gather_bytes(bytes_of(tensor.sizes()), call.second, group, options);
+  const bool has_result = !dst || detail::rank_is(*dst, group);
+  at::Tensor whole = at::empty({has_result ? static_cast<std::int64_t>(request.counts.total()) : 0}, own.options());
+  request.out = detail::writable_view_of(whole);
+  detail::run(request, group, options);
+  if (!has_result) return std::nullopt;
+  return cut(whole, shapes_of(bytes));
 }
 
 /// The properties of a list that ranks exchange before its elements: the dtype's number, whether it lies on a device, and the shapes.
@@ -79,33 +92,10 @@ ListHeader header_of(const std::vector<at::Tensor>& list, int ranks) {
 }  // namespace
 
 std::vector<at::Tensor> all_gather_list(const at::Tensor& tensor, const ProcessGroup& group, const CallOptions& options) {
-  static_cast<void>(detail::view_of(tensor));  // throws for tensors that cannot be communicated
-  const at::Tensor own = line(tensor);
-  CallOptions left = options;
-  detail::Request request = request_for(Operation::all_gather_v, own, "all_gather_list");
-  detail::check_exchanging(request, group, options);
-  request.counts = detail::exchange_counts(request, group, left);
-  const std::vector<Shape> shapes = shapes_of(detail::all_gather_bytes(bytes_of(tensor.sizes()), "all_gather_list", group, left));
-  at::Tensor whole = at::empty({static_cast<std::int64_t>(request.counts.total())}, own.options());
-  request.out = detail::writable_view_of(whole);
-  detail::run(request, group, left);
-  return cut(whole, shapes);
+  return *gathered({Operation::all_gather_v, "all_gather_list"}, tensor, std::nullopt, group, options);
 }
-
 std::optional<std::vector<at::Tensor>> gather_list(const at::Tensor& tensor, Rank dst, const ProcessGroup& group, const CallOptions& options) {
-  static_cast<void>(detail::view_of(tensor));
-  const at::Tensor own = line(tensor);
-  CallOptions left = options;
-  detail::Request request = detail::rooted(request_for(Operation::gather_v, own, "gather_list"), dst);
-  detail::check_exchanging(request, group, options);
-  request.counts = detail::exchange_counts(request, group, left);
-  const detail::ByteParts bytes = detail::all_gather_bytes(bytes_of(tensor.sizes()), "gather_list", group, left);
-  const bool is_root = detail::rank_is(dst, group);
-  at::Tensor whole = at::empty({is_root ? static_cast<std::int64_t>(request.counts.total()) : 0}, own.options());
-  request.out = detail::writable_view_of(whole);
-  detail::run(request, group, left);
-  if (!is_root) return std::nullopt;
-  return cut(whole, shapes_of(bytes));
+  return gathered({Operation::gather_v, "gather_list"}, tensor, dst, group, options);
 }
 
 at::Tensor scatter_list(const std::vector<at::Tensor>& list, Rank src, const ProcessGroup& group, const CallOptions& options) {

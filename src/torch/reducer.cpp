@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "data_parallel_setup.h"
 #include "unisono/collectives.h"
 #include "unisono/error.h"
 #include "unisono/torch/tensor.h"

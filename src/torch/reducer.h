@@ -10,15 +10,45 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "bucket_reduction.h"
-#include "forward_watch.h"
 #include "unisono/process_group.h"
 #include "unisono/torch/data_parallel.h"
 
 namespace unisono::libtorch {
+
+/// Returns text such as "float32 [10, 5] on cpu".
+std::string describe(at::ScalarType dtype, at::IntArrayRef sizes, const at::Device& device);
+
+/// Copies the tensors of rank 0 to all ranks, packed by dtype into a few large broadcasts. All ranks have the same dtypes and sizes.
+void broadcast_tensors(const std::vector<at::Tensor>& tensors, const ProcessGroup& group);
+
+/// Tells whether the forward pass of a backward pass has gone through the wrapper of a module.
+class ForwardWatch {
+ public:
+  /// Adds what accumulates the gradient of a parameter of the module.
+  void add(const torch::autograd::Node* accumulator) { accumulators_.insert(accumulator); }
+
+  /// A forward pass through the wrapper makes a graph.
+  void makes_graph() { graph_waits_ = true; }
+  /// It has made the graph.
+  void made_graph();
+  /// Returns true where a forward pass has made a graph, and no backward pass has come since.
+  bool graph_waits() const { return graph_waits_; }
+  /// A backward pass begins. Returns true where its forward pass has gone around the wrapper.
+  bool begin_backward();
+
+ private:
+  bool went_around() const;
+
+  std::unordered_set<const torch::autograd::Node*> accumulators_;
+  bool graph_waits_ = false;
+  bool forwarded_ = false;         // a forward pass has gone through the wrapper, and no backward pass has come since
+  std::uint64_t forward_end_ = 0;  // the number that autograd's next node had after the latest forward pass
+};
 
 /// Averages the gradients of one module over a group of its own. Each gradient that autograd has accumulated is put into its bucket. Full buckets are
 /// reduced in the order of the buckets, and the end of the backward pass waits for all of them.

@@ -3,10 +3,23 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <array>
+#include <cstdint>
+
 #include "unisono/error.h"
 
 namespace unisono {
 namespace {
+
+/// Torch's type of each DType, and the DType of each of torch's types.
+constexpr std::array torch_types{at::kBool,   at::kChar, at::kShort,    at::kInt,   at::kLong,   at::kByte,         at::kUInt16,       at::kUInt32,
+                                 at::kUInt64, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kComplexFloat, at::kComplexDouble};
+constexpr auto dtypes = [] {
+  std::array<std::int8_t, static_cast<std::size_t>(at::ScalarType::NumOptions)> numbers{};
+  numbers.fill(-1);
+  for (std::size_t i = 0; i < torch_types.size(); ++i) numbers[static_cast<std::size_t>(torch_types[i])] = static_cast<std::int8_t>(i);
+  return numbers;
+}();
 
 [[noreturn]] void refuse(const at::Tensor& tensor, std::string_view what, std::string_view hint) {
   throw InvalidArgument(fmt::format("a tensor of shape {} {}", c10::str(tensor.sizes()), what), {.hint = std::string(hint)});
@@ -15,47 +28,17 @@ namespace {
 }  // namespace
 
 DType dtype_of_torch(at::ScalarType type) {
-  switch (type) {
-    case at::kBool: return DType::boolean;
-    case at::kChar: return DType::int8;
-    case at::kShort: return DType::int16;
-    case at::kInt: return DType::int32;
-    case at::kLong: return DType::int64;
-    case at::kByte: return DType::uint8;
-    case at::kUInt16: return DType::uint16;
-    case at::kUInt32: return DType::uint32;
-    case at::kUInt64: return DType::uint64;
-    case at::kHalf: return DType::float16;
-    case at::kBFloat16: return DType::bfloat16;
-    case at::kFloat: return DType::float32;
-    case at::kDouble: return DType::float64;
-    case at::kComplexFloat: return DType::complex64;
-    case at::kComplexDouble: return DType::complex128;
-    default:
-      throw InvalidArgument(fmt::format("a tensor of dtype {} cannot be communicated", c10::toString(type)),
-                            {.hint = "convert it, or send its bytes: view(torch::kByte)"});
-  }
+  const auto index = static_cast<std::size_t>(type);
+  if (index < dtypes.size() && dtypes[index] >= 0) [[likely]]
+    return static_cast<DType>(dtypes[index]);
+  throw InvalidArgument(fmt::format("a tensor of dtype {} cannot be communicated", c10::toString(type)),
+                        {.hint = "convert it, or send its bytes: view(torch::kByte)"});
 }
 
 at::ScalarType torch_dtype(DType dtype) {
-  switch (dtype) {
-    case DType::boolean: return at::kBool;
-    case DType::int8: return at::kChar;
-    case DType::int16: return at::kShort;
-    case DType::int32: return at::kInt;
-    case DType::int64: return at::kLong;
-    case DType::uint8: return at::kByte;
-    case DType::uint16: return at::kUInt16;
-    case DType::uint32: return at::kUInt32;
-    case DType::uint64: return at::kUInt64;
-    case DType::float16: return at::kHalf;
-    case DType::bfloat16: return at::kBFloat16;
-    case DType::float32: return at::kFloat;
-    case DType::float64: return at::kDouble;
-    case DType::complex64: return at::kComplexFloat;
-    case DType::complex128: return at::kComplexDouble;
-  }
-  throw InvalidArgument("no such dtype");
+  const auto index = static_cast<std::size_t>(dtype);
+  if (index >= torch_types.size()) throw InvalidArgument("no such dtype");
+  return torch_types[index];
 }
 
 Device device_of_torch(const at::Device& device) {

@@ -99,6 +99,25 @@ class DistributedOptimizer::Share {
     return pruned;
   }
 
+  /// Loads the state of one rank's parameters, or of all, and keeps that of this rank's.
+  void load(torch::serialize::InputArchive& archive, std::vector<OptimizerParamGroup>& groups, int of_rank) {
+    follow(groups);
+    State before = std::move(local->state());
+    local->state().clear();
+    show(groups, of_rank);
+    try {
+      local->load(archive);
+    } catch (...) {
+      local->state() = std::move(before);
+      show(groups, group.rank());
+      throw;
+    }
+    for (std::size_t g = 0; g < groups.size(); ++g) groups[g].set_options(local->param_groups()[g].options().clone());
+    show(groups, group.rank());
+    prune();
+    others.reset();
+  }
+
   /// A missing gradient counts as zeros if another rank has one.
   void average_gradients() {
     std::vector<std::uint8_t> has(parameters.size());
@@ -233,37 +252,7 @@ void DistributedOptimizer::save(torch::serialize::OutputArchive& archive) const 
   restore();
 }
 
-void DistributedOptimizer::load(torch::serialize::InputArchive& archive) {
-  Share& share = *share_;
-  share.follow(param_groups_);
-  State before = std::move(share.local->state());
-  share.local->state().clear();
-  share.show(param_groups_, Share::everybody);
-  try {
-    share.local->load(archive);
-  } catch (...) {
-    share.local->state() = std::move(before);
-    share.show(param_groups_, share.group.rank());
-    throw;
-  }
-  for (std::size_t g = 0; g < param_groups_.size(); ++g) param_groups_[g].set_options(share.local->param_groups()[g].options().clone());
-  share.show(param_groups_, share.group.rank());
-  share.prune();
-  share.others.reset();
-}
-
-void DistributedOptimizer::load_local(torch::serialize::InputArchive& archive) {
-  share_->follow(param_groups_);
-  State before = std::move(share_->local->state());
-  share_->local->state().clear();
-  try {
-    share_->local->load(archive);
-  } catch (...) {
-    share_->local->state() = std::move(before);
-    throw;
-  }
-  for (std::size_t g = 0; g < param_groups_.size(); ++g) param_groups_[g].set_options(share_->local->param_groups()[g].options().clone());
-  share_->others.reset();
-}
+void DistributedOptimizer::load(torch::serialize::InputArchive& archive) { share_->load(archive, param_groups_, Share::everybody); }
+void DistributedOptimizer::load_local(torch::serialize::InputArchive& archive) { share_->load(archive, param_groups_, share_->group.rank()); }
 
 }  // namespace unisono

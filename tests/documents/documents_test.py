@@ -59,7 +59,7 @@ class Documents(unittest.TestCase):
                            block("cat list", "bash", "prints ../a/b"))
         self.assertIn("page.md: 3 blocks\n   3 run\n", told)
 
-    def test_a_command_that_fails(self):
+    def test_a_command_that_fails_is_refused_with_its_code(self):
         self.refused("page.md:4: that ended with exit code 1", block("false\ntrue"))
         self.refused("page.md:5: that ended with exit code 3", block("true\n(exit 3)\ntrue"))
         self.refused("page.md:4: that ended with exit code 1", block("false && true\ntrue"))
@@ -81,16 +81,16 @@ class Documents(unittest.TestCase):
     def test_what_a_block_needs_may_be_there(self):
         self.assertIn("   1 run\n", self.follow(block("true", "", "needs gpu"), have=["gpu"]))
 
-    def test_lines_that_are_not_run(self):
+    def test_lines_without_a_command_are_not_run(self):
         told = self.follow(block("false --first\ntrue", "", "line not run: false: it fails"))
         self.assertIn("page.md:5: not its line false: it fails", told)
         self.refused("no line begins with sometimes", block("true", "", "line not run: sometimes: reason"))
 
-    def test_words_of_the_reader(self):
+    def test_words_of_the_reader_are_replaced(self):
         self.follow(block("test HOST = here", "", "put HOST -> here"))
         self.refused("there is no PORT", block("test here = here", "", "put PORT -> 1"))
 
-    def test_outputs(self):
+    def test_an_output_that_is_missing_is_an_error(self):
         self.refused("the output has no \"two\"", block("echo one", "", "prints two"))
 
     def test_lines_at_once_run_side_by_side(self):
@@ -98,7 +98,7 @@ class Documents(unittest.TestCase):
         self.follow(pipes, block("read word <a && echo $word >b\necho word >a && read word <b", "", "at once"))
         self.refused("page.md:5: that ended with exit code 1", block("false\ntrue", "", "at once"))
 
-    def test_files(self):
+    def test_a_file_of_the_document_is_written_and_must_be_used(self):
         self.follow(block("# folder/program.py\nprint()", "python"), block("test -s folder/program.py"))
         self.refused("no command of the document has used unused.py", block("# unused.py\nprint()", "python"))
         self.refused("no command of the document has used unused.cpp", block("// unused.cpp\nint main() {}", "cpp"))

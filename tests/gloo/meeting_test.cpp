@@ -88,10 +88,10 @@ std::vector<sockaddr_in> listening() {
   return found;
 }
 
-class Stranger : public ::testing::TestWithParam<std::string> {};
+class ForeignConnections : public ::testing::TestWithParam<std::string> {};
 
 // Somebody is quicker than the peer and takes its place at the port: an error on all ranks or, where the rank is the one to connect, nothing at all.
-TEST_P(Stranger, AStrangerIsNotTakenForAMember) {
+TEST_P(ForeignConnections, AConnectionOfAnotherProgramIsNotTakenForAMember) {
   for (int round = 0; round < 3; ++round) {
     const auto store = std::make_shared<MemoryStore>();
     std::vector<std::string> ends(2);
@@ -132,7 +132,7 @@ std::string message(std::uint64_t opcode, std::uint64_t slot, std::uint64_t leng
   return std::string(reinterpret_cast<const char*>(head), sizeof head);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gloo, Stranger,
+INSTANTIATE_TEST_SUITE_P(Gloo, ForeignConnections,
                          ::testing::Values("", "GET / HTTP/1.1\r\nHost: here\r\n\r\n", std::string(4096, '\xff'),
                                            message(1, 0, 16) + std::string(16, 'x'), message(1, std::uint64_t{0x55} << 40, 1 << 20),
                                            message(0, 0, 16), message(3, std::uint64_t{0x55} << 40, 16)));

@@ -26,7 +26,7 @@ std::size_t resident_kib(pid_t pid) {
 }
 
 /// Two hosts at work, and a third one.
-class Strangers : public ::testing::Test {
+class UnauthenticatedConnections : public ::testing::Test {
  protected:
   void SetUp() override {
     hosts_ = std::make_unique<Hosts>(3);
@@ -106,7 +106,7 @@ class Strangers : public ::testing::Test {
   std::vector<std::unique_ptr<RunningCommand>> job_;
 };
 
-TEST_F(Strangers, TenThousandConnectionsOfNoiseChangeNothing) {  // A1
+TEST_F(UnauthenticatedConnections, TenThousandConnectionsOfNoiseChangeNothing) {  // A1
   const std::size_t before = resident_kib(job_[0]->pid());
   from_outside([&] {
     const auto client = member();
@@ -131,7 +131,7 @@ TEST_F(Strangers, TenThousandConnectionsOfNoiseChangeNothing) {  // A1
   EXPECT_GE(count(log(), "closed a connection from 10.77.0.3"), 1);
 }
 
-TEST_F(Strangers, ALengthAllocatesNothing) {  // A2: 2^31, 2^32 - 1, and within a frame
+TEST_F(UnauthenticatedConnections, ALengthAllocatesNothing) {  // A2: 2^31, 2^32 - 1, and within a frame
   const std::size_t before = resident_kib(job_[0]->pid());
   from_outside([&] {
     for (const std::string& length : {std::string("\x00\x00\x00\x80", 4), std::string("\xff\xff\xff\x7f", 4), std::string("\xff\xff\xff\xff", 4)}) {
@@ -154,7 +154,7 @@ TEST_F(Strangers, ALengthAllocatesNothing) {  // A2: 2^31, 2^32 - 1, and within 
   EXPECT_LT(resident_kib(job_[0]->pid()), before + 8 * 1024);
 }
 
-TEST_F(Strangers, TwoHundredStrangersWithHalfAHandshakeDelayNobody) {  // A3
+TEST_F(UnauthenticatedConnections, TwoHundredConnectionsWithHalfAHandshakeDelayNobody) {  // A3
   from_outside([&] {
     std::vector<FileDescriptor> slow;
     for (int i = 0; i < 200; ++i) {
@@ -166,7 +166,7 @@ TEST_F(Strangers, TwoHundredStrangersWithHalfAHandshakeDelayNobody) {  // A3
   });
 }
 
-TEST_F(Strangers, StrangersOfOtherProtocolsLearnNothingAndAreNamedOnce) {  // A4
+TEST_F(UnauthenticatedConnections, ConnectionsOfOtherProtocolsLearnNothingAndAreNamedOnce) {  // A4
   from_outside([&] {
     for (const std::string& probe :
          {std::string("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11),
@@ -182,7 +182,7 @@ TEST_F(Strangers, StrangersOfOtherProtocolsLearnNothingAndAreNamedOnce) {  // A4
   EXPECT_EQ(count(log(), "closed a connection from 10.77.0.3: what it sent is not ours"), 1) << log();
 }
 
-TEST_F(Strangers, StrangersWithoutTheSecretGetNothing) {  // A5: wrong, none, replayed, reflected
+TEST_F(UnauthenticatedConnections, ConnectionsWithoutTheSecretGetNothing) {  // A5: wrong, none, replayed, reflected
   from_outside([&] {
     for (const char* token : {"another", ""}) {
       EXPECT_THROW(connect_tcp({address()}, "the store", {.token = token}, Deadline(10s)), ProtocolError) << token;
@@ -213,7 +213,7 @@ TEST_F(Strangers, StrangersWithoutTheSecretGetNothing) {  // A5: wrong, none, re
   });
 }
 
-TEST_F(Strangers, StrangersWithTheSecretBreakLimitsForThemselvesAlone) {  // A6
+TEST_F(UnauthenticatedConnections, ConnectionsWithTheSecretBreakLimitsForThemselvesAlone) {  // A6
   from_outside([&] {
     const auto bad = member();
     const auto good = member();
@@ -238,7 +238,7 @@ TEST_F(Strangers, StrangersWithTheSecretBreakLimitsForThemselvesAlone) {  // A6
 }
 
 // Noise while the ranks meet: they meet.
-TEST(StrangersAtTheMeeting, StrangersAtTheMeetingKeepNobodyOut) {  // A1, A3
+TEST(UnauthenticatedConnectionsWhileJoining, ConnectionsWhileJoiningKeepNobodyOut) {  // A1, A3
   MAKE_HOSTS(hosts, 3);
   auto variables = secret;
   const auto first = hosts.start(0, node_words({.node = 0, .master = "10.77.0.1"}, {HOST_RANK, "meet"}), variables);

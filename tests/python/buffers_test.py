@@ -22,7 +22,7 @@ def has(module):
 
 
 class Protocol(RankTest):
-    def test_builtin_buffers(self):
+    def test_buffers_of_python_are_reduced_in_place(self):
         total = self.size * (self.size + 1) // 2
         for x in (bytearray([self.rank + 1] * 5), memoryview(bytearray([self.rank + 1] * 5)), array.array("d", [self.rank + 1.0] * 5)):
             self.assertIs(unisono.all_reduce(x), x)
@@ -40,7 +40,7 @@ class Protocol(RankTest):
         self.assertEqual(out, b"".join(bytes([r] * 3) for r in range(self.size)))
         self.refused(unisono.InvalidArgument, "read-only", unisono.all_reduce, memoryview(b"abc"))
 
-    def test_strided(self):
+    def test_strided_views_are_worked_on_where_they_lie(self):
         base = np.zeros((6, 8)) - 1
         for view in (base[::2, 1::3], base.T, base[::-1, ::-1], base[:, 3]):
             view[...] = np.arange(view.size).reshape(view.shape) + self.rank
@@ -51,18 +51,18 @@ class Protocol(RankTest):
         self.same(unisono.all_gather(fortran)[self.size - 1], np.arange(6.0).reshape(2, 3) + self.size - 1)
         self.same(unisono.all_reduce(np.broadcast_to(np.float64(self.rank), (4,)), out=np.empty(4)), np.full(4, sum(range(self.size))))
 
-    def test_no_dimensions(self):
+    def test_an_array_without_dimensions_is_one_element(self):
         x = np.array(self.rank + 1.0)
         unisono.all_reduce(x)
         self.assertEqual(x, self.size * (self.size + 1) / 2)
 
-    def test_halves(self):
+    def test_halves_are_summed_in_place(self):
         x = np.full(9, self.rank + 1, "float16")
         unisono.all_reduce(x)
         self.same(x, np.full(9, self.size * (self.size + 1) / 2, "float16"))
 
     @unittest.skipUnless(has("ml_dtypes"), "ml_dtypes is not installed")
-    def test_bfloat16(self):
+    def test_bfloat16_of_ml_dtypes_is_summed_and_gathered(self):
         import ml_dtypes
 
         x = np.full((3, 4), self.rank + 1, ml_dtypes.bfloat16)
@@ -76,7 +76,7 @@ class Protocol(RankTest):
         self.assertEqual(number, total)
         self.refused(unisono.InvalidArgument, "float8", unisono.all_reduce, np.ones(3, ml_dtypes.float8_e4m3fn))
 
-    def test_shared_memory(self):
+    def test_arrays_in_shared_memory_are_reduced(self):
         x = unisono.shared_array((100, 3), "int32")
         self.assertEqual(x.sum(), 0)
         x += self.rank + 1
@@ -87,14 +87,14 @@ class Protocol(RankTest):
 
 
 class Refused(RankTest):
-    def test_what_is_no_buffer(self):
+    def test_an_object_that_is_no_buffer_is_refused(self):
         self.refused(unisono.InvalidArgument, "a list", unisono.all_reduce, [1, 2])
         self.refused(unisono.InvalidArgument, "a str", unisono.all_reduce, "text")
         self.refused(unisono.InvalidArgument, "a NoneType", unisono.all_reduce, None)
         self.refused(unisono.InvalidArgument, "a dict", unisono.send, {}, 0)
         self.refused(ValueError, "a set", unisono.scan, set())
 
-    def test_elements(self):
+    def test_elements_without_a_dtype_are_refused(self):
         for x in (np.array([object()]), np.array(["ab"]), np.array([1], "datetime64[s]"), np.ones(3, np.longdouble), np.ones(3, ">f4"),
                   np.ones(3, "f4,i4")):
             error = self.refused(unisono.InvalidArgument, "no operation is on elements", unisono.all_reduce, x)
@@ -102,7 +102,7 @@ class Refused(RankTest):
         record = np.zeros(3, [("a", "i1"), ("b", "f8")])
         self.refused(unisono.InvalidArgument, "give a copy", unisono.all_reduce, record["b"])
 
-    def test_read_only(self):
+    def test_a_read_only_output_is_refused(self):
         x = np.ones(3)
         x.flags.writeable = False
         error = self.refused(unisono.InvalidArgument, "read-only", unisono.all_reduce, x)
@@ -151,7 +151,7 @@ class Refused(RankTest):
                 unisono.wait_all(unisono.batch([unisono.P2POp.send(mine, right), unisono.P2POp.recv(received, left)]))
             unisono.barrier()
 
-    def test_lists(self):
+    def test_lists_of_the_wrong_length_or_dtype_are_refused(self):
         x = np.ones(3)
         self.refused(unisono.InvalidArgument, "", unisono.all_gather, x, [np.ones(3) for _ in range(self.size + 1)])
         self.refused(unisono.InvalidArgument, "", unisono.all_gather, x, [np.ones(4) for _ in range(self.size)])
@@ -160,7 +160,7 @@ class Refused(RankTest):
         self.refused(unisono.InvalidArgument, "", unisono.all_gather, x, np.ones(3 * self.size + 1))
         self.refused(unisono.InvalidArgument, "not all of these are Works", unisono.wait_all, [1])
 
-    def test_arguments(self):
+    def test_arguments_in_the_wrong_place_are_named(self):
         x = np.ones(3)
         self.refused(unisono.InvalidArgument, "stands where the operation is meant", unisono.all_reduce, x, unisono.world())
         error = self.refused(unisono.InvalidArgument, "stands where the operation is meant", unisono.all_reduce, x, np.ones(3))
@@ -188,7 +188,7 @@ class OnAGpu:
 class NoEngine(RankTest):
     """The backend "native" has no engine for GPUs, wherever this runs."""
 
-    def test_cuda(self):
+    def test_memory_of_a_gpu_is_unsupported_without_an_engine_for_it(self):
         x = OnAGpu()
         group = unisono.new_group(list(range(self.size)), backend="native")
         for call in (unisono.all_reduce, unisono.scan, lambda x, **how: unisono.broadcast(x, 0, **how)):
@@ -234,7 +234,7 @@ class Torch(RankTest):
 
         self.torch = torch
 
-    def test_tensors(self):
+    def test_tensors_of_every_dtype_are_reduced_in_place(self):
         torch, total = self.torch, self.size * (self.size + 1) // 2
         for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64, torch.uint8, torch.complex64):
             x = torch.full((3, 4), self.rank + 1, dtype=dtype)
@@ -247,7 +247,7 @@ class Torch(RankTest):
         mask = torch.tensor([self.rank == 0, False])
         self.assertEqual(unisono.all_reduce(mask).tolist(), [True, False])
 
-    def test_new_tensors(self):
+    def test_results_of_tensors_are_new_tensors(self):
         result = unisono.all_gather(self.torch.full((2,), self.rank, dtype=self.torch.bfloat16))
         self.assertIsInstance(result, self.torch.Tensor)
         self.assertEqual(result.dtype, self.torch.bfloat16)
@@ -255,7 +255,7 @@ class Torch(RankTest):
         result, counts = unisono.all_gather_v(self.torch.arange(self.rank + 1))
         self.assertEqual((len(result), counts), (sum(counts), [r + 1 for r in range(self.size)]))
 
-    def test_parameters(self):
+    def test_parameters_that_require_gradients_are_reduced(self):
         parameter = self.torch.nn.Parameter(self.torch.full((3,), self.rank + 1.0))
         unisono.all_reduce(parameter)
         self.assertEqual(parameter.tolist(), [self.size * (self.size + 1) / 2] * 3)
@@ -265,7 +265,7 @@ class Torch(RankTest):
         unisono.all_reduce_params([p.grad for p in model.parameters()], op="avg")
         self.assertEqual(model.weight.grad.unique().tolist(), [(self.size - 1) / 2])
 
-    def test_objects(self):
+    def test_tensors_travel_within_objects(self):
         for x in unisono.all_gather_object({"weights": self.torch.ones(1000)}):
             self.assertEqual(x["weights"].sum(), 1000)
 
@@ -289,21 +289,21 @@ class OldDLPack(OnlyDLPack):
 
 
 class DLPack(RankTest):
-    def test_any_library(self):
+    def test_arrays_of_any_library_with_dlpack_are_reduced(self):
         for kind in (OnlyDLPack, OldDLPack):
             for dtype in ("bool", "int8", "uint16", "int64", "float16", "float32", "complex64"):
                 x = np.ones((2, 3), dtype)[:, ::2]
                 self.assertIsInstance(unisono.all_reduce(kind(x)), kind)
                 self.same(x, np.full((2, 2), self.size).astype(dtype), dtype)
 
-    def test_read_only(self):
+    def test_a_read_only_array_is_refused_as_output(self):
         x = np.ones(3)
         x.flags.writeable = False
         self.refused(unisono.InvalidArgument, "read-only", unisono.all_reduce, OnlyDLPack(x))
         self.same(unisono.all_reduce(OnlyDLPack(x), out=np.empty(3)), np.full(3, self.size))
 
     @unittest.skipUnless(has("jax"), "JAX is not installed")
-    def test_jax(self):
+    def test_arrays_of_jax_stay_as_they_are_and_results_are_new(self):
         import jax
         import jax.numpy as jnp
 
@@ -335,7 +335,7 @@ class DLPack(RankTest):
                     self.assertEqual(call(x).devices(), {device})
 
     @unittest.skipUnless(has("pyarrow"), "pyarrow is not installed")
-    def test_pyarrow(self):
+    def test_arrays_of_pyarrow_are_gathered(self):
         import pyarrow
 
         out = np.empty(3 * self.size, "int64")

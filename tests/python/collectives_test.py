@@ -21,13 +21,13 @@ OPERATIONS = {
 
 
 class Reductions(RankTest):
-    def test_all_reduce_in_place(self):
+    def test_all_reduce_sums_in_place_in_every_shape(self):
         for shape in [(0,), (1,), (7,), (3, 5), (2, 3, 4)]:
             x = self.mine(shape)
             self.assertIs(unisono.all_reduce(x), x)
             self.same(x, sum(self.all(shape)), shape)
 
-    def test_every_dtype(self):
+    def test_all_reduce_sums_every_dtype(self):
         for dtype in DTYPES:
             x = self.mine((11,), dtype)
             unisono.all_reduce(x)
@@ -35,7 +35,7 @@ class Reductions(RankTest):
             expected = np.any(self.all((11,), dtype), axis=0) if dtype == "bool" else sum(self.all((11,), dtype))
             self.same(x, expected, dtype)
 
-    def test_every_operation(self):
+    def test_all_reduce_combines_by_every_operation_and_spelling(self):
         for name, combined in OPERATIONS.items():
             for spelling in (name, name.upper(), getattr(unisono.ReduceOp, name)):
                 x = self.mine((9,), "int32")
@@ -45,12 +45,12 @@ class Reductions(RankTest):
         unisono.all_reduce(x, "avg")
         self.same(x, sum(self.all((9,))) / self.size)
 
-    def test_premul_sum(self):
+    def test_premul_sum_multiplies_by_each_ranks_factor(self):
         x = self.mine((5,))
         unisono.all_reduce(x, unisono.premul_sum(self.rank + 0.5))
         self.same(x, sum(x * (r + 0.5) for r, x in enumerate(self.all((5,)))))
 
-    def test_a_function(self):
+    def test_all_reduce_combines_by_a_function(self):
         x = self.mine((50,), "int64")
         unisono.all_reduce(x, np.maximum)
         self.same(x, np.max(self.all((50,), "int64"), axis=0))
@@ -60,7 +60,7 @@ class Reductions(RankTest):
         self.same(y, expected)
         self.assertEqual(unisono.all_reduce(self.rank, max), self.size - 1)
 
-    def test_out_of_place(self):
+    def test_all_reduce_with_out_leaves_its_input_as_it_is(self):
         x = self.mine((6,))
         x.flags.writeable = False
         out = np.empty(6)
@@ -68,7 +68,7 @@ class Reductions(RankTest):
         self.same(x, self.mine((6,)))
         self.same(out, sum(self.all((6,))))
 
-    def test_numbers(self):
+    def test_all_reduce_of_a_number_returns_its_type(self):
         n, total = self.size, self.size * (self.size + 1) // 2
         for x, expected in [(self.rank + 1, total), (self.rank + 0.5, total - n / 2), (complex(self.rank + 1, 1), complex(total, n)), (True, True)]:
             result = unisono.all_reduce(x)
@@ -81,7 +81,7 @@ class Reductions(RankTest):
             self.assertEqual(result, total)
         self.refused(unisono.InvalidArgument, "int64", unisono.all_reduce, 2**64)
 
-    def test_reduce(self):
+    def test_reduce_gives_the_sum_to_the_root_alone(self):
         for dst in range(self.size):
             x = self.mine((4,))
             result = unisono.reduce(x, dst)
@@ -94,7 +94,7 @@ class Reductions(RankTest):
             number = unisono.reduce(self.rank + 1, dst, "max")
             self.assertEqual(number, self.size if self.rank == dst else None)
 
-    def test_broadcast(self):
+    def test_broadcast_gives_everybody_what_the_root_has(self):
         for src in range(self.size):
             x = self.mine((3, 2), "float32")
             self.assertIs(unisono.broadcast(x, src), x)
@@ -102,19 +102,19 @@ class Reductions(RankTest):
             self.assertEqual(unisono.broadcast(self.rank * 10 + 1, src), src * 10 + 1)
             self.assertEqual(unisono.broadcast(f"rank {self.rank}", unisono.GlobalRank(src)), f"rank {src}")
 
-    def test_prefixes(self):
+    def test_scan_and_exscan_combine_the_ranks_up_to_this_one(self):
         all = self.all((5,))
         self.same(unisono.scan(self.mine((5,))), sum(all[: self.rank + 1]))
         self.same(unisono.exscan(self.mine((5,))), sum(all[: self.rank]) if self.rank else all[0])
         self.assertEqual(unisono.scan(self.rank + 1), (self.rank + 1) * (self.rank + 2) // 2)
         self.assertEqual(unisono.exscan(self.rank + 1), self.rank * (self.rank + 1) // 2 if self.rank else 1)
 
-    def test_mean(self):
+    def test_mean_is_exact_and_rounded_once(self):
         self.assertEqual(unisono.mean(2**60 + self.rank), float(sum(2**60 + r for r in range(self.size)) / self.size))
         self.assertEqual(unisono.mean(self.rank + 0.5), self.size / 2)
         self.refused(unisono.InvalidArgument, "complex", unisono.mean, 1j)
 
-    def test_asynchronous(self):
+    def test_asynchronous_reductions_give_what_the_blocking_ones_do(self):
         x, y, z = self.mine((1000,)), self.mine((3,)), np.empty(3)
         works = [unisono.all_reduce_async(x), unisono.all_reduce_async(y, "max", out=z), unisono.barrier_async()]
         unisono.wait_all(works)
@@ -136,7 +136,7 @@ class Reductions(RankTest):
             unisono.all_reduce_async(np.ones(10000))  # nobody keeps the array
         self.assertEqual(unisono.all_reduce(1), self.size)
 
-    def test_wait_any(self):
+    def test_wait_any_returns_the_index_of_a_completed_work(self):
         works = [unisono.all_reduce_async(np.ones(5)) for _ in range(3)]
         index = unisono.wait_any(works)
         self.assertTrue(works[index].is_completed())
@@ -180,7 +180,7 @@ class Deterministic(RankTest):
 
 
 class Blocks(RankTest):
-    def test_all_gather(self):
+    def test_all_gather_gives_every_rank_all_blocks(self):
         x = self.mine((3, 2), "int16")
         result = unisono.all_gather(x)
         self.assertEqual(result.dtype, np.int16)
@@ -194,13 +194,13 @@ class Blocks(RankTest):
         self.same(unisono.all_gather(np.float32(2).reshape(())), np.full(self.size, 2, "float32"))
         self.same(unisono.all_gather_async(x).result(), np.stack(self.all((3, 2), "int16")))
 
-    def test_all_gather_of_numbers_and_objects(self):
+    def test_all_gather_of_numbers_and_objects_returns_a_list(self):
         self.assertEqual(unisono.all_gather(self.rank * 2), [r * 2 for r in range(self.size)])
         self.assertEqual(unisono.all_gather(self.rank / 2), [r / 2 for r in range(self.size)])
         self.assertEqual(unisono.all_gather(("a", self.rank)), [("a", r) for r in range(self.size)])
         self.assertEqual(unisono.all_gather(b"ab" * self.rank), [b"ab" * r for r in range(self.size)])
 
-    def test_gather(self):
+    def test_gather_gives_the_root_all_blocks(self):
         for dst in range(self.size):
             x = self.mine((4,))
             result = unisono.gather(x, dst=dst)
@@ -217,7 +217,7 @@ class Blocks(RankTest):
             if self.rank == dst:
                 self.same(out, np.concatenate(self.all((4,))))
 
-    def test_scatter(self):
+    def test_scatter_gives_each_rank_its_block_of_the_root(self):
         for src in range(self.size):
             table = np.arange(self.size * 3.0).reshape(self.size, 3) + src
             out = np.empty(3)
@@ -227,7 +227,7 @@ class Blocks(RankTest):
             unisono.scatter_async(parts, out, src).wait()
             self.same(out, table[self.rank] + 100)
 
-    def test_reduce_scatter(self):
+    def test_reduce_scatter_gives_each_rank_its_block_of_the_combination(self):
         x = self.mine((self.size * 2, 3), "float32")
         total = sum(self.all((self.size * 2, 3), "float32"))
         mine = total[self.rank * 2 : self.rank * 2 + 2]
@@ -239,7 +239,7 @@ class Blocks(RankTest):
         if self.size > 1:
             self.refused(unisono.InvalidArgument, "cannot share evenly", unisono.reduce_scatter, np.ones(self.size + 1))
 
-    def test_all_to_all(self):
+    def test_all_to_all_exchanges_the_blocks(self):
         x = np.arange(self.size * 2) + 100 * self.rank
         expected = np.concatenate([np.arange(2) + 2 * self.rank + 100 * r for r in range(self.size)])
         self.same(unisono.all_to_all(x), expected)
@@ -256,7 +256,7 @@ class Counted(RankTest):
         self.whole = np.concatenate([np.arange(n) + 10 * r for r, n in enumerate(self.counts)])
         self.part = np.arange(self.counts[self.rank]) + 10 * self.rank
 
-    def test_all_gather_v(self):
+    def test_all_gather_v_puts_blocks_of_all_lengths_together(self):
         out = np.empty_like(self.whole)
         self.assertIs(unisono.all_gather_v(self.part, out, self.counts), out)
         self.same(out, self.whole)
@@ -267,7 +267,7 @@ class Counted(RankTest):
         self.same(unisono.all_gather_v_async(self.part, out, np.array(self.counts)).result(), self.whole)
         self.refused(unisono.InvalidArgument, "given together", unisono.all_gather_v, self.part, out)
 
-    def test_gather_v(self):
+    def test_gather_v_gives_the_root_blocks_of_all_lengths(self):
         for dst in range(self.size):
             result, counts = unisono.gather_v(self.part, dst=dst)
             known = unisono.gather_v(self.part, counts=self.counts, dst=dst)
@@ -279,7 +279,7 @@ class Counted(RankTest):
             if self.rank == dst:
                 self.same(out, self.whole)
 
-    def test_scatter_v_and_reduce_scatter_v(self):
+    def test_scatter_v_and_reduce_scatter_v_give_each_rank_its_count(self):
         out = np.empty_like(self.part)
         unisono.scatter_v(self.whole if self.rank == 0 else None, self.counts, out)
         self.same(out, self.part)
@@ -290,7 +290,7 @@ class Counted(RankTest):
         self.same(out, self.part * self.size)
         self.same(unisono.reduce_scatter_v_async(self.whole, self.counts, out, "max").result(), self.part)
 
-    def test_all_to_all_v(self):
+    def test_all_to_all_v_exchanges_as_many_elements_as_the_counts_say(self):
         send_counts = [self.rank + r for r in range(self.size)]
         x = np.arange(sum(send_counts), dtype="int32") + 1000 * self.rank
         offsets = [sum(s + r for r in range(self.rank)) for s in range(self.size)]
@@ -303,7 +303,7 @@ class Counted(RankTest):
         self.same(out, expected)
         self.same(unisono.all_to_all_v_async(x, send_counts, np.empty_like(result), counts).result(), expected)
 
-    def test_lists(self):
+    def test_lists_of_arrays_keep_their_lengths_and_shapes(self):
         pieces = unisono.all_gather_list(np.full((self.rank + 1, 2), self.rank))
         self.assertEqual([piece.tolist() for piece in pieces], [[[r, r]] * (r + 1) for r in range(self.size)])
         pieces = unisono.gather_list(self.part)

@@ -68,7 +68,7 @@ class Names(StateTest):
             self.refused(unisono.InvalidArgument, text, state.__setitem__, name, value)
         self.assertEqual((state.x.tolist(), state.counter.n), ([1.0] * 3, 1))
 
-    def test_what_cannot_be_listed(self):
+    def test_a_thing_that_cannot_be_listed_is_refused(self):
         state = unisono.ElasticState(x=np.ones(3))
         frozen = np.ones(3)
         frozen.setflags(write=False)
@@ -103,7 +103,7 @@ class Names(StateTest):
         for what in (pickle.dumps, copy.copy):
             self.refused(TypeError, "ElasticState", what, state)
 
-    def test_a_class_of_the_program(self):
+    def test_a_subclass_has_attributes_and_methods_of_its_own(self):
         class Training(unisono.ElasticState):
             def __init__(self, rank):
                 super().__init__(weights=np.full(3, rank))
@@ -116,7 +116,7 @@ class Names(StateTest):
         self.synchronized(state)
         self.assertEqual((state.mean(), state.rate, "rate" in state), (self.last, 0.5, False))
 
-    def test_a_state_that_what_it_lists_refers_to(self):
+    def test_a_state_that_its_own_object_refers_to_is_collected(self):
         state = unisono.ElasticState(counter=Counter(1))
         state.counter.owner = state
         state.bytes("own", lambda: state.counter.n, lambda data: state)
@@ -144,15 +144,15 @@ class Failures(StateTest):
     def state(self):
         return unisono.ElasticState(x=self.mine(5), n=[self.rank])
 
-    def test_an_object_that_cannot_be_written(self):
+    def test_an_object_that_cannot_be_written_is_an_error_on_every_rank(self):
         self.fails(self.state().object("y", Unpicklable()), (TypeError, "this one stays here"), "TypeError: this one stays here", self.last)
 
-    def test_an_object_that_cannot_be_read(self):
+    def test_an_object_that_cannot_be_read_is_an_error_on_every_rank(self):
         if self.size > 1:
             state = self.state().object("y", Unreadable(0))
             self.fails(state, (ImportError, "no such class here"), "ImportError: no such class here", 0)
 
-    def test_a_buffer_that_cannot_be_had(self):
+    def test_a_buffer_that_cannot_be_had_is_an_error_on_every_rank(self):
         def view():
             raise KeyError("gone")
 
@@ -160,14 +160,14 @@ class Failures(StateTest):
         self.fails(self.state().buffer("y", view if first else np.ones(1)), (KeyError, "gone"), "KeyError: 'gone'", 0)
         self.fails(self.state().buffer("y", (lambda: "text") if first else np.ones(1)), (unisono.InvalidArgument, "a buffer is meant"), "this is a str", 0)
 
-    def test_functions_that_return_something_else(self):
+    def test_functions_that_return_something_else_are_named(self):
         state = self.state().bytes("y", lambda: "text", bytes)
         self.fails(state, (unisono.InvalidArgument, 'that writes "y" returned a str'), "returned a str", self.last)
         if self.size > 1:
             state = self.state().bytes("y", lambda: b"text", lambda data: data if self.rank == 0 else None)
             self.fails(state, (unisono.InvalidArgument, 'that reads "y" returned a bytes'), "returned a bytes", 0)
 
-    def test_states_that_differ(self):
+    def test_states_that_differ_are_a_mismatch_on_all_ranks(self):
         if self.size == 1:
             return
         differs = self.rank == self.last

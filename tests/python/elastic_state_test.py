@@ -52,7 +52,7 @@ class Synchronize(StateTest):
             self.assertEqual(state.step, 7)
             self.same(state.x, distinct(source, 1009))
 
-    def test_buffers_of_every_kind(self):
+    def test_buffers_of_every_kind_become_those_of_the_source(self):
         for source in range(self.size):
             whole = {dtype: self.mine((3, 5), dtype) for dtype in DTYPES}
             grid = self.mine((6, 8))
@@ -79,7 +79,7 @@ class Synchronize(StateTest):
             self.assertEqual((list(other["ints"]), bytes(other["view"])), ([source, -source], bytes([source + 1] * 5)))
             other["octets"].extend(b"more")  # BufferError where somebody still has it
 
-    def test_objects_of_every_kind(self):
+    def test_objects_of_every_kind_become_those_of_the_source(self):
         for source in range(self.size):
             rank = self.rank
             numbers, names, seen = [rank] * rank, {"rank": rank, rank: "name"}, {rank, "all"}
@@ -100,14 +100,14 @@ class Synchronize(StateTest):
             self.assertEqual(state.chance.integers(1 << 60), np.random.default_rng(source).integers(1 << 60))
             self.assertEqual(state.words.tolist(), ["a" * (source + 1), "b"])
 
-    def test_what_takes_another_s_state(self):
+    def test_an_object_with_a_state_dict_loads_that_of_the_source(self):
         counter = Counter(self.rank)
         state = unisono.ElasticState(counter=counter)
         self.synchronized(state)
         self.assertIs(state.counter, counter)
         self.assertEqual(counter.n, self.last)
 
-    def test_functions_of_the_program(self):
+    def test_functions_of_the_program_write_and_read_bytes(self):
         text, written, put, done = ["x" * (1 + self.rank)], [], [], []
         elsewhere = self.mine(7)
         copies = []
@@ -137,7 +137,7 @@ class Synchronize(StateTest):
         self.assertEqual((done, len(copies)), ([not is_source], 1))
         self.assertEqual((written, put), ([True], []) if is_source else ([], ["x" * (1 + self.last)]))
 
-    def test_buffers_on_a_device(self):
+    def test_buffers_on_a_device_travel_through_the_host(self):
         cupy, torch = ArrayOfAGpu(self.mine(5, "float32")), TensorOfAGpu(self.mine((2, 3)))
         state = unisono.ElasticState(cupy=cupy, torch=torch)
         self.synchronized(state)
@@ -151,7 +151,7 @@ class Synchronize(StateTest):
         self.assertIn("copy it to the host", error.hint)
         self.usable()
 
-    def test_groups_and_the_barrier_of_the_same_name(self):
+    def test_synchronize_works_on_a_group_and_is_a_barrier_without_a_state(self):
         half = unisono.split_group(unisono.world(), self.rank % 2)
         state = unisono.ElasticState(n=self.rank)
         state.step = self.rank
@@ -221,7 +221,7 @@ class Torch(StateTest):
         for (name, x), y in zip(one.state_dict().items(), other.state_dict().values()):
             self.assertTrue(self.torch.equal(x, y), name)
 
-    def test_a_model_and_its_optimizer(self):
+    def test_a_model_and_its_optimizer_become_those_of_the_source(self):
         for source in {0, self.last}:  # rank 0 has not begun: its optimizer has no state yet
             for by_buffers in (False, True):
                 model, optimizer = self.training(self.rank)
@@ -240,7 +240,7 @@ class Torch(StateTest):
                     self.step(expected, its_optimizer, step)
                 self.alike(model, expected)
 
-    def test_tensors(self):
+    def test_tensors_become_those_of_the_source(self):
         torch = self.torch
         x = torch.nn.Parameter(torch.full((2, 3), self.rank + 0.5))
         half = torch.full((7,), self.rank, dtype=torch.bfloat16)

@@ -98,41 +98,41 @@ class Elastic(jobs.JobTest):
                 output, reports = self.job("2:3", 4, LOOP, moment=moment, victims={victim})
                 self.alike(output, reports, sorted(f"{place}.{int(place == victim)}" for place in range(3)), "3, 2, 3")
 
-    def test_two_lost_ranks_at_once(self):
+    def test_two_ranks_lost_at_once_are_replaced(self):
         output, reports = self.job("1:3", 4, LOOP, victims={0, 1})
         self.assertEqual(sorted(place for place, *_ in reports), ["0.1", "1.1", "2.0"], output)
         self.alike(output, reports, ["0.1", "1.1", "2.0"], reports[0][-1])
 
     @covers("TS-21")
-    def test_the_calls_one_by_one(self):
+    def test_the_calls_one_by_one_do_what_run_elastic_does(self):
         output, reports = self.job("2:3", 4, ONE_BY_ONE, victims={1})
         self.alike(output, reports, ["0.0", "1.1", "2.0"], "3, 2, 3")
 
-    def test_a_lost_rank_without_another(self):
+    def test_the_others_go_on_without_a_lost_rank(self):
         for program in (LOOP, ONE_BY_ONE):
             output, reports = self.job("2:3", 0, program, size=2, victims={0})
             self.alike(output, reports, ["1.0", "2.0"], "3, 2")
 
-    def test_too_few_are_left(self):
+    def test_the_job_ends_when_too_few_are_left(self):
         output, reports = self.job("3:3", 0, LOOP, expect=None, victims={1})
         self.assertEqual(reports, [], output)
         self.assertIn("SIGKILL", output)
 
-    def test_an_exception_in_the_step(self):
+    def test_an_exception_in_the_step_ends_its_rank_alone(self):
         """It passes through run_elastic and ends its rank; the others go on."""
         failing = LOOP.replace("        train(group)\n", '        if place == 1 and state.step == 5: raise ValueError("bad data")\n        train(group)\n')
         output, reports = self.job("2:3", 0, failing, size=2)
         self.alike(output, reports, ["0.0", "2.0"], "3, 2")
         self.assertRegex(output, r"\[1\].*ValueError: bad data")
 
-    def test_a_failure_of_a_group_of_the_step(self):
+    def test_a_loss_met_by_another_group_is_recovered_from(self):
         """Only a call of another group meets the loss: all members come to shrink_group by it."""
         inside = LOOP.replace("        train(group)\n", "        half = unisono.split_group(group, 0)\n        die('inside', STEP, VICTIMS)\n"
                                                           "        unisono.barrier(half)\n        train(group)\n")
         output, reports = self.job("2:3", 4, inside, moment="inside", victims={2})
         self.alike(output, reports, ["0.0", "1.0", "2.1"], "3, 2, 3")
 
-    def test_ranks_that_import_at_the_same_time(self):
+    def test_ranks_that_import_at_the_same_time_do_not_deadlock(self):
         """The thread that imports a module of the package gives the interpreter's lock up meanwhile, and the next one needs the module as well."""
         self.alone(
             """
@@ -167,7 +167,7 @@ class Elastic(jobs.JobTest):
             timeout=60,
         )
 
-    def test_a_failure_that_costs_no_member(self):
+    def test_a_failure_that_costs_no_member_is_raised_as_itself(self):
         """It is raised, as itself, once it is clear that no member fails."""
         self.alone("""
         calls = []

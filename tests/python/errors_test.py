@@ -12,7 +12,7 @@ from jobs import UNISONO
 
 
 class Errors(jobs.JobTest):
-    def test_a_launched_process_that_has_not_joined(self):
+    def test_a_launched_process_that_has_not_joined_is_not_initialized(self):
         output = self.ranks("""
         assert not unisono.is_initialized() and unisono.infer_launcher() == unisono.Launcher.unisono
         for call in (unisono.rank, unisono.world, lambda: unisono.all_reduce(1), unisono.barrier, unisono.device):
@@ -39,7 +39,7 @@ class Errors(jobs.JobTest):
         unisono.show_config(sys.stdout)
         """)
 
-    def test_calls_that_differ(self):
+    def test_calls_that_differ_are_a_mismatch(self):
         output = self.ranks(
             """
         with unisono.Context():
@@ -58,7 +58,7 @@ class Errors(jobs.JobTest):
         )
         self.assertEqual(output.count("fine"), 3, output)
 
-    def test_a_deadline(self):
+    def test_a_passed_deadline_is_a_timeout_that_names_the_missing(self):
         self.ranks("""
         with unisono.Context():
             if unisono.rank() == 1:
@@ -73,7 +73,7 @@ class Errors(jobs.JobTest):
             os._exit(7)
         """, expect=None)
 
-    def test_a_peer_that_is_killed(self):
+    def test_a_peer_that_is_killed_is_named(self):
         output = self.ranks(
             """
         unisono.initialize()
@@ -93,7 +93,7 @@ class Errors(jobs.JobTest):
         )
         self.assertEqual(output.count("fine"), 2, output)
 
-    def test_an_exception_that_leaves_the_context(self):
+    def test_an_exception_that_leaves_the_context_is_told(self):
         output = self.ranks(
             """
         with unisono.Context():
@@ -107,7 +107,7 @@ class Errors(jobs.JobTest):
         )
         self.assertIn("told", output)
 
-    def test_an_exception_after_a_loss(self):
+    def test_an_exception_after_a_loss_is_told_to_what_is_left(self):
         """The world is over by then, and the others wait in what is left of it."""
         output = self.ranks(
             """
@@ -126,7 +126,7 @@ class Errors(jobs.JobTest):
         )
         self.assertIn("told", output)
 
-    def test_an_exception_that_nobody_catches(self):
+    def test_an_exception_that_nobody_catches_is_told(self):
         output = self.ranks(
             """
         unisono.initialize()
@@ -155,7 +155,7 @@ class Errors(jobs.JobTest):
         """)
         self.assertEqual(output.count("fine"), 2, output)
 
-    def test_a_function_that_raises(self):
+    def test_a_function_that_raises_is_told_to_the_others(self):
         output = self.ranks(
             """
         unisono.initialize()
@@ -168,7 +168,7 @@ class Errors(jobs.JobTest):
         )
         self.assertIn("KeyError True", output)
 
-    def test_functions_that_differ(self):
+    def test_functions_that_differ_are_a_mismatch(self):
         output = self.ranks("""
         with unisono.Context():
             def one(a, b): return a + b
@@ -178,7 +178,7 @@ class Errors(jobs.JobTest):
         """)
         self.assertEqual(output.count("fine"), 2, output)
 
-    def test_a_fork(self):
+    def test_a_forked_child_is_not_initialized(self):
         output = self.ranks("""
         unisono.initialize()
         x = np.ones(3)
@@ -196,7 +196,7 @@ class Errors(jobs.JobTest):
         """)
         self.assertEqual(output.count("fine"), 2, output)
 
-    def test_threads_at_once(self):
+    def test_threads_call_on_groups_of_their_own_at_once(self):
         self.ranks("""
         import threading
         with unisono.Context():
@@ -238,13 +238,13 @@ class Errors(jobs.JobTest):
 class OldPickles(unittest.TestCase):
     """What version 0.1 has written as pickles means the same to every later version; what none has written is an exception."""
 
-    def test_numbers_of_operations(self):
+    def test_operations_are_read_by_their_numbers(self):
         for number, name in enumerate(("sum", "product", "min", "max", "avg", "band", "bor", "bxor", "land", "lor")):
             self.assertEqual(pickle.loads(b"cunisono._core\nReduceOp\n(I%d\ntR." % number), getattr(unisono.ReduceOp, name))
         with self.assertRaisesRegex(ValueError, "99 is not a valid ReduceOp"):
             pickle.loads(b"cunisono._core\nReduceOp\n(I99\ntR.")
 
-    def test_errors(self):
+    def test_errors_are_read_with_their_attributes(self):
         late = pickle.loads(
             b"cunisono._errors\n_rebuild\n(cunisono\nTimeout\n(Vlate\nt(dVmissing\n(lI1\naI3\nasVoperation\nVbarrier\nstR."
         )
@@ -260,7 +260,7 @@ class OldPickles(unittest.TestCase):
             with self.assertRaisesRegex(AttributeError, what):
                 pickle.loads(text)
 
-    def test_what_belongs_to_this_process(self):
+    def test_objects_of_this_process_cannot_be_pickled(self):
         for thing in (unisono.world(), unisono.MemoryStore(), unisono.DistributedSampler(4, num_replicas=2, rank=0), unisono.all_reduce_async(bytearray(1))):
             with self.assertRaisesRegex(TypeError, f"cannot pickle '{type(thing).__name__}' object"):
                 pickle.dumps(thing)
@@ -314,7 +314,7 @@ class Interruption(jobs.JobTest):
                 with rank:  # which closes its pipes
                     rank.kill()
 
-    def test_calls(self):
+    def test_calls_end_on_ctrl_c(self):
         for what, call in self.WAITS.items():
             with self.subTest(what):
                 (peer,) = self.interrupted(call, 2)
@@ -323,7 +323,7 @@ class Interruption(jobs.JobTest):
         (peer,) = self.interrupted("unisono.barrier()", 2)
         self.assertIn("KeyboardInterrupt", peer)
 
-    def test_stores_and_starts(self):
+    def test_stores_and_starts_end_on_ctrl_c(self):
         for what, call in {
             "memory": 'unisono.MemoryStore().get("a")',
             "file": f'unisono.FileStore("{self.folder}/store").get("a")',

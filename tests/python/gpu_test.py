@@ -40,7 +40,7 @@ class Gpu(RankTest):
         return np.full(shape, self.size * (self.size + 1) / 2, "float32")
 
     @unittest.skipUnless(gpu_of("torch"), "PyTorch with a GPU is missing")
-    def test_torch(self):
+    def test_tensors_on_the_gpu_are_reduced_and_gathered(self):
         import torch
 
         device = torch.device(str(unisono.device()))
@@ -72,7 +72,7 @@ class Gpu(RankTest):
                 self.assertTrue(bool((x == self.size * (self.size + 1) / 2).all()))
 
     @unittest.skipUnless(gpu_of("torch"), "PyTorch with a GPU is missing")
-    def test_memory(self):
+    def test_memory_of_the_gpu_is_counted(self):
         import torch
 
         kept = torch.empty(256 << 20, dtype=torch.uint8, device=str(unisono.device()))
@@ -80,7 +80,7 @@ class Gpu(RankTest):
         del kept
 
     @unittest.skipUnless(gpu_of("cupy"), "CuPy with a GPU is missing")
-    def test_cupy(self):
+    def test_arrays_of_cupy_are_reduced_and_gathered(self):
         import cupy
 
         x = cupy.full(4, self.rank + 1, "float32")
@@ -91,7 +91,7 @@ class Gpu(RankTest):
         self.same(everyone.get(), np.repeat(np.arange(self.size), 3).reshape(self.size, 3))
 
     @unittest.skipUnless(gpu_of("jax"), "JAX with a GPU is missing")
-    def test_jax(self):
+    def test_arrays_of_jax_on_the_gpu_give_new_arrays(self):
         import jax
         import jax.numpy as jnp
 

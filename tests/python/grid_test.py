@@ -53,7 +53,7 @@ class Grids(RankTest):
         self.assertTrue(column.is_periodic(0))
         self.assertEqual(unisono.all_gather(self.rank, group=column.group()), list(range(self.size - 1, -1, -1)))
 
-    def test_refused(self):
+    def test_wrong_extents_axes_and_ranks_are_refused(self):
         grid = unisono.Grid((self.size, 1))
         for call, wrong, words in (
             (unisono.Grid, (self.size + 1,), f"{self.size} ranks are no grid of {self.size + 1}"),
@@ -147,7 +147,7 @@ class Places(RankTest):
         self.assertRaises(TypeError, hash, pairs)
         self.assertEqual(unisono.all_gather(unisono.WithPlace(1, self.rank)), [unisono.WithPlace(1, r) for r in range(self.size)])
 
-    def test_refused(self):
+    def test_pairs_that_have_no_order_or_shape_are_refused(self):
         pair, pairs = unisono.WithPlace(1.0, 0), unisono.WithPlace(np.ones(3), 0)
         for words, call, *wrong in (
             ("complex numbers have no order", unisono.WithPlace, 1j, 0),

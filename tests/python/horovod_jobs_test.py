@@ -77,7 +77,7 @@ def arguments(function):
 
 
 class Names(unittest.TestCase):
-    def test_they_are_horovods(self):
+    def test_names_and_arguments_are_those_of_horovod(self):
         self.assertEqual(set(hvd.__all__), {*FUNCTIONS, *OTHERS, *CLASSES, "global_process_set"})
         for name, expected in FUNCTIONS.items():
             self.assertEqual(arguments(getattr(hvd, name)), expected, name)
@@ -121,7 +121,7 @@ class Jobs(JobTest):
             self.assertEqual(output.count("fine"), n or 1, output)
         return output
 
-    def test_alone_and_without_shutdown(self):
+    def test_a_process_alone_needs_no_launcher_and_no_shutdown(self):
         self.job("""
 hvd.init()
 hvd.init()
@@ -146,7 +146,7 @@ for i in range(3):
     assert not torch.distributed.is_initialized()
 """)
 
-    def test_beside_torch_distributed(self):
+    def test_calls_run_beside_those_of_torch_distributed(self):
         self.job("""
 import torch.distributed as dist, unisono.torch
 dist.init_process_group("unisono")
@@ -165,7 +165,7 @@ dist.barrier()
 dist.destroy_process_group()
 """)
 
-    def test_variables_of_mpirun(self):
+    def test_init_reads_the_variables_of_mpirun(self):
         self.job("""
 for theirs in ("RANK", "LOCAL_RANK"):
     os.environ["OMPI_COMM_WORLD_" + theirs] = os.environ.pop(theirs)
@@ -176,7 +176,7 @@ assert hvd.allgather(torch.tensor([hvd.rank()])).tolist() == [0, 1]
 hvd.barrier()
 """)
 
-    def test_a_rank_that_is_killed(self):
+    def test_a_killed_rank_is_an_internal_error_of_the_others(self):
         output = self.job("""
 hvd.init()
 hvd.allreduce(torch.ones(1))
@@ -189,7 +189,7 @@ os.write(1, b"found it\\n")
 """, expect=None)
         self.assertIn("found it", output)
 
-    def test_shutdown_while_calls_are_not_done(self):
+    def test_shutdown_fails_calls_that_are_not_done(self):
         self.job("""
 hvd.init()
 hvd.barrier()

@@ -25,7 +25,7 @@ REDUCED = {
 
 
 class Reductions(RankTest):
-    def test_every_operation_and_dtype(self):
+    def test_allreduce_combines_every_dtype_by_every_operation(self):
         for dtype in (torch.uint8, torch.int8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64):
             for op, expected in REDUCED.items():
                 for shape in ((), (0,), (7,), (3, 5)):
@@ -95,7 +95,7 @@ class Reductions(RankTest):
         with self.assertRaises(ValueError):
             hvd.allreduce(torch.tensor([1]), op=hvd.Adasum)
 
-    def test_compression(self):
+    def test_compression_keeps_the_dtype_of_the_result(self):
         own = distinct(self.rank, (6,))
         for compression in (hvd.Compression.none, hvd.Compression.fp16, hvd.Compression.bf16):
             result = hvd.allreduce(own, compression=compression, op=hvd.Sum)
@@ -104,7 +104,7 @@ class Reductions(RankTest):
         self.assertEqual(hvd.Compression.fp16.compress(own)[0].dtype, torch.float16)
         self.same(hvd.allreduce(torch.tensor([70000]), compression=hvd.Compression.fp16), torch.tensor([70000]))
 
-    def test_sparse(self):
+    def test_sparse_tensors_are_reduced_as_dense_ones(self):
         own = torch.sparse_coo_tensor([[0, self.rank + 1]], [[1.0, 2.0], [3.0, 4.0 + self.rank]], (self.size + 1, 2), check_invariants=False)
         for op, divisor in ((hvd.Sum, 1), (hvd.Average, self.size)):
             dense = hvd.allreduce(own.to_dense(), op=op)
@@ -112,7 +112,7 @@ class Reductions(RankTest):
 
 
 class Movements(RankTest):
-    def test_allgather_of_uneven_parts(self):
+    def test_allgather_puts_uneven_parts_together(self):
         for rows in ([2] * self.size, list(range(self.size)), [0] * self.size):
             expected = torch.cat([distinct(r, (n, 3)) for r, n in enumerate(rows)])
             own = distinct(self.rank, (rows[self.rank], 3))
@@ -123,7 +123,7 @@ class Movements(RankTest):
             self.same(second, expected.long())
         self.same(hvd.allgather(torch.tensor(self.rank)), torch.arange(self.size))
 
-    def test_broadcast_from_every_rank(self):
+    def test_broadcast_gives_everybody_the_tensor_of_the_root(self):
         for root in range(self.size):
             own = distinct(self.rank, (2, 3))
             self.same(hvd.broadcast(own, root), distinct(root, (2, 3)))
@@ -135,7 +135,7 @@ class Movements(RankTest):
         with self.assertRaises(ValueError):
             hvd.broadcast(own, self.size)
 
-    def test_alltoall(self):
+    def test_alltoall_exchanges_even_and_uneven_parts(self):
         own = torch.arange(2 * self.size) + 100 * self.rank
         self.same(hvd.alltoall(own), torch.cat([torch.tensor([2 * self.rank, 2 * self.rank + 1]) + 100 * r for r in range(self.size)]))
         splits = torch.tensor([(self.rank + r) % 3 for r in range(self.size)], dtype=torch.int32)
@@ -151,7 +151,7 @@ class Movements(RankTest):
         with self.assertRaises(ValueError):
             hvd.alltoall(own, [1] * (self.size + 1))
 
-    def test_gradients_are_horovods(self):
+    def test_gradients_are_those_of_horovod(self):
         def gradient(function, shape=(self.size, 2)):
             x = distinct(self.rank, shape, torch.float64).requires_grad_()
             y = function(x)
@@ -185,7 +185,7 @@ class Names(RankTest):
             expected = self.size * float(name[1:]) + self.size * (self.size - 1) / 2
             self.assertEqual(hvd.synchronize(handles[name]).item(), expected)
 
-    def test_a_long_name_and_many_at_once(self):
+    def test_a_hundred_calls_with_long_names_are_right(self):
         handles = [hvd.allreduce_async(torch.tensor([i]), name="n" * 500 + str(i), op=hvd.Sum) for i in range(100)]
         self.assertEqual([hvd.synchronize(handle).item() for handle in handles], [i * self.size for i in range(100)])
 
@@ -206,7 +206,7 @@ class Names(RankTest):
                 call()
         self.same(hvd.allreduce(torch.ones(2)), torch.ones(2))
 
-    def test_poll_and_a_name_in_use(self):
+    def test_a_name_in_use_is_refused_and_poll_says_whether_it_is_done(self):
         if self.size == 1:
             self.skipTest("needs two ranks")
         x = torch.ones(2)
@@ -224,7 +224,7 @@ class Names(RankTest):
 
 
 class Joining(RankTest):
-    def test_uneven_steps(self):
+    def test_ranks_that_have_joined_count_as_nothing(self):
         for step in range(self.rank + 1):
             here = self.size - step  # ranks that have not joined
             self.assertEqual(hvd.allreduce(torch.tensor([2.0]), op=hvd.Sum).item(), 2 * here)
@@ -244,12 +244,12 @@ class Joining(RankTest):
         self.assertEqual(hvd.join(), self.size - 1)
         self.assertEqual(hvd.allreduce(torch.tensor([1]), op=hvd.Sum).item(), self.size)
 
-    def test_everybody_at_once(self):
+    def test_join_of_all_ranks_at_once_names_one_of_them(self):
         self.assertIn(hvd.join(), range(self.size))
 
 
 class ProcessSets(RankTest):
-    def test_calls_of_some(self):
+    def test_a_process_set_calls_without_the_others(self):
         if self.size == 1:
             self.skipTest("needs two ranks")
         last = hvd.ProcessSet([self.size - 1])
@@ -284,12 +284,12 @@ class ProcessSets(RankTest):
         with self.assertRaises(ValueError):
             hvd.add_process_set([self.size])
 
-    def test_global(self):
+    def test_the_global_process_set_has_all_ranks(self):
         self.assertEqual((hvd.global_process_set.process_set_id, hvd.global_process_set.ranks), (0, list(range(self.size))))
 
 
 class Objects(RankTest):
-    def test_objects(self):
+    def test_objects_are_broadcast_and_gathered(self):
         for root in range(self.size):
             self.assertEqual(hvd.broadcast_object({"é" * self.rank: self.rank}, root), {"é" * root: root})
         self.assertEqual(hvd.allgather_object(["x"] * self.rank), [["x"] * r for r in range(self.size)])
@@ -305,7 +305,7 @@ class Objects(RankTest):
             self.assertIn("lock" if self.rank == root else f"rank {root} cannot take part: TypeError", str(raised.exception))
         self.assertEqual(hvd.broadcast_object(self.rank, 0), 0)
 
-    def test_cloudpickle_where_it_is_installed(self):
+    def test_cloudpickle_writes_objects_where_it_is_installed(self):
         # A stand-in for the package: what it writes of a function is read by pickle alone, as with the original.
         installed = types.ModuleType("cloudpickle")
         installed.dumps = lambda value, protocol: pickle.dumps((abs, -value()), protocol=protocol)
@@ -318,13 +318,13 @@ class Objects(RankTest):
         self.assertIn("pickle", str(raised.exception))
 
     @mock.patch.dict(os.environ, UNISONO_PICKLE="off")
-    def test_no_pickles_where_they_are_forbidden(self):
+    def test_pickles_are_refused_where_they_are_forbidden(self):
         for call in (lambda: hvd.broadcast_object(5, 0), lambda: hvd.allgather_object(5)):
             with self.assertRaisesRegex(ValueError, "UNISONO_PICKLE=off"):
                 call()
         self.same(hvd.broadcast(torch.ones(1), 0), torch.ones(1))
 
-    def test_timeline(self):
+    def test_the_timeline_holds_the_calls_of_rank_0(self):
         path = os.path.join(tempfile.mkdtemp(), "timeline.json")
         hvd.start_timeline(path)
         hvd.allreduce(torch.ones(1), name="seen")
@@ -335,7 +335,7 @@ class Objects(RankTest):
                 events = json.load(file)
             self.assertIn("allreduce.seen", [event["args"]["tensor"] for event in events if event])
 
-    def test_place(self):
+    def test_ranks_sizes_and_builds_are_told(self):
         self.assertEqual((hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size()), (self.rank, self.size, 0, 1))
         self.assertTrue(hvd.is_homogeneous() and hvd.is_initialized())
         built = [hvd.mpi_built(), hvd.mpi_enabled(), hvd.gloo_built(), hvd.gloo_enabled(), hvd.ddl_built(), hvd.ccl_built(), hvd.mpi_threads_supported()]

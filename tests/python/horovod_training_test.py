@@ -64,7 +64,7 @@ class Optimizers(RankTest):
             self.equal(self.together(how, net, groups=[list(net[0].parameters()), [net[2].bias]]), expected)
         self.equal(self.together(lambda p: torch.optim.SGD(p, lr=0.1 / self.size), op=hvd.Sum), self.alone(lambda p: torch.optim.SGD(p, lr=0.1)))
 
-    def test_several_passes_before_a_step(self):
+    def test_several_passes_before_a_step_are_accumulated(self):
         net, expected = model(), model()
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 0.1), net.named_parameters(), backward_passes_per_step=2)
         plain = torch.optim.SGD(expected.parameters(), 0.1)
@@ -77,7 +77,7 @@ class Optimizers(RankTest):
                 one.zero_grad()
         self.equal(net, expected)
 
-    def test_a_pass_too_many_and_zero_grad_too_early(self):
+    def test_a_pass_too_many_and_an_early_zero_grad_are_errors(self):
         if self.size == 1:
             self.skipTest("one rank reduces nothing")
         net = model()
@@ -90,7 +90,7 @@ class Optimizers(RankTest):
         optimizer.synchronize()
         optimizer.zero_grad()
 
-    def test_clipping_between_synchronize_and_step(self):
+    def test_gradients_are_clipped_between_synchronize_and_step(self):
         net, expected = model(), model()
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 0.1), net.named_parameters())
         plain = torch.optim.SGD(expected.parameters(), 0.1)
@@ -108,7 +108,7 @@ class Optimizers(RankTest):
         with self.assertWarnsRegex(UserWarning, "skip_synchronize"):
             optimizer.step()
 
-    def test_a_parameter_that_only_some_ranks_use(self):
+    def test_a_gradient_that_a_rank_lacks_counts_as_zero(self):
         net = nn.ModuleDict({"all": nn.Linear(2, 1), "some": nn.Linear(2, 1)})
         hvd.broadcast_parameters(dict(net.named_parameters()), 0)
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 1.0), net.named_parameters())
@@ -119,7 +119,7 @@ class Optimizers(RankTest):
         self.same(net["all"].bias, before["all"].bias - 1)
         self.same(net["some"].bias, before["some"].bias - 1 / self.size)
 
-    def test_sparse_gradients(self):
+    def test_sparse_gradients_are_averaged(self):
         for sparse_as_dense in (False, True):
             net, expected = nn.Embedding(8, 3, sparse=True), nn.Embedding(8, 3)
             hvd.broadcast_parameters(net.state_dict(), 0)
@@ -150,7 +150,7 @@ class Optimizers(RankTest):
         for p, q, own in zip(net.parameters(), start.parameters(), zip(*changes)):
             self.same(p.detach(), q.detach() + torch.from_numpy(adasum(own)).view_as(q), rtol=1e-10, atol=1e-12)
 
-    def test_a_part_of_the_ranks(self):
+    def test_a_process_set_trains_alone(self):
         if self.size == 1:
             self.skipTest("needs two ranks")
         some = hvd.add_process_set([0])
@@ -164,7 +164,7 @@ class Optimizers(RankTest):
         self.equal(net, before)
         hvd.remove_process_set(some)
 
-    def test_uneven_data_with_join(self):
+    def test_ranks_with_less_data_join_and_the_others_go_on(self):
         net = model()
         optimizer = hvd.DistributedOptimizer(torch.optim.SGD(net.parameters(), 0.1), net.named_parameters())
         expected = model()
@@ -200,7 +200,7 @@ class Optimizers(RankTest):
         optimizer.set_backward_passes_per_step(3)
         self.assertEqual(optimizer.backward_passes_per_step, 3)
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_are_refused(self):
         net = model()
         plain = torch.optim.SGD(net.parameters(), 0.1)
         named = list(net.named_parameters())
@@ -212,7 +212,7 @@ class Optimizers(RankTest):
 
 class States(RankTest):
     @covers("A-52")
-    def test_broadcast_optimizer_state(self):
+    def test_broadcast_optimizer_state_gives_everybody_the_state_of_the_root(self):
         for how in (lambda p, lr: torch.optim.SGD(p, lr, momentum=0.9), lambda p, lr: torch.optim.Adam(p, lr), lambda p, lr: torch.optim.Adagrad(p, lr)):
             root = self.size - 1
             net = model()
@@ -232,7 +232,7 @@ class States(RankTest):
             hvd.broadcast_optimizer_state(torch.optim.LBFGS(net.parameters()), 0)
 
     @covers("A-38")
-    def test_broadcast_parameters(self):
+    def test_broadcast_parameters_gives_everybody_those_of_the_root(self):
         net = model(self.rank)
         hvd.broadcast_parameters(net.named_parameters(), root_rank=0)
         for p, q in zip(net.parameters(), model(0).parameters()):
@@ -264,7 +264,7 @@ class SyncBatchNorms(RankTest):
                 self.same(hvd.allreduce(ours.weight.grad, op=hvd.Sum), theirs.weight.grad, rtol=1e-7, atol=1e-9)
                 self.same(ours.eval()(own), theirs.eval()(whole)[mine], rtol=1e-9, atol=1e-9)
 
-    def test_a_rank_without_samples_and_too_few(self):
+    def test_a_rank_may_have_no_samples_and_one_in_all_is_too_few(self):
         norm = hvd.SyncBatchNorm(2)
         x = torch.randn(4 if self.rank == 0 else 0, 2)
         if self.size > 1:

@@ -39,7 +39,7 @@ def loader(size, data=DATA, rank=0, per_node=None, **how):
 
 class Loaders(unittest.TestCase):
     @covers("A-01", "A-02", "A-03", "A-04", "K-41", "C-19", "Q-20", "W-12")
-    def test_batch_sizes(self):
+    def test_batch_sizes_are_shared_out_as_the_split_says(self):
         for size, total, each in ((1, 32, 32), (4, 32, 8), (8, 32, 4), (8, 30, 3), (8, 16, 2), (8, 1, 1), (4, 3, 3)):
             self.assertEqual(loader(size, batch_size=total, shuffle=False).batch_size, each, (size, total))
         self.assertEqual(loader(8, shuffle=False).batch_size, 1)
@@ -48,7 +48,7 @@ class Loaders(unittest.TestCase):
         self.assertRaises(ValueError, loader, 4, batch_split="half")
 
     @covers("A-05", "A-06", "A-13", "A-16")
-    def test_workers_and_what_is_passed_on(self):
+    def test_workers_are_shared_out_and_other_arguments_passed_on(self):
         self.assertEqual([loader(8, per_node=4, num_workers=n, shuffle=False).num_workers for n in (10, 4, 3, 0)], [3, 1, 3, 0])
         dropping = loader(8, batch_size=32, shuffle=False, drop_last=True)
         self.assertEqual((dropping.drop_last, dropping.sampler.drop_last, len(dropping.sampler)), (True, False, 13))
@@ -58,7 +58,7 @@ class Loaders(unittest.TestCase):
         self.assertRaises(TypeError, loader, 1, nonsense=1)
 
     @covers("A-07", "A-08", "A-09", "A-10")
-    def test_samplers(self):
+    def test_samplers_are_distributed_and_mistakes_warned_of(self):
         with self.assertWarnsRegex(UserWarning, "shuffle was not given"):
             self.assertTrue(loader(4).sampler.shuffle)
         plain = loader(4, rank=1, shuffle=False).sampler

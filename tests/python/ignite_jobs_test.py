@@ -37,7 +37,7 @@ class IgniteJobs(JobTest):
         return str(path)
 
     @covers("K-21", "K-22", "K-24", "K-25", "K-28", "K-29", "K-38", "K-75", "K-78", "C-05", "Q-04", "Q-26", "B-22", "B-26", "I-13")
-    def test_values(self):
+    def test_values_of_every_kind_arrive_as_they_are(self):
         output = self.ranks(
             """
             before = dict(os.environ)
@@ -96,7 +96,7 @@ class IgniteJobs(JobTest):
         self.assertEqual(len(re.findall(r"rank \d is fine", output)), 3, output)
 
     @covers("K-30", "K-31", "I-44", "I-45")
-    def test_one_rank_fails(self):
+    def test_the_failure_of_one_rank_is_raised_by_all(self):
         output = self.ranks(
             """
             idist.initialize("gloo", timeout=100)
@@ -121,7 +121,7 @@ class IgniteJobs(JobTest):
         self.assertEqual(len(re.findall(r"rank \d is fine", output)), 2, output)
 
     @covers("K-46", "K-48", "B-23")
-    def test_an_exception_leaves_parallel(self):
+    def test_an_exception_that_leaves_parallel_is_told(self):
         # The others do not wait for the rank that has gone, and are told why; before that a rank that does not come within the timeout of all calls.
         output = self.ranks(
             """
@@ -161,7 +161,7 @@ class IgniteJobs(JobTest):
         self.assertRegex(output, "it was told .*rank 1 ended with ValueError: bad data")
 
     @covers("K-44", "Q-13", "K-16")
-    def test_ways_to_meet(self):
+    def test_ranks_meet_in_every_way(self):
         # By tcp://, also where a launcher serves a store; a file that another job has left
         port = self.run_command(["python3", "-c", "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"]).strip()
         program = """
@@ -207,7 +207,7 @@ class IgniteJobs(JobTest):
             self.assertEqual(len(re.findall(rf"INFO: {line}", output)), 3, output)
 
     @covers("C-26", "K-77", "Q-12", "I-14", "I-15", "I-16", "I-17", "I-18", "I-19", "I-20", "A-68", "A-70", "A-72", "B-12")
-    def test_spawn(self):
+    def test_spawn_returns_results_and_raises_the_first_failure(self):
         # A fork spares the import of PyTorch.
         output = self.alone(
             """
@@ -247,7 +247,7 @@ class IgniteJobs(JobTest):
                 assert isinstance(error, ProcessRaisedException) and error.error_index == 1 and "ValueError: bad data" in str(error), error
                 error = error_of(lambda: idist.spawn("gloo", dies, (), **fork))
                 assert isinstance(error, ProcessExitedException) and error.signal_name == "SIGKILL", error
-                sys.modules["unisono.ignite._spawn"].GRACE = 0  # for rank 1, which never ends by itself
+                sys.modules["unisono._children"].GRACE = 0  # for rank 1, which never ends by itself
                 error = error_of(lambda: idist.spawn("gloo", late, (), timeout=3, **fork))
                 assert "Timed out" in str(error), error
                 assert isinstance(error_of(lambda: idist.spawn("gloo", work, (1,), init_method="file:///x", master_port=1)), ValueError)
@@ -268,7 +268,7 @@ class IgniteJobs(JobTest):
             self.assertEqual(len(re.findall(rf"INFO: {line}", output)), 1, output)
 
     @unittest.skipIf(importlib.util.find_spec("ignite") is None, "the package pytorch-ignite is missing")
-    def test_the_original_beside_a_group_of_unisono(self):
+    def test_the_original_trains_together_in_a_group_of_unisono(self):
         # It trains with all ranks, whether it was imported before the group was formed or is imported behind; and ours is imported in its place.
         output = self.ranks(
             """
@@ -310,7 +310,7 @@ class IgniteJobs(JobTest):
         self.assertEqual(len(re.findall(r"rank \d is fine", output)), 2, output)
 
     @unittest.skipIf(importlib.util.find_spec("ignite") is None, "the package pytorch-ignite is missing")
-    def test_ignites_own_engine_and_metrics(self):
+    def test_engine_and_metrics_of_ignite_run_on_it(self):
         # ignite's metrics call ignite.distributed, which finds the group that unisono.ignite has formed.
         output = self.ranks(
             """

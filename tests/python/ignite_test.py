@@ -35,7 +35,7 @@ needs_original = unittest.skipIf(importlib.util.find_spec("ignite") is None, "th
 
 class Names(unittest.TestCase):
     @needs_original
-    def test_every_public_name(self):
+    def test_every_public_name_of_the_original_is_there(self):
         for module in ("", ".utils", ".auto", ".launcher", ".comp_models"):
             theirs, ours = importlib.import_module(ORIGINAL + module), importlib.import_module(OURS + module)
             names = getattr(theirs, "__all__", None) or [name for name in vars(theirs) if not name.startswith("_") and name != "annotations"]
@@ -51,13 +51,13 @@ class Names(unittest.TestCase):
             for i, parameter in enumerate(p for p in original if p.kind is not p.VAR_KEYWORD):
                 self.assertEqual((mine[i].name, mine[i].default), (parameter.name, parameter.default), f"{name}, argument {i}")
 
-    def test_docstrings(self):
+    def test_every_function_is_documented(self):
         for name in idist.utils.__all__ + idist.auto.__all__:
             if callable(getattr(idist, name)):
                 self.assertTrue(getattr(idist, name).__doc__, name)
 
     @covers("I-05", "I-46", "I-47", "B-04")
-    def test_models(self):
+    def test_models_and_backends_are_listed(self):
         self.assertEqual([kind.name for kind in idist.registered_computation_models], ["serial", "native-dist"])
         self.assertEqual(idist.available_backends()[:2], ("unisono", "gloo"))
         self.assertEqual((idist.has_native_dist_support, idist.has_xla_support, idist.has_hvd_support), (True, False, False))
@@ -86,7 +86,7 @@ class Alone(unittest.TestCase):
         self.assertIs(idist.all_reduce(True), True)
 
     @covers("K-34", "K-35", "I-39", "I-42", "B-09", "B-10", "B-11")
-    def test_initialize_alone(self):
+    def test_initialize_alone_forms_a_group_of_one(self):
         before = dict(os.environ)
         idist.initialize("gloo")
         try:
@@ -108,7 +108,7 @@ class Alone(unittest.TestCase):
             torch.distributed.destroy_process_group()
 
     @covers("K-45", "I-01", "I-02", "B-08")
-    def test_a_group_of_the_program(self):
+    def test_a_group_that_the_program_forms_is_found(self):
         with self.group():
             self.assertEqual((idist.model_name(), idist.backend(), idist.get_nnodes()), ("native-dist", "unisono", 1))
             idist.finalize()
@@ -161,7 +161,7 @@ class Alone(unittest.TestCase):
         self.assertEqual([record.getMessage() for record in logs.records], expected)
 
     @covers("I-48")
-    def test_a_model_of_the_programs_own(self):
+    def test_a_model_of_the_programs_own_may_be_derived(self):
         class Doubling(_SerialModel):
             """A reduction adds this rank's tensor once more, in float64."""
 
@@ -178,7 +178,7 @@ class Alone(unittest.TestCase):
         self.assertEqual({"get_rank", "device", "backend", "spawn", "_do_all_reduce"} - ComputationModel.__abstractmethods__, set())
 
     @covers("K-79", "I-40", "B-05")
-    def test_arguments_of_initialize(self):
+    def test_wrong_arguments_of_initialize_are_refused(self):
         for how in ({"rank": 0, "world_size": 2}, {"init_method": "env://", "rank": 0}, {"init_method": "tcp://nowhere", "rank": 0, "world_size": 1}):
             self.assertRaises(ValueError, idist.initialize, "gloo", **how)
         with self.assertRaisesRegex(TypeError, "nonsense"):
@@ -186,7 +186,7 @@ class Alone(unittest.TestCase):
         self.assertFalse(torch.distributed.is_initialized())
 
     @covers("A-60", "A-61", "A-62", "A-63", "A-64", "A-65", "A-66", "A-67")
-    def test_arguments_of_parallel(self):
+    def test_wrong_arguments_of_parallel_are_refused(self):
         for how in (
             {"backend": "abc"},
             {"nnodes": 2},
@@ -208,7 +208,7 @@ class Alone(unittest.TestCase):
             self.assertEqual(parallel.run(lambda local_rank, a, b: (local_rank, a, b), 1, b=2), [(0, 1, 2)])
 
     @covers("K-42", "A-27")
-    def test_sampler(self):
+    def test_a_sampler_that_yields_nothing_is_an_error_and_others_are_shared_out(self):
         class Empty(torch.utils.data.Sampler):
             def __len__(self):
                 return 4
@@ -236,7 +236,7 @@ class Alone(unittest.TestCase):
 
 class Places(unittest.TestCase):
     @covers("N-01", "N-02", "N-03", "K-32", "I-10", "I-11", "I-12", "B-07")
-    def test_hosts(self):
+    def test_ranks_are_counted_by_host(self):
         def of(hosts, local=None):
             entries = [(host, None, None if local is None else local[i]) for i, host in enumerate(hosts)]
             return [(p.local_rank, p.node_rank, p.nproc_per_node, p.nnodes) for p in _nodes.places(entries)]
@@ -247,7 +247,7 @@ class Places(unittest.TestCase):
         self.assertEqual(of("aaaa", [0, 1, 0, 1]), [(0, 0, 2, 2), (1, 0, 2, 2), (0, 1, 2, 2), (1, 1, 2, 2)])
 
     @covers("K-47", *(f"H-{row:02}" for row in range(1, 17)))
-    def test_host_lists(self):
+    def test_host_lists_of_slurm_are_expanded(self):
         for text, hosts in {
             "localhost": "localhost",
             "compute!:b24_[1-2].r": "compute!:b24_1.r compute!:b24_2.r",
@@ -268,7 +268,7 @@ class Places(unittest.TestCase):
             self.assertRaises(ValueError, _slurm.expand_hostlist, text)
 
     @covers("S-01", "S-02", "S-03", "S-04", "S-05", "S-06", "S-07", "S-08", "K-36", "B-05")
-    def test_slurm(self):
+    def test_the_place_is_read_from_the_variables_of_slurm(self):
         slurm = dict(zip(_slurm.NEEDED, ("12345", "1", "1", "2", "c1", "1")))
         place = _meeting.from_environment(slurm)
         self.assertEqual((place.rank, place.local_rank, place.world_size, place.host, place.port), (1, 1, 2, "127.0.0.1", 17345))
@@ -293,7 +293,7 @@ class Places(unittest.TestCase):
         self.assertRaises(RuntimeError, _meeting.from_environment, {"RANK": "0", "WORLD_SIZE": "1"})
 
     @covers("K-22", "K-24", "K-38", "I-49", "I-50", "I-51")
-    def test_frames(self):
+    def test_values_of_every_kind_pass_through_frames(self):
         for value in (True, False, 0, -1, 1 << 80, 16777217, 0.1, 1 - 2j, "", "é" * 500, "\ud800", Path("/a/é"), [1, {"b": None}], None):
             kind, payload = _frames.encode(value)
             (told,) = _frames.gather(kind, payload, lambda x: x.clone())
@@ -321,23 +321,23 @@ class Sides(JobTest):
                     self.assertEqual(theirs[where][name], ours[where][name], f"rank {rank}, {where}: {name}")
 
     @needs_original
-    def test_one_process(self):
+    def test_one_process_computes_what_the_original_does(self):
         self.compare(1)
 
     @needs_original
     @covers(*(f"I-{row:02}" for row in (*range(3, 14), *range(21, 29), 30, 31, 32, 34, 35, 36, 37, 39, 42, 44, 45)))
     @covers("A-01", "A-31", "A-33", "A-50", "B-01", "B-02", "B-03", "B-06", "B-13", "B-14", "B-15", "B-16", "B-17", "B-18", "B-19", "B-20", "B-26")
-    def test_two_processes(self):
+    def test_two_processes_compute_what_the_original_does(self):
         self.compare(2)
 
     @needs_original
-    def test_spawn_and_parallel(self):
+    def test_spawn_and_parallel_do_what_the_original_does(self):
         theirs, ours = self.sides(1, ["spawn"], ranks=2)
         self.assertEqual(theirs, ours)
         self.assertEqual([len(lines) for lines in ours], [2, 2])
 
     @needs_original
-    def test_parallel_in_a_job(self):
+    def test_parallel_in_a_job_does_what_the_original_does(self):
         theirs, ours = self.sides(2, ["parallel"])
         self.assertEqual(theirs, ours)
 

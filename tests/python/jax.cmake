@@ -11,7 +11,7 @@ list(GET unisono_jax 1 unisono_jax_headers)
 # What is left out of the short run compiles most.
 unisono_core_test(jax_test RANKS 2 LONG_RANKS 1 3 4 TIMEOUT 600 SHORT Operations Flow Refusals
   Derivatives.test_gradient_is_that_of_the_sum_of_all_losses Batches.test_vmap_is_one_call_for_the_batch)
-unisono_core_test(jax_jobs_test SHORT Jobs.test_a_rank_that_dies Jobs.test_shapes_of_one_length TIMEOUT 900)
+unisono_core_test(jax_jobs_test SHORT Jobs.test_a_rank_that_dies_is_named Jobs.test_shapes_of_one_length_are_compared_where_that_is_asked_for TIMEOUT 900)
 
 # The structures of XLA's foreign function interface, as this jaxlib has them and as they are written down here.
 add_library(python_xla_ffi_layout OBJECT ${CMAKE_CURRENT_LIST_DIR}/xla_ffi_layout.cpp)

@@ -36,7 +36,7 @@ class Jobs(JobTest):
     def program(self, text, name="program.py"):
         return super().program(JAX + text, name)
 
-    def test_a_rank_that_dies(self):
+    def test_a_rank_that_dies_is_named(self):
         for how in ({}, AT_ONCE):
             output = self.ranks(
                 """
@@ -61,7 +61,7 @@ os._exit(0)
                 self.assertIn("it was 1 killed True", lines)
                 self.assertIn("left 2.0", lines)
 
-    def test_mismatch_and_timeout(self):
+    def test_a_mismatch_and_a_timeout_come_out_of_compiled_functions(self):
         for how in ({}, AT_ONCE):
             output = self.ranks(
                 """
@@ -94,7 +94,7 @@ os._exit(0)
             self.assertIn("DEADLINE_EXCEEDED: unisono.Timeout: ", output)
             self.assertIn("Timeout [1]", output)
 
-    def test_shapes_of_one_length(self):
+    def test_shapes_of_one_length_are_compared_where_that_is_asked_for(self):
         text = """
 unisono.initialize(timeout=60)
 f = jax.jit(ujax.all_reduce)
@@ -106,7 +106,7 @@ else: print("sum", f(y).sum())
         output = self.ranks(text, UNISONO_COMPARE="shapes")
         self.assertEqual(output.count("unisono.Mismatch: "), 2, output)
 
-    def test_ctrl_c(self):
+    def test_ctrl_c_ends_a_compiled_call(self):
         for how in ({}, AT_ONCE):
             path = self.program("""
 unisono.initialize(init_method="file://" + sys.argv[1], rank=int(sys.argv[2]), world_size=2)
@@ -144,7 +144,7 @@ step(x).block_until_ready()
                     with rank:
                         rank.kill()
 
-    def test_worlds_groups_and_threads(self):
+    def test_a_function_traced_in_another_world_is_refused(self):
         output = self.ranks("""
 world_of = lambda n: dict(init_method=f"file://{os.getcwd()}/{n}", rank=unisono.rank() if n == 2 else 0, world_size=n)
 rank = int(os.environ["RANK"])
@@ -169,14 +169,14 @@ unisono.run_threads(2, thread)
         self.assertEqual(output.count("the function was traced in a world of 2, and this one has 1 (jax.clear_caches()"), 2, output)
         self.assertEqual(output.count(": the ranks of run_threads share one JAX"), 8, output)
 
-    def test_the_end_of_a_program(self):
+    def test_calls_under_way_are_made_before_a_program_ends(self):
         """Calls that are under way when the program ends are carried out; an error in them is no second one."""
         output = self.ranks("unisono.initialize(timeout=30)\nfor _ in range(20): x = step(x) / 600\n", **AT_ONCE)
         self.assertNotIn("rror", output)
         output = self.ranks("unisono.initialize(timeout=30)\nif unisono.rank(): raise ValueError('bad data')\nstep(x)\n", expect=None, **AT_ONCE)
         self.assertRegex("\n".join(self.lines(output, 0)), r"PeerFailed: .*rank 1.*ValueError: bad data")
 
-    def test_several_devices(self):
+    def test_arrays_on_any_one_device_of_the_cpu_are_taken(self):
         output = self.alone(
             """
 from jax.sharding import Mesh, NamedSharding, PartitionSpec

@@ -30,7 +30,7 @@ class JaxTest(RankTest):
 
 
 class Operations(JaxTest):
-    def test_every_operation_of_every_dtype(self):
+    def test_every_operation_is_right_on_every_dtype(self):
         for dtype in ALL:
             own, every = self.mine((2 * self.size, 3), dtype), self.all((2 * self.size, 3), dtype)
             stack = np.stack(every)
@@ -66,17 +66,17 @@ class Operations(JaxTest):
                 self.same(jax.jit(lambda x: ujax.all_reduce(x, unisono.ReduceOp[op]))(x), expected, f"{op} {dtype}")
                 self.same(ujax.reduce_scatter(jnp.tile(x, self.size), op), expected, f"{op} {dtype}")
 
-    def test_documentation(self):
+    def test_every_function_is_documented_and_annotated(self):
         self.assertEqual([name for name in ujax.__all__ if not getattr(ujax, name).__doc__ or not getattr(ujax, name).__annotations__], [])
 
-    def test_sizes(self):
+    def test_arrays_of_every_size_are_reduced_and_gathered(self):
         for n in (0, 1, 2, 7, 1023, 1 << 20):
             self.same(ujax.all_reduce(self.mine((n,), "float32")), sum(self.all((n,), "float32")))
             self.same(ujax.all_gather(self.mine((n, 2), "int16")), np.stack(self.all((n, 2), "int16")))
         self.assertEqual(ujax.all_reduce(2.0 * self.rank), self.size * (self.size - 1))
         self.assertEqual(ujax.all_gather(self.rank).tolist(), list(range(self.size)))
 
-    def test_trees_and_groups(self):
+    def test_trees_are_reduced_leaf_by_leaf_in_any_group(self):
         tree = {"a": self.mine((3,)), "b": [self.mine((2, 2), "int32"), jnp.float32(self.rank)]}
         total = jax.jit(ujax.all_reduce)(tree)
         self.same(total["a"], sum(self.all((3,))))
@@ -90,7 +90,7 @@ class Operations(JaxTest):
         del half  # the compiled function keeps it
         self.assertEqual(f(jnp.int32(self.rank))[0].tolist(), members)
 
-    def test_messages(self):
+    def test_send_recv_passes_arrays_on(self):
         before, after = (self.rank - 1 if self.rank else None), (self.rank + 1 if self.rank + 1 < self.size else None)
         shifted = jax.jit(lambda x: ujax.send_recv(x, after, before))(jnp.arange(4.0) + self.rank)
         self.same(shifted, np.arange(4.0) + self.rank - 1 if self.rank else np.zeros(4))
@@ -104,7 +104,7 @@ class Operations(JaxTest):
 
 
 class Flow(JaxTest):
-    def test_control_flow(self):
+    def test_calls_work_within_loops_and_branches(self):
         x = self.mine((4,))
         total = sum(self.all((4,)))
 
@@ -125,7 +125,7 @@ class Flow(JaxTest):
         self.same(branched, total)
         self.same(largest, np.max(self.all((4,)), axis=0))
 
-    def test_order_of_independent_calls(self):
+    def test_independent_calls_are_made_in_the_order_of_tracing(self):
         """Calls that XLA might run at once: of different sizes, so that another order is a Mismatch."""
 
         @jax.jit
@@ -144,7 +144,7 @@ class Flow(JaxTest):
             self.same(results[0], first)
             self.same(results[1], first)
 
-    def test_results_that_nobody_uses(self):
+    def test_calls_whose_results_nobody_uses_are_made(self):
         @jax.jit
         def f(x):
             ujax.all_reduce(x[:1] if self.rank else x[:1])
@@ -165,7 +165,7 @@ class Derivatives(JaxTest):
             "reduce avg": lambda x: ujax.reduce(x, 0, "avg"), "send_recv": lambda x: ujax.send_recv(x, *ring),
         }  # fmt: skip
 
-    def test_transposes_and_tangents(self):
+    def test_transposes_and_tangents_are_those_of_one_linear_function(self):
         """<w, f(v)> summed over the ranks is <f'(w), v> summed over the ranks; the tangent of a linear function is the function."""
         rng = np.random.default_rng(self.rank)
         for name, f in self.linear().items():
@@ -218,7 +218,7 @@ class Derivatives(JaxTest):
         every = jnp.stack([jnp.asarray(x) for x in self.all((3,))]) / 9
         np.testing.assert_allclose(jax.jit(jax.grad(f))(every[self.rank]), jax.grad(g)(every)[self.rank], rtol=1e-12)
 
-    def test_custom_rules_of_programs(self):
+    def test_derivatives_of_the_programs_own_are_taken(self):
         @jax.custom_vjp
         def mean(x):
             return ujax.all_reduce(x, "avg")
@@ -253,7 +253,7 @@ class Batches(JaxTest):
         y = jax.vmap(lambda x: x * ujax.all_reduce(jnp.float64(self.rank)))(jnp.arange(3.0))
         self.same(y, np.arange(3.0) * self.size * (self.size - 1) / 2)
 
-    def test_gradients_of_a_batch(self):
+    def test_gradients_of_a_batch_are_right(self):
         f = jax.vmap(jax.grad(lambda x: (ujax.all_reduce(x) ** 2).sum()))
         total = sum(self.all((4, 3)))
         np.testing.assert_allclose(jax.jit(f)(self.mine((4, 3))), 2 * self.size * total)
@@ -278,7 +278,7 @@ class Refusals(JaxTest):
             self.refused(unisono.InvalidArgument, f"{self.size + 1} rows, which {self.size} ranks cannot share", traced, ujax.reduce_scatter, jnp.ones(self.size + 1))
         self.refused(TypeError, "", traced, lambda x: ujax.all_reduce("text"), x)
 
-    def test_other_platforms_when_lowered(self):
+    def test_other_platforms_are_refused_when_lowered(self):
         traced = jax.jit(ujax.all_reduce).trace(jnp.ones(3))
         for platform in ("cuda", "tpu"):
             error = self.refused(unisono.Unsupported, "all_reduce: unisono.jax works on arrays of the CPU", traced.lower, lowering_platforms=(platform,))

@@ -104,7 +104,7 @@ class Options(jobs.JobTest):
 
 class Members(jobs.JobTest):
     @covers("TS-22")
-    def test_groups_beside_the_job(self):
+    def test_groups_beside_the_job_have_ranks_of_their_own(self):
         output = self.ranks("""
         unisono.initialize(timeout=30)
         rank, store = unisono.rank(), unisono.FileStore(sys.argv[0] + ".store")
@@ -233,7 +233,7 @@ class Etcd(jobs.JobTest):
         self.assertEqual(output.count("sum 3"), 2, output)
         self.assertTrue(store.erase("key"))
 
-    def test_refused(self):
+    def test_wrong_urls_and_an_etcd_that_is_gone_are_errors(self):
         for url in ("http://127.0.0.1", "etcd://", ""):
             with self.assertRaises(unisono.InvalidArgument):
                 unisono.EtcdStore(url, timeout=1)

@@ -59,7 +59,7 @@ def hang(rank):
 
 
 class Spawn(jobs.JobTest):
-    def test_results(self):
+    def test_results_come_back_in_rank_order(self):
         results = unisono.spawn(add, 10, nproc_per_node=3)
         self.assertEqual([rank for rank, _ in results], [0, 1, 2])
         for _, x in results:
@@ -69,7 +69,7 @@ class Spawn(jobs.JobTest):
         self.assertEqual(unisono.spawn(anything, 5, "a"), [(0, 5, "a")])
         self.assertEqual(unisono.spawn(nothing), [None])
 
-    def test_two_nodes(self):
+    def test_two_nodes_form_one_job(self):
         meeting = f"file://{self.folder}/meeting"
         program = self.program(f"""
         sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
@@ -87,7 +87,7 @@ class Spawn(jobs.JobTest):
             unisono.spawn(function, **how)
         return caught.exception
 
-    def test_one_that_raises(self):
+    def test_a_rank_that_raises_is_the_cause(self):
         error = self.failed(fail, nproc_per_node=3)
         self.assertEqual((error.culprit, error.operation), (1, "spawn"))
         self.assertIn("rank 1 ended with ValueError: bad data", str(error))
@@ -97,14 +97,14 @@ class Spawn(jobs.JobTest):
         self.assertEqual([end.is_consequence for end in error.ends], [True, False, True])
         self.assertIsInstance(error.ends[0].error, unisono.PeerFailed)
 
-    def test_one_that_dies(self):
+    def test_a_rank_that_dies_is_named(self):
         error = self.failed(die, nproc_per_node=2)
         self.assertEqual((error.culprit, error.ends[1].signal), (1, "SIGKILL"))
         self.assertIn("SIGKILL", str(error))
         error = self.failed(leave, nproc_per_node=2)
         self.assertEqual((error.culprit, error.ends[0].exit_code), (0, 3))
 
-    def test_what_cannot_travel(self):
+    def test_a_function_or_result_that_cannot_travel_is_an_error(self):
         with self.assertRaisesRegex(unisono.InvalidArgument, "cannot be sent"):
             unisono.spawn(lambda: 1)
         self.assertIn("useless", str(self.failed(useless)))
@@ -132,7 +132,7 @@ class Spawn(jobs.JobTest):
         output = self.alone('if __name__ == "__main__":\n  def work(rank): return rank\n  unisono.spawn(work, nproc_per_node=2)', expect=1)
         self.assertRegex(output, "LaunchFailed: spawn: rank . ended with InvalidArgument: spawn: the new process cannot import what it was given: .*work")
 
-    def test_refused(self):
+    def test_wrong_arguments_and_nested_use_are_refused(self):
         for how in ({"nproc_per_node": 0}, {"nnodes": 0}, {"nnodes": 2, "node_rank": 2}, {"nnodes": 2}, {"backend": "mpi"},
                     {"init_method": "tcp://127.0.0.1:1", "master_port": 5}):
             with self.assertRaises(unisono.InvalidArgument):
@@ -191,7 +191,7 @@ class End(jobs.JobTest):
 
 
 class Launch(jobs.JobTest):
-    def test_launch(self):
+    def test_launch_runs_a_job_in_one_process_or_several(self):
         # The arguments alone, with one process as with two.
         self.assertEqual(unisono.launch(main, args=("cfg",)), [("cfg", None, 1)])
         self.assertEqual(unisono.launch(anything), [()])
@@ -204,7 +204,7 @@ class Launch(jobs.JobTest):
             with self.assertRaises(unisono.InvalidArgument):
                 unisono.launch(nothing, **how)
 
-    def test_parallel(self):
+    def test_parallel_runs_alone_in_a_job_or_spawned(self):
         with unisono.Parallel() as parallel:
             self.assertEqual(parallel.run(anything, 4), [(0, 4)])
         with unisono.Parallel("native", nproc_per_node=2) as parallel:
@@ -224,7 +224,7 @@ class Launch(jobs.JobTest):
         self.assertIn("[0] [12]", output)
         self.assertIn("[1] [13]", output)
 
-    def test_run_threads(self):
+    def test_run_threads_returns_what_each_rank_returned(self):
         self.assertEqual(unisono.run_threads(3, lambda rank: unisono.all_reduce(rank)), [3, 3, 3])
         self.assertEqual(unisono.run_threads(2, anything, 5), [(0, 5), (1, 5)])
         self.assertEqual(unisono.run_threads(2, lambda rank, x: (rank, x), "a"), [(0, "a"), (1, "a")])
@@ -257,7 +257,7 @@ class Command(jobs.JobTest):
         self.assertEqual(sorted(output.split("\n")), ["", "[0] 0", "[1] 1"])
         self.run_command([sys.executable, "-m", "unisono", "no-such"], expect=None)
 
-    def test_prefix(self):
+    def test_the_prefix_of_cmake_is_told(self):
         folder = self.run_command([sys.executable, "-m", "unisono", "--cmake-prefix"]).strip()
         self.assertTrue(os.path.exists(os.path.join(folder, "__init__.py")))
         self.assertEqual(folder, unisono.cmake_prefix())

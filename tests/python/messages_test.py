@@ -31,7 +31,7 @@ class Messages(RankTest):
         if self.size == 1:
             self.skipTest("nobody sends to itself")
 
-    def test_send_and_recv(self):
+    def test_messages_of_every_length_arrive(self):
         for n in (0, 1, 1000, 100_000):
             x, y = self.mine((n,)), np.empty(n)
             if self.rank % 2 == 0 and n > 1000 and self.size % 2 == 0:
@@ -43,14 +43,14 @@ class Messages(RankTest):
                 work.wait()
             self.same(y, self.all((n,))[self.left])
 
-    def test_numbers(self):
+    def test_numbers_travel_as_messages_of_one_element(self):
         unisono.send(self.rank + 0.5, self.right)
         y = np.empty(1)
         unisono.recv(y, self.left)
         self.assertEqual(y[0], self.left + 0.5)
         self.assertEqual(unisono.send_recv(self.rank, self.right, None, self.left), self.left)
 
-    def test_irecv(self):
+    def test_irecv_tells_the_sender_and_the_tag(self):
         x, y = self.mine((500,), "int32"), np.empty(500, "int32")
         received = unisono.irecv(y, unisono.any_source, tag=unisono.any_tag)
         unisono.isend(x, self.right, tag=7).wait()
@@ -75,12 +75,12 @@ class Messages(RankTest):
         self.same(z, self.all((500,))[self.left])
         self.same(y, np.full(500, 3.0))
 
-    def test_send_recv(self):
+    def test_send_recv_exchanges_large_messages(self):
         x, y = self.mine((200_000,)), np.empty(200_000)
         self.assertEqual(unisono.send_recv(x, self.right, y, self.left), self.left)
         self.same(y, self.all((200_000,))[self.left])
 
-    def test_recv_array(self):
+    def test_recv_array_returns_an_array_as_long_as_the_message(self):
         unisono.send(self.mine((self.rank + 3,), "float32"), self.right)
         y = unisono.recv_array(self.left)
         self.assertEqual(y.dtype, np.float32)
@@ -166,14 +166,14 @@ class Messages(RankTest):
         self.assertEqual(raised, [ZeroDivisionError])
         self.assertEqual(unisono.all_reduce(1), self.size)
 
-    def test_batch(self):
+    def test_a_batch_issues_several_messages_together(self):
         y = np.empty(50_000)
         works = unisono.batch([unisono.P2POp.recv(y, self.left), unisono.P2POp.send(self.mine((50_000,)), self.right)])
         unisono.wait_all(works)
         self.same(y, self.all((50_000,))[self.left])
         self.assertEqual(works[0].source_rank(), self.left)
 
-    def test_probe(self):
+    def test_probe_tells_of_a_message_without_receiving_it(self):
         self.assertIsNone(unisono.try_probe(self.left, tag=99))
         unisono.send(np.ones(5, "int16"), self.right, tag=3)
         info = unisono.probe(unisono.any_source, tag=unisono.any_tag)
@@ -185,14 +185,14 @@ class Messages(RankTest):
         error = self.refused(unisono.Mismatch, "", unisono.recv, np.empty(5), self.left)
         self.assertEqual((error.culprit, error.group, error.rank), (self.left, "world", self.rank))
 
-    def test_refused(self):
+    def test_wrong_peers_and_batches_are_refused(self):
         self.refused(unisono.InvalidArgument, "", unisono.send, np.ones(1), self.rank)
         self.refused(unisono.InvalidArgument, "", unisono.send, np.ones(1), self.size)
         self.refused(unisono.InvalidArgument, "P2POp", unisono.batch, [1])
 
 
 class Groups(RankTest):
-    def test_world(self):
+    def test_the_world_has_all_ranks_in_order(self):
         world = unisono.world()
         self.assertEqual((world.rank(), world.size(), len(world), world.name()), (self.rank, self.size, self.size, "world"))
         self.assertEqual(world.global_ranks(), list(range(self.size)))
@@ -202,7 +202,7 @@ class Groups(RankTest):
         self.assertIn("world", repr(world))
         self.refused(unisono.InvalidArgument, "", world.global_rank, self.size)
 
-    def test_new_group(self):
+    def test_new_group_takes_the_ranks_in_the_given_order(self):
         order = list(reversed(range(self.size)))
         group = unisono.new_group(order)
         self.assertEqual((group.rank(), group.global_ranks()), (self.size - 1 - self.rank, order))
@@ -216,17 +216,17 @@ class Groups(RankTest):
         self.refused(unisono.InvalidArgument, "", unisono.new_group, [0, 0])
         self.refused(unisono.InvalidArgument, "", unisono.new_group, [])
 
-    def test_split_group(self):
+    def test_split_group_orders_a_color_by_key(self):
         half = unisono.split_group(unisono.world(), self.rank % 2, key=-self.rank)
         members = [r for r in reversed(range(self.size)) if r % 2 == self.rank % 2]
         self.assertEqual(half.global_ranks(), members)
         self.assertEqual(unisono.all_reduce(1, group=half), len(members))
         self.assertIsNone(unisono.split_group(unisono.world(), -1))
 
-    def test_local_group(self):
+    def test_local_group_has_the_ranks_of_the_host(self):
         self.assertEqual(unisono.local_group().size(), self.size)
 
-    def test_place(self):
+    def test_ranks_hosts_and_devices_are_told(self):
         self.assertEqual(unisono.dist_info(), (self.rank, self.size))
         self.assertEqual((unisono.local_rank(), unisono.nproc_per_node(), unisono.nnodes(), unisono.node_rank()), (self.rank, self.size, 1, 0))
         self.assertEqual(str(unisono.device()), "cpu")
@@ -239,7 +239,7 @@ class Groups(RankTest):
         name = unisono.backend()
         self.assertEqual(unisono.model_name(), "serial" if name is None else name + "-dist")
 
-    def test_barriers(self):
+    def test_barriers_return_when_all_have_come(self):
         unisono.barrier()
         unisono.synchronize()
         unisono.monitored_barrier(30)

@@ -87,7 +87,7 @@ class Lists(unittest.TestCase):
                 _places[launcher](None)
 
     @covers("M-37")
-    def test_first_host_of_slurm(self):
+    def test_the_first_host_of_slurms_list_is_read(self):
         from unisono.mmengine._launch import first_host
 
         for text, host in {"a": "a", "a,b": "a", "n[003-005,7]": "n003", "n[1,2]-x,m": "n1-x", "r[2-4]n[05-06]": "r2n05", "a.b-c": "a.b-c"}.items():
@@ -141,11 +141,11 @@ class SideBySide(JobTest):
                 self.assertGreater(len(theirs[where]), 80)
                 self.same(ours[where], theirs[where], f"rank {rank} of {n}, {where}:")
 
-    def test_one_rank(self):
+    def test_one_rank_computes_what_the_original_does(self):
         self.compare(1)
 
     @covers(*(f"M-{row:02}" for row in (*range(1, 13), 14, *range(16, 20), *range(21, 36), 38, 39, 40)))
-    def test_two_ranks(self):
+    def test_two_ranks_compute_what_the_original_does(self):
         self.compare(2)
 
 
@@ -203,7 +203,7 @@ class Better(JobTest):
         self.assertEqual(output.count("fine"), n, output)
 
     @covers("K-61", "C-05", "Q-04")
-    def test_strides_and_the_mean_of_large_integers(self):
+    def test_strided_tensors_and_the_mean_of_large_integers_are_exact(self):
         self.fine("""
 x = (torch.arange(6.0).reshape(2, 3) + rank).t()
 dist.all_reduce(x)
@@ -236,7 +236,7 @@ else:
 """, n=3)
 
     @covers("M-15", "M-20", "M-25", "M-38", "K-59", "K-60", "K-67")
-    def test_what_the_originals_documents_show(self):
+    def test_examples_of_the_originals_documents_work(self):
         self.fine("""
 from unisono.mmengine.dist.dist import _all_reduce_coalesced, _get_reduce_op
 from unisono.mmengine.dist.utils import get_rank
@@ -283,7 +283,7 @@ assert np.random.randint(1000) == expected.randint(1000)
 """)
 
     @covers("K-63", "K-64", "M-13", "Q-14", "Q-15")
-    def test_results_of_any_length_none_and_a_missing_folder(self):
+    def test_results_of_any_length_are_collected_and_a_missing_folder_is_an_error(self):
         self.fine("""
 part = [None, 1, 2] if rank == 0 else [10]
 for device in ("cpu", "gpu"):
@@ -314,7 +314,7 @@ assert isinstance(error_of(dist.init_local_group, 0, 4), AssertionError)
 """, n=4)
 
     @covers("M-33", "M-36", "M-37", "K-73", "C-13")
-    def test_variables_of_mpi_and_slurm(self):
+    def test_init_dist_reads_the_variables_of_mpi_and_slurm(self):
         common = """
 import os, subprocess, sys, torch
 import unisono.mmengine as dist

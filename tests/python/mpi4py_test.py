@@ -105,16 +105,16 @@ class BesideMpi4py:
             with self.subTest(ranks=ranks):
                 self.start(ranks, program, first, backend)
 
-    def test_native_after_mpi4py(self):
+    def test_native_works_after_mpi4py(self):
         self.beside("mpi4py", "native")
 
-    def test_native_before_mpi4py(self):
+    def test_native_works_before_mpi4py(self):
         self.beside("unisono", "native")
 
-    def test_mpi_after_mpi4py(self):
+    def test_mpi_works_after_mpi4py(self):
         self.beside("mpi4py", "mpi")
 
-    def test_mpi_before_mpi4py(self):
+    def test_mpi_works_before_mpi4py(self):
         self.beside("unisono", "mpi")
 
     def test_a_job_on_native_is_formed_before_mpi4py_is_imported(self):

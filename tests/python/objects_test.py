@@ -37,7 +37,7 @@ class Objects(RankTest):
             else:
                 self.assertEqual(x[key], y[key])
 
-    def test_all_gather_object(self):
+    def test_all_gather_object_gives_everybody_copies_of_all_objects(self):
         mine = rich(self.rank)
         all = unisono.all_gather_object(mine)
         for r, x in enumerate(all):
@@ -65,7 +65,7 @@ class Objects(RankTest):
                     base = base.base
                 self.assertEqual(len(memoryview(base).obj), x[name].nbytes)
 
-    def test_gather_object(self):
+    def test_gather_object_gives_the_root_all_objects(self):
         for dst in range(self.size):
             all = unisono.gather_object(rich(self.rank), dst)
             if self.rank != dst:
@@ -77,7 +77,7 @@ class Objects(RankTest):
         if self.rank == 0:
             self.same(one, np.stack([np.full(4096, r) for r in range(self.size)]))
 
-    def test_broadcast_object(self):
+    def test_broadcast_object_gives_everybody_that_of_the_root(self):
         for src in range(self.size):
             mine = rich(self.rank)
             x = unisono.broadcast_object(mine if self.rank == src else None, src)
@@ -91,7 +91,7 @@ class Objects(RankTest):
         self.assertEqual(objects[:2], [1, "two"])
         self.assertEqual(unisono.broadcast_object(pathlib.Path("/a") if self.rank == 0 else 7), pathlib.Path("/a"))
 
-    def test_scatter_object(self):
+    def test_scatter_object_gives_each_rank_its_element(self):
         for src in range(self.size):
             x = unisono.scatter_object([rich(r + src) for r in range(self.size)] if self.rank == src else None, src)
             self.equal(x, rich(self.rank + src))
@@ -101,7 +101,7 @@ class Objects(RankTest):
             )
             self.assertEqual(error.culprit, 0)
 
-    def test_messages(self):
+    def test_objects_travel_between_two_ranks(self):
         if self.size == 1:
             self.skipTest("nobody sends to itself")
         right, left = (self.rank + 1) % self.size, (self.rank - 1) % self.size
@@ -123,7 +123,7 @@ class Objects(RankTest):
             unisono.recv(np.empty(2), 0)
         unisono.barrier()
 
-    def test_one_that_cannot_be_pickled(self):
+    def test_an_object_that_cannot_be_pickled_is_an_error_on_every_rank(self):
         bad = self.size - 1
         calls = [
             lambda x: unisono.all_gather_object(x),
@@ -139,7 +139,7 @@ class Objects(RankTest):
                 self.assertEqual(error.culprit, bad)
         self.assertEqual(unisono.all_gather_object(1), [1] * self.size)
 
-    def test_limits(self):
+    def test_an_object_beyond_the_limit_is_refused(self):
         # The limit is the process's, which ranks that are threads share.
         before = unisono.object_limits()
         unisono.barrier()
@@ -158,7 +158,7 @@ class Objects(RankTest):
         unisono.set_object_limits(before)
         unisono.barrier()
 
-    def test_roots_that_differ(self):
+    def test_roots_that_differ_are_a_mismatch(self):
         if self.size > 1:
             self.refused(unisono.Mismatch, "root", unisono.gather_object, 1, 0 if self.rank == 0 else 1)
 

@@ -12,7 +12,7 @@ from ranks import RankTest, main
 
 
 class Parameters(RankTest):
-    def test_average(self):
+    def test_averages_of_buffers_numbers_and_dictionaries_are_right(self):
         x = self.mine((4,))
         self.assertIs(unisono.average_across_processes(x), x)
         self.same(x, sum(self.all((4,))) / self.size)
@@ -24,7 +24,7 @@ class Parameters(RankTest):
         self.assertEqual(entries["b"], self.size / 2)
         self.same(entries["a"], np.full(2, (self.size - 1) / 2))
 
-    def test_dictionary(self):
+    def test_all_reduce_dict_combines_the_entries_of_a_key(self):
         entries = {"loss": self.rank + 1, "count": np.array([self.rank, 1])}
         unisono.all_reduce_dict(entries, "max")
         self.assertEqual(entries["loss"], self.size)
@@ -34,7 +34,7 @@ class Parameters(RankTest):
             self.refused(unisono.Mismatch, "", unisono.all_reduce_dict, {"a" if self.rank == 0 else "b": 1.0})
         self.refused(unisono.InvalidArgument, "str", unisono.all_reduce_dict, {1: 1.0})
 
-    def test_params(self):
+    def test_all_reduce_params_combines_every_parameter(self):
         for how in ({}, {"coalesce": False}, {"bucket_size_mb": 1}, {"op": "max"}):
             params = [self.mine((n,), dtype) for n, dtype in ((5, "float32"), (7, "float64"), (3, "float32"))]
             unisono.all_reduce_params((p for p in params), **how)
@@ -43,12 +43,12 @@ class Parameters(RankTest):
                 self.same(p, np.max(all, axis=0) if "op" in how else sum(all))
         self.refused(unisono.InvalidArgument, "MiB", unisono.all_reduce_params, [], bucket_size_mb=0)
 
-    def test_seed(self):
+    def test_the_seed_is_the_same_on_all_ranks(self):
         seeds = unisono.all_gather(unisono.sync_random_seed())
         self.assertEqual(len(set(seeds)), 1)
         self.assertLess(seeds[0], 2**31)
 
-    def test_results(self):
+    def test_results_are_collected_in_the_order_of_the_data(self):
         part = [(self.rank, i, np.full(3000, i)) for i in range(3 - self.rank % 2)]
         total = sum(3 - r % 2 for r in range(self.size))
         folder = unisono.broadcast_object(tempfile.mkdtemp() if self.rank == 0 else None)
@@ -64,7 +64,7 @@ class Parameters(RankTest):
 
 
 class OneRank(RankTest):
-    def test_one_rank_only(self):
+    def test_one_rank_only_runs_a_function_on_one_rank(self):
         last = self.size - 1
 
         @unisono.one_rank_only(rank=last)
@@ -78,7 +78,7 @@ class OneRank(RankTest):
         self.assertEqual(unisono.one_rank_only(lambda: 5, with_barrier=True, group=unisono.world())(), 5 if self.rank == 0 else None)
         self.refused(unisono.InvalidArgument, "", unisono.one_rank_only(lambda: 5, rank=self.size))
 
-    def test_one_that_fails(self):
+    def test_a_failure_of_the_one_rank_reaches_the_others(self):
         @unisono.one_rank_only(with_barrier=True)
         def fail():
             raise KeyError("lost")
@@ -91,7 +91,7 @@ class OneRank(RankTest):
             self.assertEqual((error.culprit, error.cause), (0, "aborted"))
         unisono.barrier()
 
-    def test_first(self):
+    def test_the_first_rank_passes_its_scope_before_the_others(self):
         x = np.zeros(1)
         with unisono.OneRankFirst(rank=self.size - 1) as scope:
             self.assertEqual(scope.is_first, self.rank == self.size - 1)
@@ -109,14 +109,14 @@ class OneRank(RankTest):
         unisono.barrier()
         self.refused(unisono.InvalidArgument, "rank", unisono.OneRankFirst(rank=self.size).__enter__)
 
-    def test_main(self):
+    def test_rank_0_is_the_main_process(self):
         self.assertEqual(unisono.is_main_process(), self.rank == 0)
         self.assertEqual(unisono.is_master_process(), self.rank == 0)
         self.assertEqual((unisono.gpu_mem_usage(), unisono.gpu_mem_peak()), (0, 0))
 
 
 class Samplers(RankTest):
-    def test_all_samples_once(self):
+    def test_every_sample_is_of_one_rank_in_each_epoch(self):
         sampler = unisono.DistributedSampler(12 * self.size, seed=3)
         self.assertEqual((len(sampler), sampler.total_size()), (12, 12 * self.size))
         orders = []
@@ -132,7 +132,7 @@ class Samplers(RankTest):
         self.assertEqual(list(unisono.DistributedSampler([0] * 5, num_replicas=2, rank=1, shuffle=False, drop_last=True)), [1, 3])
         self.refused(unisono.InvalidArgument, "", unisono.DistributedSampler, 5, num_replicas=2, rank=2)
 
-    def test_proxy(self):
+    def test_a_proxy_shares_out_what_any_sampler_yields(self):
         proxy = unisono.DistributedProxySampler([5, 6, 7, 8], num_replicas=2, rank=0)
         self.assertEqual((list(proxy), len(proxy)), ([5, 7], 2))
 
@@ -215,7 +215,7 @@ class Plans(RankTest):
             self.refused(unisono.InvalidArgument, "a rank and a world_size", unisono.plan_loader, batch_size=3, split="even_remainder", **half)
 
     @covers("A-10")
-    def test_refused(self):
+    def test_wrong_plans_are_refused(self):
         for wrong in (dict(batch_size=0), dict(batch_size=-1), dict(num_workers=-1), dict(shuffle=True, sampling="other"), dict(split="ceiling"),
                       dict(sampling="random"), dict(rank=2, world_size=2), dict(dataset_size=-1),
                       dict(batch_size=7, split="even_remainder", rank=0, world_size=8)):
@@ -224,7 +224,7 @@ class Plans(RankTest):
 
 
 class Stores(RankTest):
-    def test_all_kinds(self):
+    def test_every_store_keeps_adds_and_compares_values(self):
         with tempfile.TemporaryDirectory() as folder:
             memory = unisono.MemoryStore()
             server = unisono.TcpStore("127.0.0.1", 0, is_server=True)

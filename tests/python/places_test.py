@@ -45,7 +45,7 @@ class Places(jobs.JobTest):
         dump = self.run_command([UNISONO, "status", "--from", records, "--dump"])
         for line in lines:
             self.assertIn(f"program.py:{line}\n", dump, f"{lines}\n{dump}")
-        for other in ("helpful.py", ".cpp:", "_rank_control.py"):
+        for other in ("helpful.py", ".cpp:", "_calls.py"):
             self.assertNotIn(other, dump)
 
     def test_a_program_that_is_installed_itself_has_lines_too(self):

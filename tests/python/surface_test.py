@@ -138,15 +138,15 @@ class Surface(unittest.TestCase):
                 "Kind", "Options", "Options.first", "Options.second", "Options.store", "Base", "Base.Inner", "Base.go", "Base.size", "value", "made",
                 "written", "limit", "Handler", "taken"})
 
-    def test_names(self):
+    def test_every_name_is_there_and_public(self):
         self.assertEqual([name for name in NAMES if not hasattr(unisono, name)], [])
         self.assertEqual([name for name in NAMES if name not in unisono.__all__], [])
 
-    def test_documentation(self):
+    def test_every_function_is_documented(self):
         silent = [name for name in unisono.__all__ if callable(getattr(unisono, name)) and not inspect.getdoc(getattr(unisono, name))]
         self.assertEqual(silent, [])
 
-    def test_stubs(self):
+    def test_the_stubs_know_every_name(self):
         body = stub().body
         known = {node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         known |= {node.target.id for node in body if isinstance(node, ast.AnnAssign)}
@@ -154,7 +154,7 @@ class Surface(unittest.TestCase):
         self.assertEqual(own - known, set())
         self.assertTrue((importlib.resources.files("unisono") / "py.typed").is_file())
 
-    def test_errors(self):
+    def test_every_error_is_one_of_pythons_as_well(self):
         for name, base in {"InvalidArgument": ValueError, "Timeout": TimeoutError, "PeerFailed": ConnectionError, "Unsupported": NotImplementedError,
                            "LaunchFailed": ChildProcessError, "Mismatch": RuntimeError}.items():
             self.assertTrue(issubclass(getattr(unisono, name), (unisono.Error, base)))

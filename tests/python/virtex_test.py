@@ -28,7 +28,7 @@ ORIGINAL = {
 
 
 class Alone(unittest.TestCase):
-    def test_names(self):
+    def test_names_and_arguments_are_those_of_the_original(self):
         for name, arguments in ORIGINAL.items():
             parameters = inspect.signature(getattr(virtex, name)).parameters.values()
             self.assertEqual([p.name for p in parameters if p.kind is not p.KEYWORD_ONLY], arguments, name)
@@ -36,7 +36,7 @@ class Alone(unittest.TestCase):
             self.assertTrue(getattr(virtex, name).__doc__, name)
 
     @covers("V-06", "V-07", "V-08", "V-09", "V-10", "V-11", "K-55", "K-56")
-    def test_alone(self):
+    def test_a_process_alone_is_rank_0_of_1(self):
         self.assertEqual((virtex.get_world_size(), virtex.get_rank(), virtex.get_local_rank(), virtex.is_master_process()), (1, 0, 0, True))
         virtex.synchronize()
         x = torch.tensor([1.0, 2.0])
@@ -46,7 +46,7 @@ class Alone(unittest.TestCase):
         self.assertEqual(virtex.gpu_mem_usage() > virtex.gpu_mem_peak(), False)
 
     @covers("V-01", "K-51", "K-52")
-    def test_launch_in_this_process(self):
+    def test_launch_of_one_process_runs_in_this_one(self):
         self.assertEqual(virtex.launch(lambda a: (a, virtex.get_world_size(), torch.distributed.get_backend()), args=(4,)), [(4, 1, "unisono")])
         self.assertFalse(torch.distributed.is_initialized())
         self.assertEqual(virtex.launch(lambda config, resume=None: (config, resume, virtex.get_local_rank()), args=(4,)), [(4, None, 0)])
@@ -56,14 +56,14 @@ class Alone(unittest.TestCase):
         self.assertFalse(torch.distributed.is_initialized())
 
     @covers("V-02")
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_are_refused(self):
         for how in ({"num_machines": 0}, {"num_gpus_per_machine": 0}, {"machine_rank": 1}, {"num_machines": 2}):
             self.assertRaises(ValueError, virtex.launch, print, **how)
 
 
 class Jobs(JobTest):
     @covers("K-53", "K-54", *(f"V-{row:02}" for row in range(1, 11)))
-    def test_launch(self):
+    def test_launch_runs_a_job_in_several_processes(self):
         output = self.alone(
             """
             import torch, unisono.virtex as virtex

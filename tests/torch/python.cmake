@@ -46,10 +46,10 @@ unisono_python_test(calls_test RANKS 2)
 unisono_python_test(calls_test RANKS 3 LONG)
 unisono_python_test(training_test RANKS 2 TIMEOUT 1200)
 unisono_python_test(jobs_test TIMEOUT 1800 SHORT
-  Jobs.test_torchrun Jobs.test_unisono_run Jobs.test_a_killed_rank_is_named Jobs.test_a_timeout_names_who_is_missing
+  Jobs.test_a_job_of_torchrun_works Jobs.test_a_job_of_unisono_run_works Jobs.test_a_killed_rank_is_named Jobs.test_a_timeout_names_who_is_missing
   Jobs.test_calls_that_differ_move_nothing)
 unisono_python_test(extensions_test TIMEOUT 1200 SHORT
-  Choice Cache Jobs.test_a_missing_compiler_is_named Jobs.test_a_compiler_that_fails Jobs.test_an_extension_knows_no_python)
+  Choice Cache Jobs.test_a_missing_compiler_is_named Jobs.test_the_error_of_a_compiler_that_fails_is_told Jobs.test_an_extension_knows_no_python)
 unisono_python_test(newest_test ARGUMENTS ${PROJECT_SOURCE_DIR}/build/python-newest/bin/python3 TIMEOUT 1800 LONG)
 unisono_python_test(endings_test TIMEOUT 1800 SHORT
   Endings.test_an_exception_is_named Endings.test_a_rank_that_ends_well_has_left Endings.test_the_launcher_names_who_was_first
@@ -57,7 +57,7 @@ unisono_python_test(endings_test TIMEOUT 1800 SHORT
 unisono_python_test(seen_test TIMEOUT 600)
 unisono_python_test(stores_test TIMEOUT 900)
 unisono_python_test(many_runs_test TIMEOUT 900 LONG)
-unisono_python_test(restarts_test TIMEOUT 1800 SHORT Restarts.test_ended_by_an_exception_at_work)
+unisono_python_test(restarts_test TIMEOUT 1800 SHORT Restarts.test_the_job_recovers_from_an_exception_at_work)
 unisono_python_test(errors_table_test TIMEOUT 900 LONG)  # as the rest of that document
 # The rest of PyTorch's own suite, and all of it over gloo beside it: scripts/test/pytorch-suite.
 unisono_python_test(run_pytorch_suite ARGUMENTS --quick --world-sizes 3 TIMEOUT 1800 LONG)

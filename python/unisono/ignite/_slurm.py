@@ -1,10 +1,9 @@
 """A job of Slurm: its ranks and its first host, from its variables."""
 
-import itertools
 import re
 import warnings
 
-from .._slurm import warn_of_batch_script
+from .._slurm import expand_hostlist, warn_of_batch_script
 
 NEEDED = ("SLURM_JOB_ID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES")
 TORCHS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -50,34 +49,3 @@ def _check_agreement(slurm, given, nodes):
                 f"Environment variable defined for PyTorch Distributed context is inconsistent with equivalent SLURM env variable. "
                 f"{name}: {theirs} vs {ours}. {expected}"
             )
-
-
-def expand_hostlist(text, sort=False):
-    """The hosts of Slurm's notation, in its order: "n[1-2,5],m7" is n1, n2, n5, m7. Several brackets in a name are multiplied.
-
-    A number is as wide as the text that its range begins with: "n[099-101]" is n099, n100, n101. Raises ValueError for what is no list of hosts.
-    """
-    hosts = []
-    for item in _items(text):
-        parts = re.split(r"\[([^\[\]]*)\]", item)
-        if any(c in part for part in parts[::2] for c in "[]"):
-            raise ValueError(f"hostlist invalid : {text}")
-        if parts == ["", "", ""]:  # "[]" is nobody
-            continue
-        choices = [[part] if i % 2 == 0 else list(_numbers(part, text)) for i, part in enumerate(parts)]
-        hosts += ["".join(pieces) for pieces in itertools.product(*choices)]
-    return sorted(hosts, key=lambda host: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", host)]) if sort else hosts
-
-
-def _items(text):
-    # Commas separate items, but not within brackets.
-    return [item.strip() for item in re.findall(r"(?:[^,\[]|\[[^\]]*(?:\]|$))+", text) if item.strip()]
-
-
-def _numbers(ranges, text):
-    for item in ranges.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", item)
-        if not match or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(f"hostlist invalid : {text}")
-        for number in range(int(match[1]), int(match[2] or match[1]) + 1):
-            yield str(number).zfill(len(match[1]))

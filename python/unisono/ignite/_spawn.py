@@ -1,10 +1,9 @@
 """Processes that a program starts itself, each a rank of a new job; what they return, and which of them failed first."""
 
 import multiprocessing
-import multiprocessing.connection
 import os
 import pickle
-import time
+import signal
 import traceback
 import warnings
 from dataclasses import dataclass, replace
@@ -13,11 +12,10 @@ from datetime import timedelta
 import torch.distributed as dist
 from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
 
-from .. import _new_process
+from .. import _children
 from .._job_store import tcp_store
 from . import _meeting
 
-GRACE = 15  # seconds that the others have after the first failure before they are ended
 DEFAULT_ADDRESS, DEFAULT_PORT = "127.0.0.1", 2222
 _running = []  # jobs that nobody joins may be dropped by the program, and their store may not
 
@@ -42,7 +40,7 @@ def _initialize(backend, meeting, options):
     return model
 
 
-def _child(local_rank, connection, job):
+def _child(connection, local_rank, job):
     meeting = replace(job.meeting, rank=job.meeting.rank + local_rank, local_rank=local_rank)
     host, port = (meeting.host, meeting.port) if meeting.host else (None, None)
     variables = {"RANK": meeting.rank, "LOCAL_RANK": local_rank, "WORLD_SIZE": meeting.world_size, "LOCAL_WORLD_SIZE": job.nproc_per_node}
@@ -76,31 +74,17 @@ def _answer(connection, answer):
     connection.close()
 
 
-class _Child:
+class _Child(_children.Child):
     def __init__(self, context, local_rank, job, daemon):
-        self.local_rank, self.rank = local_rank, job.meeting.rank + local_rank
-        self.connection, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_child, args=(local_rank, theirs, job), daemon=daemon, name=f"rank {self.rank}")
-        self.answer, self.failed_at, self.ended_by_us = None, None, False
-        self.process.start()
-        theirs.close()
+        self.local_rank, rank = local_rank, job.meeting.rank + local_rank
+        super().__init__(context, rank, _child, (local_rank, job), f"rank {rank}", daemon=daemon)
 
-    def waits_for(self):
-        return self.connection or (self.process.sentinel if self.process.exitcode is None else None)
+    @property
+    def failed(self):
+        # One that left by sys.exit() has no result, and has not failed.
+        return not self.answer[0] if self.answer else self.process.exitcode not in (None, 0)
 
-    def listen(self):
-        if self.connection and self.connection.poll():
-            try:
-                self.answer = pickle.loads(self.connection.recv_bytes())
-            except EOFError:
-                pass
-            self.connection.close()
-            self.connection = None
-        self.process.join(0)
-        has_failed = not self.answer[0] if self.answer else self.process.exitcode not in (None, 0)
-        if has_failed and self.failed_at is None:
-            self.failed_at = time.monotonic()
-
+    @property
     def is_consequence(self):
         # A rank that only lost another one is not the first cause.
         return self.ended_by_us or (self.answer is not None and self.answer[2])
@@ -110,11 +94,7 @@ class _Child:
         if self.answer is not None:
             text = f"\n\n-- Process {self.local_rank} (rank {self.rank}) terminated with the following error:\n{self.answer[1]}"
             return ProcessRaisedException(text, self.local_rank, pid)
-        name = None
-        if code < 0:
-            import signal
-
-            name = signal.Signals(-code).name
+        name = signal.Signals(-code).name if code < 0 else None
         how = f"signal {name}" if name else f"exit code {code}"
         return ProcessExitedException(
             f"process {self.local_rank} (rank {self.rank}) terminated with {how}", self.local_rank, pid, exit_code=code, signal_name=name
@@ -136,32 +116,12 @@ class SpawnedProcesses:
 
         Raises ProcessRaisedException or ProcessExitedException of torch.multiprocessing for the rank that failed first; the others have 15 s to end.
         """
-        deadline, steps = None, ["terminate", "kill"]
-        while waiting := [place for place in (child.waits_for() for child in self._children) if place is not None]:
-            left = None if deadline is None else max(0, deadline - time.monotonic())
-            multiprocessing.connection.wait(waiting, left)
-            for child in self._children:
-                child.listen()
-            if deadline is None and any(child.failed_at for child in self._children):
-                deadline = time.monotonic() + GRACE
-            if deadline is not None and time.monotonic() >= deadline and steps:
-                step, deadline = steps.pop(0), time.monotonic() + GRACE
-                for child in self._children:
-                    if child.process.exitcode is None:
-                        child.ended_by_us = True
-                        getattr(child.process, step)()
+        failed = _children.watch(self._children)
         if self in _running:
             _running.remove(self)
-        failed = sorted((child for child in self._children if child.failed_at), key=lambda child: (child.is_consequence(), child.failed_at))
         if failed:
             raise failed[0].failure()
         return [child.answer[1] if child.answer else None for child in self._children]
-
-    def kill(self):
-        for process in self.processes:
-            if process.exitcode is None:
-                process.kill()
-                process.join()
 
 
 def _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_port, init_method):
@@ -187,6 +147,17 @@ def _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_por
     return replace(start, host=host or DEFAULT_ADDRESS, port=int(port or DEFAULT_PORT)), None
 
 
+def check_nodes(nproc_per_node, nnodes, node_rank):
+    """Raises ValueError where there is no such node."""
+    for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
+        if value < 1:
+            raise ValueError(f"Argument {name} should positive, but given {value}")
+    if node_rank is None and nnodes > 1:
+        raise ValueError("If number of nodes larger than one, arguments node_rank should be given")
+    if not 0 <= (node_rank or 0) < nnodes:
+        raise ValueError(f"Argument node_rank should be between 0 and {nnodes - 1}, but given {node_rank}")
+
+
 def spawn(
     fn,
     args,
@@ -209,13 +180,9 @@ def spawn(
     check_options("spawn", options)
     if "mpi" in backend:
         raise ValueError('Processes that spawn starts are no MPI world: each would be rank 0 of one. Start the program with mpirun and initialize("mpi").')
-    for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
-        if value < 1:
-            raise ValueError(f"Argument {name} should positive, but given {value}")
-    if not 0 <= node_rank < nnodes:
-        raise ValueError(f"Argument node_rank should be between 0 and {nnodes - 1}, but given {node_rank}")
+    check_nodes(nproc_per_node, nnodes, node_rank)
     if start_method != "fork":
-        _new_process.check("spawn", fn, args, kwargs_dict)
+        _children.check("spawn", fn, args, kwargs_dict)
     world_size, first = nnodes * nproc_per_node, node_rank * nproc_per_node
     meeting, store = _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_port, init_method)
     job = _Job(backend, fn, tuple(args), dict(kwargs_dict or {}), meeting, nproc_per_node, options)
@@ -230,5 +197,5 @@ def spawn(
             return running
         return running.join()
     except BaseException:  # where the caller is interrupted, or a process could not be started
-        SpawnedProcesses(children, store).kill()
+        _children.kill(children)
         raise

@@ -61,17 +61,11 @@ class Parallel:
 
     @staticmethod
     def _checked(nproc_per_node, nnodes, node_rank, master_addr, master_port, init_method):
-        if nproc_per_node < 1:
-            raise ValueError(f"Argument nproc_per_node should positive, but given {nproc_per_node}")
+        from ._spawn import check_nodes
+
         nnodes = 1 if nnodes is None else nnodes
-        if nnodes < 1:
-            raise ValueError(f"Argument nnodes should positive, but given {nnodes}")
-        if node_rank is None:
-            if nnodes > 1:
-                raise ValueError("If number of nodes larger than one, arguments node_rank should be given")
-            node_rank = 0
-        if not 0 <= node_rank < nnodes:
-            raise ValueError(f"Argument node_rank should be between 0 and {nnodes - 1}, but given {node_rank}")
+        check_nodes(nproc_per_node, nnodes, node_rank)
+        node_rank = node_rank or 0
         if nnodes > 1 and init_method is None and (master_addr is None or master_port is None):
             raise ValueError(
                 "If number of nodes larger than one, arguments master_addr and master_port or init_method should be specified, "

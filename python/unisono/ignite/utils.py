@@ -10,38 +10,6 @@ from ._logging import rank_logger
 from .comp_models import has_hvd_support, has_native_dist_support, has_xla_support, registered_computation_models
 from .comp_models.base import ComputationModel, _SerialModel
 
-__all__ = [
-    "backend",
-    "broadcast",
-    "device",
-    "available_backends",
-    "model_name",
-    "get_world_size",
-    "get_rank",
-    "get_local_rank",
-    "get_nproc_per_node",
-    "get_node_rank",
-    "get_nnodes",
-    "spawn",
-    "initialize",
-    "finalize",
-    "show_config",
-    "set_local_rank",
-    "all_reduce",
-    "all_gather",
-    "all_gather_tensors_with_shapes",
-    "barrier",
-    "hostname",
-    "has_xla_support",
-    "has_native_dist_support",
-    "has_hvd_support",
-    "sync",
-    "registered_computation_models",
-    "one_rank_only",
-    "one_rank_first",
-    "new_group",
-]
-
 _model = _SerialModel()
 _is_pinned = False  # whether sync() has said that the model stays
 
@@ -96,37 +64,30 @@ def model_name():
     return _current().name
 
 
-def get_world_size():
-    """The number of processes, 1 when alone."""
-    return _current().get_world_size()
+def _of_the_model(name, doc):
+    """A function that asks the model of what there is now."""
+
+    def ask():
+        return getattr(_current(), name)()
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = doc
+    return ask
 
 
-def get_rank():
-    """Rank of this process in the world, 0 when alone."""
-    return _current().get_rank()
-
-
-def get_local_rank():
+_ALL_ASK = "All ranks make the first such call in a group of the program's."
+get_world_size = _of_the_model("get_world_size", "The number of processes, 1 when alone.")
+get_rank = _of_the_model("get_rank", "Rank of this process in the world, 0 when alone.")
+get_local_rank = _of_the_model(
+    "get_local_rank",
     """Rank of this process among those of its node: from the launcher, else from set_local_rank, else counted among the processes of this host.
 
     Of a group that the program has formed without either of the first two, all ranks make the first such call.
-    """
-    return _current().get_local_rank()
-
-
-def get_nproc_per_node():
-    """The number of processes of this node, also where nodes have different numbers. All ranks make the first such call in a group of the program's."""
-    return _current().get_nproc_per_node()
-
-
-def get_nnodes():
-    """The number of nodes. All ranks make the first such call in a group of the program's."""
-    return _current().get_nnodes()
-
-
-def get_node_rank():
-    """Rank of this node. All ranks make the first such call in a group of the program's."""
-    return _current().get_node_rank()
+    """,
+)
+get_nproc_per_node = _of_the_model("get_nproc_per_node", f"The number of processes of this node, also where nodes have different numbers. {_ALL_ASK}")
+get_nnodes = _of_the_model("get_nnodes", f"The number of nodes. {_ALL_ASK}")
+get_node_rank = _of_the_model("get_node_rank", f"Rank of this node. {_ALL_ASK}")
 
 
 def hostname():
@@ -263,16 +224,13 @@ def _abandon(error):
 def show_config():
     """Logs ten lines on rank 0: configuration, backend, device, hostname, world size, rank, local rank, processes per node, nodes, node rank."""
     logger = rank_logger(f"{__name__}.show_config", get_rank())
-    logger.info(f"distributed configuration: {model_name()}")
-    logger.info(f"backend: {backend()}")
-    logger.info(f"device: {device().type}")
-    logger.info(f"hostname: {hostname()}")
-    logger.info(f"world size: {get_world_size()}")
-    logger.info(f"rank: {get_rank()}")
-    logger.info(f"local rank: {get_local_rank()}")
-    logger.info(f"num processes per_node: {get_nproc_per_node()}")
-    logger.info(f"num nodes: {get_nnodes()}")
-    logger.info(f"node rank: {get_node_rank()}")
+    told = {
+        "distributed configuration": model_name(), "backend": backend(), "device": device().type, "hostname": hostname(), "world size": get_world_size(),
+        "rank": get_rank(), "local rank": get_local_rank(), "num processes per_node": get_nproc_per_node(), "num nodes": get_nnodes(),
+        "node rank": get_node_rank(),
+    }  # fmt: skip
+    for what, value in told.items():
+        logger.info(f"{what}: {value}")
 
 
 def _check_rank(rank, size):
@@ -343,3 +301,7 @@ def one_rank_first(rank=0, local=False):
 def _rank_not_in_group(group):
     """Whether this process is outside of the group; None is the world."""
     return False if group is None else _current()._rank_not_in_group(group)
+
+
+_own = {name for name, value in globals().items() if not name.startswith("_") and getattr(value, "__module__", None) == __name__}
+__all__ = sorted(_own | {"has_xla_support", "has_native_dist_support", "has_hvd_support", "registered_computation_models"})

@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._versions import jax  # isort: skip
+import jax.numpy as jnp
 
 from .._core import GlobalRank, ProcessGroup, ReduceOp
 from .._types import Seconds
@@ -34,6 +35,24 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _in_blocks(x, ranks, operation):
+    if x.ndim == 0 or x.shape[0] % ranks != 0:
+        refuse(operation, f"the first axis has {x.shape[0] if x.ndim else 1} rows, which {ranks} ranks cannot share evenly")
+    return x.reshape((ranks, x.shape[0] // ranks, *x.shape[1:]))
+
+
+def _collective(operation, x, group, timeout, tag, op=None, in_blocks=False, **more):
+    """The same call for each leaf of a tree."""
+    made = call(operation, group, timeout, tag, **more)
+
+    def one(leaf):
+        leaf = array(leaf, operation)
+        how = made.but(op=reduction(op, leaf, operation)) if "reduce" in operation else made
+        return bind(_in_blocks(leaf, how.ranks, operation) if in_blocks else leaf, how)
+
+    return jax.tree.map(one, x)
+
+
 def all_reduce(x: Any, op: ReduceOp | str = "sum", group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Any:
     """The combination of all ranks' arrays, element by element, on every rank: with the same bits on all of them.
 
@@ -42,14 +61,7 @@ def all_reduce(x: Any, op: ReduceOp | str = "sum", group: ProcessGroup | None = 
 
         gradients = ujax.all_reduce(gradients, "avg")
     """
-
-    reducing = call("all_reduce", group, timeout, tag)
-
-    def one(leaf):
-        leaf = array(leaf, "all_reduce")
-        return bind(leaf, reducing.but(op=reduction(op, leaf, "all_reduce")))
-
-    return jax.tree.map(one, x)
+    return _collective("all_reduce", x, group, timeout, tag, op)
 
 
 def reduce(
@@ -61,14 +73,7 @@ def reduce(
 
         total = ujax.reduce(loss)
     """
-
-    reducing = call("reduce", group, timeout, tag, root=member(dst, group, "dst", "reduce"))
-
-    def one(leaf):
-        leaf = array(leaf, "reduce")
-        return bind(leaf, reducing.but(op=reduction(op, leaf, "reduce")))
-
-    return jax.tree.map(one, x)
+    return _collective("reduce", x, group, timeout, tag, op, root=member(dst, group, "dst", "reduce"))
 
 
 def broadcast(x: Any, src: int | GlobalRank = 0, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Any:
@@ -78,9 +83,7 @@ def broadcast(x: Any, src: int | GlobalRank = 0, group: ProcessGroup | None = No
 
         weights = ujax.broadcast(weights)
     """
-
-    sending = call("broadcast", group, timeout, tag, root=member(src, group, "src", "broadcast"))
-    return jax.tree.map(lambda leaf: bind(array(leaf, "broadcast"), sending), x)
+    return _collective("broadcast", x, group, timeout, tag, root=member(src, group, "src", "broadcast"))
 
 
 def all_gather(x: Any, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Any:
@@ -90,15 +93,7 @@ def all_gather(x: Any, group: ProcessGroup | None = None, *, timeout: Seconds = 
 
         everybody = ujax.all_gather(mine)               # everybody[r] is rank r's
     """
-
-    gathering = call("all_gather", group, timeout, tag)
-    return jax.tree.map(lambda leaf: bind(array(leaf, "all_gather"), gathering), x)
-
-
-def _in_blocks(x, ranks, operation):
-    if x.ndim == 0 or x.shape[0] % ranks != 0:
-        refuse(operation, f"the first axis has {x.shape[0] if x.ndim else 1} rows, which {ranks} ranks cannot share evenly")
-    return x.reshape((ranks, x.shape[0] // ranks, *x.shape[1:]))
+    return _collective("all_gather", x, group, timeout, tag)
 
 
 def reduce_scatter(x: Any, op: ReduceOp | str = "sum", group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Any:
@@ -108,14 +103,7 @@ def reduce_scatter(x: Any, op: ReduceOp | str = "sum", group: ProcessGroup | Non
 
         mine = ujax.reduce_scatter(everything)          # of shape (len(everything) // size, …)
     """
-
-    reducing = call("reduce_scatter", group, timeout, tag)
-
-    def one(leaf):
-        leaf = array(leaf, "reduce_scatter")
-        return bind(_in_blocks(leaf, reducing.ranks, "reduce_scatter"), reducing.but(op=reduction(op, leaf, "reduce_scatter")))
-
-    return jax.tree.map(one, x)
+    return _collective("reduce_scatter", x, group, timeout, tag, op, in_blocks=True)
 
 
 def all_to_all(x: Any, group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0) -> Any:
@@ -125,14 +113,7 @@ def all_to_all(x: Any, group: ProcessGroup | None = None, *, timeout: Seconds = 
 
         columns = ujax.all_to_all(rows)
     """
-
-    exchanging = call("all_to_all", group, timeout, tag)
-
-    def one(leaf):
-        leaf = array(leaf, "all_to_all")
-        return bind(_in_blocks(leaf, exchanging.ranks, "all_to_all"), exchanging).reshape(leaf.shape)
-
-    return jax.tree.map(one, x)
+    return jax.tree.map(lambda y, leaf: y.reshape(jnp.shape(leaf)), _collective("all_to_all", x, group, timeout, tag, in_blocks=True), x)
 
 
 def send_recv(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from .. import _core
 from .._core import GlobalRank, PremulSum, ProcessGroup, ReduceOp
-from .._errors import InvalidArgument, Unsupported
+from .._errors import InvalidArgument, Unsupported, refusal
 from ._call import Call, call_p
 
 DTYPES = frozenset(
@@ -21,9 +21,7 @@ _BITWISE = {ReduceOp.band, ReduceOp.bor, ReduceOp.bxor}
 
 
 def refuse(operation, what, kind=InvalidArgument):
-    error = kind(f"{operation}: {what}")
-    error.operation, error.message = operation, what
-    raise error
+    raise refusal(operation, what, kind=kind)
 
 
 def undefined(dtype):

@@ -15,7 +15,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from .. import _core
-from .._errors import Unsupported
+from .._errors import Unsupported, refusal
 from . import _versions
 
 TARGET = "unisono"
@@ -91,12 +91,11 @@ def _lower(context, *arrays, call):
 
 def _refuse(context, *arrays, call):
     platforms = ", ".join(context.module_context.platforms)
-    error = Unsupported(
-        f"{call.operation}: unisono.jax works on arrays of the CPU, and this is compiled for {platforms} (between GPUs or TPUs, jax.distributed.initialize() "
-        "and jax.lax.psum under shard_map use the device's own network; jax.device_put(x, jax.devices('cpu')[0]) brings an array here)"
+    hint = (
+        "between GPUs or TPUs, jax.distributed.initialize() and jax.lax.psum under shard_map use the device's own network; "
+        "jax.device_put(x, jax.devices('cpu')[0]) brings an array here"
     )
-    error.operation = call.operation
-    raise error
+    raise refusal(call.operation, f"unisono.jax works on arrays of the CPU, and this is compiled for {platforms}", hint, Unsupported)
 
 
 mlir.register_lowering(call_p, _refuse)

@@ -10,25 +10,21 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from .._core import ReduceOp
-from .._errors import Unsupported
+from .._errors import Unsupported, refusal
 from ._call import call_p
 
 _REDUCTIONS = ("all_reduce", "reduce", "reduce_scatter")
 _SUM, _AVG = ReduceOp.sum.value, ReduceOp.avg.value
 
 
-def _refuse(call, why):
-    error = Unsupported(f"{call.operation}: {why}")
-    error.operation = call.operation
-    raise error
-
-
 def _jvp(arrays, tangents, *, call):
     if call.operation in _REDUCTIONS and call.op not in (_SUM, _AVG):
-        _refuse(call, f"there is no derivative of {ReduceOp(call.op).name} (sum and avg have one; jax.lax.stop_gradient on what goes in leaves it out)")
+        hint = "sum and avg have one; jax.lax.stop_gradient on what goes in leaves it out"
+        raise refusal(call.operation, f"there is no derivative of {ReduceOp(call.op).name}", hint, Unsupported)
     (x,), (tangent,) = arrays, tangents
     if call.operation == "send_recv" and call.received[1] != x.dtype:
-        _refuse(call, f"there is a derivative only where both ways have one dtype, and {x.dtype} is sent, {call.received[1]} received")
+        what = f"there is a derivative only where both ways have one dtype, and {x.dtype} is sent, {call.received[1]} received"
+        raise refusal(call.operation, what, kind=Unsupported)
     results = call_p.bind(x, call=call)
     if type(tangent) is ad.Zero:
         return results, [ad.Zero.from_primal_value(y) for y in results]
@@ -37,15 +33,10 @@ def _jvp(arrays, tangents, *, call):
 
 def _transposed(call, x):
     """The call that gives the derivative by x, and a factor."""
-    share = 1 / call.ranks if call.op == _AVG else 1
-    if call.operation == "all_gather":
-        return call.but(operation="reduce_scatter", op=_SUM), 1
-    if call.operation == "reduce_scatter":
-        return call.but(operation="all_gather", op=_SUM), share
-    if call.operation == "broadcast":
-        return call.but(operation="reduce", op=_SUM), 1
-    if call.operation == "reduce":
-        return call.but(operation="broadcast", op=_SUM), share
+    share = 1 / call.ranks if call.op == _AVG and call.operation in ("reduce", "reduce_scatter") else 1
+    other = {"all_gather": "reduce_scatter", "reduce_scatter": "all_gather", "broadcast": "reduce", "reduce": "broadcast"}.get(call.operation)
+    if other is not None:
+        return call.but(operation=other, op=_SUM), share
     if call.operation == "send_recv":
         return call.but(dst=call.src, src=call.dst, received=(x.aval.shape, x.aval.dtype)), 1
     return call, 1  # all_reduce and all_to_all are their own

@@ -7,7 +7,7 @@ import torch
 from torch import distributed, multiprocessing
 
 from .. import _job_store
-from .._slurm import warn_of_batch_script
+from .._slurm import expand_hostlist, warn_of_batch_script
 from . import _ranks
 
 
@@ -110,18 +110,7 @@ def _port_of_job():
 
 def first_host(nodelist):
     """The first host of a list as Slurm writes it: "node[003-005,7]-x,other" gives "node003-x"."""
-    name, inside, taking = "", False, True
-    for c in nodelist:
-        if c == "[":
-            inside, taking = True, True
-        elif c == "]":
-            inside, taking = False, True
-        elif inside and c in ",-":
-            taking = False
-        elif not inside and c == ",":
-            break
-        elif taking:
-            name += c
-    if not name or inside:
+    hosts = expand_hostlist(nodelist)
+    if not hosts:
         raise ValueError(f"no host can be read from SLURM_NODELIST={nodelist!r}")
-    return name
+    return hosts[0]

@@ -39,14 +39,10 @@ def broadcast_object_list(data, src=0, group=None, device=None):
     own, error = _pickles.dumps("broadcast_object_list", data) if is_source else (b"", None)
     parcels = [(own, error is not None)]
     distributed.broadcast_object_list(parcels, group=group, group_src=src, device=device)
-    if error is not None:
-        raise error
+    _pickles.check_all("broadcast_object_list", {src: parcels[0]}, error)
     if is_source:
         return
-    text, has_failed = parcels[0]
-    if has_failed:
-        _pickles.refuse("broadcast_object_list", src, text)
-    received = _pickles.loads("broadcast_object_list", text)
+    received = _pickles.loads("broadcast_object_list", parcels[0][0])
     if len(received) != len(data):
         raise ValueError(f"broadcast_object_list: the list of rank {src} has {len(received)} elements, and that of this rank {len(data)}")
     data[:] = received
@@ -60,7 +56,7 @@ def all_gather_object(data, group=None):
     own, error = _pickles.dumps("all_gather_object", data)
     parcels = [None] * size
     distributed.all_gather_object(parcels, (own, error is not None), group)
-    return _unpacked("all_gather_object", parcels, error)
+    return _pickles.loads_all("all_gather_object", parcels, error)
 
 
 def gather_object(data, dst=0, group=None):
@@ -72,25 +68,10 @@ def gather_object(data, dst=0, group=None):
     own, error = _pickles.dumps("gather_object", data)
     failures = [None] * size  # only rank dst gets the objects, and every rank is to know of one that cannot be sent
     distributed.all_gather_object(failures, (own if error else b"", error is not None), group)
-    _check("gather_object", failures, error)
+    _pickles.check_all("gather_object", failures, error)
     parcels = [None] * size if rank == dst else None
     distributed.gather_object((own, False), parcels, group=group, group_dst=dst)
-    return None if parcels is None else _unpacked("gather_object", parcels, None)
-
-
-def _check(operation, parcels, error):
-    """Raises this rank's own error, or what the others raise where a rank has one. A parcel is what pickle has written, or why it could not, and whether it could
-    not."""
-    if error is not None:
-        raise error
-    for rank, (text, has_failed) in enumerate(parcels):
-        if has_failed:
-            _pickles.refuse(operation, rank, text)
-
-
-def _unpacked(operation, parcels, error):
-    _check(operation, parcels, error)
-    return [_pickles.loads(operation, data) for data, _ in parcels]
+    return None if parcels is None else _pickles.loads_all("gather_object", parcels)
 
 
 def _copy(data):

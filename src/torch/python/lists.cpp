@@ -63,18 +63,8 @@ class CopyingOnDevice final : public detail::PrologueEpilogue {
   void prologue() override {}
   void epilogue() override {}
   std::string_view terms() const override { return {}; }
-  std::vector<detail::TensorCopy> prologue_copies() const override {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    std::vector<detail::TensorCopy> copies;
-    from_.for_each_copy([&](const at::Tensor& part, const at::Tensor& tensor) { copies.push_back({read(part), read(tensor)}); });
-    return copies;
-  }
-  std::vector<detail::TensorCopy> epilogue_copies() const override {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    std::vector<detail::TensorCopy> copies;
-    to_.for_each_copy([&](const at::Tensor& part, const at::Tensor& tensor) { copies.push_back({read(tensor), read(part)}); });
-    return copies;
-  }
+  std::vector<detail::TensorCopy> prologue_copies() const override { return from_.copies(true); }
+  std::vector<detail::TensorCopy> epilogue_copies() const override { return to_.copies(false); }
 
  private:
   Blocks from_, to_;
@@ -155,24 +145,32 @@ void Blocks::bump_versions() const {
   for (at::Tensor tensor : tensors_) buffer_traits<at::Tensor>::written(tensor);
 }
 
-void Blocks::gather() const {
+template <class F>
+void Blocks::for_each_part(bool as_moved, F&& f) const {
   if (!is_copy_) return;
-  const at::Tensor whole = whole_.scalar_type() == tensors_.front().scalar_type() ? whole_ : whole_.view(tensors_.front().scalar_type());
+  const at::ScalarType own = tensors_.front().scalar_type();
+  const at::Tensor whole = as_moved || whole_.scalar_type() == own ? whole_ : whole_.view(own);
   std::int64_t begin = 0;
   for (const at::Tensor& tensor : tensors_) {
-    copy_memory(whole.narrow(0, begin, tensor.numel()).view(tensor.sizes()), tensor);
-    begin += tensor.numel();
+    const at::Tensor elements = as_moved ? movable(tensor) : tensor;
+    f(whole.narrow(0, begin, elements.numel()), elements);
+    begin += elements.numel();
   }
 }
 
+void Blocks::gather() const {
+  for_each_part(false, [](const at::Tensor& part, const at::Tensor& tensor) { copy_memory(part.view(tensor.sizes()), tensor); });
+}
 void Blocks::scatter() const {
-  if (!is_copy_) return;
-  const at::Tensor whole = whole_.scalar_type() == tensors_.front().scalar_type() ? whole_ : whole_.view(tensors_.front().scalar_type());
-  std::int64_t begin = 0;
-  for (const at::Tensor& tensor : tensors_) {
-    copy_memory(tensor, whole.narrow(0, begin, tensor.numel()));
-    begin += tensor.numel();
-  }
+  for_each_part(false, [](const at::Tensor& part, const at::Tensor& tensor) { copy_memory(tensor, part); });
+}
+std::vector<detail::TensorCopy> Blocks::copies(bool gathers) const {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  std::vector<detail::TensorCopy> copies;
+  for_each_part(true, [&](const at::Tensor& part, const at::Tensor& tensor) {
+    copies.push_back(gathers ? detail::TensorCopy{read(part), read(tensor)} : detail::TensorCopy{read(tensor), read(part)});
+  });
+  return copies;
 }
 
 std::shared_ptr<detail::PrologueEpilogue> copying(Blocks from, Blocks to) {

@@ -35,20 +35,15 @@ class Blocks {
   void bump_versions() const;
   void gather() const;
   void scatter() const;
-  /// Calls f(part, tensor) for each tensor and its part of a copied buffer, in the dtype in which the elements are moved. Without a copy there are no
-  /// calls.
-  template <class F>
-  void for_each_copy(F&& f) const {
-    std::int64_t begin = 0;
-    for (const at::Tensor& tensor : tensors_) {
-      if (!is_copy_) return;
-      const at::Tensor elements = movable(tensor);
-      f(whole_.narrow(0, begin, elements.numel()), elements);
-      begin += elements.numel();
-    }
-  }
+  /// The copies that do the same on a device.
+  std::vector<detail::TensorCopy> copies(bool gathers) const;
 
  private:
+  /// Calls f(part, tensor) for each tensor and its part of a copied buffer: in the tensors' own dtype, or in the one in which the elements are moved.
+  /// Without a copy there are no calls.
+  template <class F>
+  void for_each_part(bool as_moved, F&& f) const;
+
   TensorList tensors_;
   at::Tensor whole_;
   bool is_copy_ = false;

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <ranges>
 #include <set>
 #include <utility>
 
 #include "torch/python/errors.h"
-#include "torch/python/living.h"
 #include "torch/python/store.h"
 #include "torch/python/versions.h"
 #include "unisono/detail/place.h"
@@ -20,6 +20,45 @@
 namespace unisono::libtorch {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+// Groups may end after the destructors of static objects have run, so this is never destroyed.
+std::mutex& mutex() {
+  static auto& instance = *new std::mutex;
+  return instance;
+}
+std::vector<std::weak_ptr<Membership>>& living() {
+  static auto& instance = *new std::vector<std::weak_ptr<Membership>>;
+  return instance;
+}
+
+/// Registers the membership for `end_all` as long as it lives.
+void note_living(const std::shared_ptr<Membership>& membership) {
+  const std::lock_guard lock(mutex());
+  std::erase_if(living(), [](const auto& other) { return other.expired(); });
+  living().push_back(membership);
+}
+
+}  // namespace
+
+void end_all(const std::string& how) {
+  std::vector<std::weak_ptr<Membership>> all;
+  {
+    const std::lock_guard lock(mutex());
+    all = living();
+  }
+  for (const auto& each : std::views::reverse(all)) {
+    const auto membership = each.lock();
+    if (!membership) continue;
+    try {
+      if (how.empty()) membership->leave_at_exit();
+      else membership->abandon(how);
+    } catch (const std::exception& error) {  // the process ends in any case, and the other groups must still be told
+      TORCH_WARN("unisono: a group could not be left: ", error.what());
+    }
+  }
+}
 
 c10::intrusive_ptr<c10d::Store> place_of_group(std::int64_t first_rank, const c10::intrusive_ptr<c10d::Store>& store) {
   return c10::make_intrusive<c10d::PrefixStore>(fmt::format("of rank {}", first_rank), store);

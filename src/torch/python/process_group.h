@@ -140,4 +140,8 @@ class ProcessGroupUnisono final : public c10d::Backend {
   std::optional<std::vector<c10::intrusive_ptr<WorkUnisono>>> coalesced_;  // set between startCoalescing and endCoalescing; guarded by issuing_
 };
 
+/// Ends this process's part in all groups that are left, the newest first: by Membership::abandon if `how` says how the process ended, else by
+/// Membership::leave.
+void end_all(const std::string& how);
+
 }  // namespace unisono::libtorch

@@ -7,9 +7,8 @@
 #include <torch/version.h>
 
 #include "torch/python/errors.h"
-#include "torch/python/launcher_store.h"
-#include "torch/python/living.h"
 #include "torch/python/process_group.h"
+#include "torch/python/store.h"
 #include "torch/python/versions.h"
 #include "unisono/detail/launcher_store.h"
 #include "unisono/export.h"

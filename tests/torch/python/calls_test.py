@@ -16,7 +16,7 @@ from ranks import RankTest, distinct, main
 
 class Calls(RankTest):
     @covers("TS-06", "TS-31", "B-24")
-    def test_messages(self):
+    def test_messages_arrive_in_batches_and_one_by_one(self):
         following, before = (self.rank + 1) % self.size, (self.rank - 1) % self.size
         for n in (3, 100_000):  # one that leaves at once, one that waits for its receiver
             out, into = distinct(self.rank, (n,)), torch.empty(n)
@@ -55,7 +55,7 @@ class Calls(RankTest):
         dist.barrier()
 
     @covers("TS-02")
-    def test_works_and_futures(self):
+    def test_works_and_futures_complete(self):
         xs = [distinct(self.rank + i, (1000,)) for i in range(8)]
         works = [dist.all_reduce(x, async_op=True) for x in xs]
         doubled = [work.get_future().then(lambda future: future.value()[0] * 2) for work in works]
@@ -114,7 +114,7 @@ class Calls(RankTest):
         self.assertEqual(wrong, [])
 
     @covers("TS-32", "TS-33", "TS-34", "TS-35", "TS-36")
-    def test_objects(self):
+    def test_objects_are_gathered_and_broadcast(self):
         mine = {"rank": self.rank, "tensor": distinct(self.rank, (2,))}
         all_of_them = [None] * self.size
         dist.all_gather_object(all_of_them, mine)
@@ -141,7 +141,7 @@ class Calls(RankTest):
         self.assertRaises(ValueError, dist.scatter_object_list, [], [1] * self.size)
 
     @covers("TS-16")
-    def test_groups(self):
+    def test_groups_reduce_among_their_ranks_alone(self):
         pair = dist.new_group([self.size - 1, 0])  # in the order of the ranks, whatever is said
         if self.rank in (0, self.size - 1):
             x = distinct(self.rank, (3,))
@@ -176,13 +176,13 @@ class Calls(RankTest):
         self.assertIn("unisono:broadcast", events)
 
     @covers("TS-37", "TS-38")
-    def test_barriers(self):
+    def test_a_barrier_lets_nobody_pass_before_all_have_come(self):
         dist.barrier()
         dist.barrier(async_op=True).wait()
         dist.monitored_barrier()
         dist.monitored_barrier(wait_all_ranks=True)
         # Nobody passes a barrier before all have come: the last one says so in the store as it comes.
-        store = dist.PrefixStore("test_barriers", dist.distributed_c10d._get_default_store())
+        store = dist.PrefixStore("barriers", dist.distributed_c10d._get_default_store())
         late = self.size - 1
         for round, barrier in enumerate((dist.barrier, dist.monitored_barrier, lambda: dist.barrier(async_op=True).wait())):
             if self.rank == late:
@@ -237,7 +237,7 @@ class Since2018(RankTest):
         self.assertIsNone(dist.all_reduce(x()))
 
     @covers("TS-03", "TS-04", "TS-05")
-    def test_ranks_of_groups_and_those_outside(self):
+    def test_a_rank_outside_of_a_group_has_no_rank_there(self):
         last = self.size - 1
         group = dist.new_group([0])
         if self.rank == 0:
@@ -279,7 +279,7 @@ class Since2018(RankTest):
             dist.gather(x, None if self.rank == 0 else [x])
 
     @covers("TS-11", "TS-12", "TS-13", "TS-14", "TS-15", "TS-39", "TS-40", "TS-46")
-    def test_backends_by_name(self):
+    def test_the_backend_is_known_by_its_name(self):
         with self.assertRaisesRegex(ValueError, "twice"):
             dist.init_process_group("unisono")
         self.assertTrue(dist.is_backend_available("unisono"))
@@ -298,7 +298,7 @@ class Since2018(RankTest):
         self.assertEqual((dist.distributed_c10d.supports_complex(dist.ReduceOp.SUM), dist.distributed_c10d.supports_complex(dist.ReduceOp.MAX)), (True, False))
 
     @covers("TS-17", "TS-18", "TS-19")
-    def test_groups_in_every_way(self):
+    def test_groups_are_made_in_every_way(self):
         mine = dist.new_group([self.rank], timeout=timedelta(seconds=30), use_local_synchronization=True, group_desc=f"rank {self.rank} alone")
         x = distinct(self.rank, (3,))
         dist.all_reduce(x, group=mine)

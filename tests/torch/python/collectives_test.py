@@ -16,13 +16,13 @@ INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
 
 class Collectives(RankTest):
     @covers("B-21")
-    def test_all_reduce_of_every_dtype(self):
+    def test_all_reduce_sums_every_dtype(self):
         for dtype in FLOATS + INTEGERS + [torch.complex64, torch.complex128]:
             x = distinct(self.rank, (3, 5), dtype)
             dist.all_reduce(x)
             self.same(x, sum(self.every((3, 5), dtype)).to(dtype), str(dtype))
 
-    def test_all_reduce_with_every_operation(self):
+    def test_all_reduce_combines_by_every_operation(self):
         op = dist.ReduceOp
         fold = {
             op.SUM: operator.add, op.PRODUCT: operator.mul, op.MIN: torch.minimum, op.MAX: torch.maximum,
@@ -41,7 +41,7 @@ class Collectives(RankTest):
             self.same(x, functools.reduce(operator.and_, self.every((31,), dtype)))
 
     @covers("R-10")
-    def test_premultiplied_sum(self):
+    def test_a_premultiplied_sum_multiplies_by_the_factor(self):
         for factor in (2.0, torch.tensor(3.0)):
             scaled = dist._make_nccl_premul_sum(factor)
             x = distinct(self.rank, (2, 3))
@@ -53,7 +53,7 @@ class Collectives(RankTest):
             dist.reduce_scatter(out, [distinct(self.rank + r, (3,)) for r in range(self.size)], scaled)
             self.same(out, sum(float(factor) * distinct(s + self.rank, (3,)) for s in range(self.size)))
 
-    def test_strides_and_empty(self):
+    def test_strided_and_empty_tensors_are_reduced(self):
         x = distinct(self.rank, (6, 4)).t()
         dist.all_reduce(x)
         self.same(x, sum(self.every((6, 4))).t())
@@ -66,14 +66,14 @@ class Collectives(RankTest):
         dist.all_reduce(scalar)
         self.same(scalar, torch.tensor(float(self.size * (self.size + 1) // 2)))
 
-    def test_version_counters_and_autograd(self):
+    def test_a_call_raises_the_version_counter(self):
         x = distinct(self.rank, (3,)).requires_grad_()
         y = x * x
         before = y._version
         dist.all_reduce(y)
         self.assertGreater(y._version, before)
 
-    def test_rooted(self):
+    def test_rooted_calls_work_with_every_root(self):
         for root in range(self.size):
             x = distinct(self.rank, (5, 2))
             dist.reduce(x, root)
@@ -90,7 +90,7 @@ class Collectives(RankTest):
             self.same(out, distinct(root + 7 * self.rank, (2, 3)))
 
     @covers("TS-25", "TS-28")
-    def test_all_gather(self):
+    def test_all_gather_gives_every_rank_all_tensors(self):
         parts = [torch.empty(3, 2) for _ in range(self.size)]
         dist.all_gather(parts, distinct(self.rank, (3, 2)))
         self.same(parts, self.every((3, 2)))
@@ -109,7 +109,7 @@ class Collectives(RankTest):
         dist.all_gather(small, distinct(self.rank, (4,)).to(torch.float8_e4m3fn))
         self.same([t.float() for t in small], [distinct(r, (4,)).to(torch.float8_e4m3fn).float() for r in range(self.size)])
 
-    def test_lists_on_a_device(self):
+    def test_lists_on_a_device_are_gathered(self):
         if torch.cuda.device_count() < self.size:
             self.skipTest(f"missing on this machine: {self.size} GPUs")
         torch.cuda.set_device(self.rank)
@@ -156,7 +156,7 @@ class Collectives(RankTest):
         self.same(parts, self.every((2, 3)))
 
     @covers("TS-23", "TS-24")
-    def test_reduce_scatter(self):
+    def test_reduce_scatter_gives_each_rank_its_part(self):
         out = torch.empty(2, 2)
         dist.reduce_scatter(out, [distinct(self.rank + 3 * r, (2, 2)) for r in range(self.size)])
         self.same(out, sum(distinct(s + 3 * self.rank, (2, 2)) for s in range(self.size)))
@@ -169,7 +169,7 @@ class Collectives(RankTest):
         self.same(out, sum(distinct(s + self.rank, (self.rank + 1,)) for s in range(self.size)))
 
     @covers("TS-26", "TS-27")
-    def test_all_to_all(self):
+    def test_all_to_all_exchanges_tensors_of_any_length(self):
         ins = [distinct(self.rank * 10 + r, (r + 1, 2)) for r in range(self.size)]
         outs = [torch.empty(self.rank + 1, 2) for _ in range(self.size)]
         dist.all_to_all(outs, ins)
@@ -183,7 +183,7 @@ class Collectives(RankTest):
         self.same(whole, torch.cat(outs))
 
     @covers("TS-29", "TS-30")
-    def test_coalesced(self):
+    def test_coalesced_calls_give_what_single_ones_do(self):
         xs = [distinct(self.rank, (n,)) for n in (1, 4, 9)]
         dist.all_reduce_coalesced(xs)
         self.same(xs, [sum(self.every((n,))) for n in (1, 4, 9)])
@@ -207,7 +207,7 @@ class Collectives(RankTest):
         manager.wait()
         self.same(wholes[0], self.size * torch.cat(self.every((2,))))
 
-    def test_sparse(self):
+    def test_sparse_tensors_are_summed(self):
         def mine(r):
             return torch.sparse_coo_tensor([[r, 3 + r % 2]], [1.0 + r, 10.0 * (r + 1)], (8,))
 
@@ -215,7 +215,7 @@ class Collectives(RankTest):
         dist.all_reduce(x)
         self.same(x.to_dense(), sum(mine(r).to_dense() for r in range(self.size)))
 
-    def test_functional(self):
+    def test_functional_collectives_give_new_tensors(self):
         group = dist.group.WORLD
         self.same(functional.all_reduce(distinct(self.rank, (4,)), "sum", group) + 0, sum(self.every((4,))))
         self.same(functional.all_gather_tensor(distinct(self.rank, (2, 2)), 0, group) + 0, torch.cat(self.every((2, 2))))

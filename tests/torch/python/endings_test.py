@@ -101,7 +101,7 @@ class Endings(jobs.JobTest):
             """, 1)
         self.assertIn("rank 1 ended with ValueError: bad data", told)
 
-    def test_processes_of_multiprocessing(self):
+    def test_a_process_of_multiprocessing_tells_its_exception(self):
         for method, start in (("fork", "Process"), ("spawn", "mp.spawn")):
             with self.subTest(start):
                 path = self.program(f"""
@@ -188,7 +188,7 @@ class Endings(jobs.JobTest):
         """)
         self.assertIn("rank 1 of 2 is fine", outputs[1])
 
-    def test_one_store_again(self):
+    def test_one_store_serves_several_groups_in_turn(self):
         outputs = self.ranks("""
         rank, size = int(os.environ["RANK"]), 3
         store = dist.FileStore(os.environ["MEETING"][7:], size)

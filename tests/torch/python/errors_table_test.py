@@ -85,7 +85,7 @@ class Table(jobs.JobTest):
                 """), n=3, expect=None)
                 self.assertRegex(outputs[0], f"{kind}: .*{sentence}")
 
-    def test_rows_of_the_start(self):
+    def test_every_row_of_the_start_says_what_is_said(self):
         start = 'error = error_of(lambda: begin(init_method=os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=2))\n'
         causes = {
             "has no extension": """
@@ -106,7 +106,7 @@ class Table(jobs.JobTest):
             for output in self.ranks(textwrap.dedent(cause) + start + 'print(f"{type(error).__name__}: {error}")\n'):
                 self.assertRegex(output, f"{kind}: .*{sentence}")
 
-    def test_a_backend_that_nobody_has_registered(self):
+    def test_a_backend_that_nobody_has_registered_is_named(self):
         row = next(row for row in rows() if "Unknown backend" in row)
         kind, sentence = self.quoted(row)
         import torch

@@ -58,12 +58,12 @@ class Choice(unittest.TestCase):
     def test_versions_are_numbers(self):
         self.assertEqual(_extension.carried(), ["2.7", "2.9", "2.13"])
 
-    def test_no_extension_at_all(self):
+    def test_the_extension_is_compiled_where_the_package_has_none(self):
         with mock.patch.object(_extension, "EXTENSIONS", str(self.folder / "nowhere")):
             self.assertEqual(_extension.carried(), [])
             self.assertEqual(self.chosen("2.13.0"), ["compiled for 2.13.0"])
 
-    def test_the_minor_version_decides(self):
+    def test_the_extension_is_chosen_by_the_minor_version(self):
         for version in ("2.13.0", "2.13.1", "2.13.0+cpu", "2.13.2+cu130"):
             self.assertEqual(self.chosen(version), ["torch-2.13.so"], version)
         self.assertEqual(self.chosen("2.7.1"), ["torch-2.7.so"])
@@ -73,10 +73,10 @@ class Choice(unittest.TestCase):
         for version in ("2.1.3", "2.14.0", "3.13.0", "2.13.0a0+git1234", "2.13.0.dev20260101"):
             self.assertEqual(self.chosen(version), [f"compiled for {version}"])
 
-    def test_one_that_does_not_fit(self):
+    def test_an_extension_that_does_not_fit_is_compiled(self):
         self.assertEqual(self.chosen("2.9.1"), ["torch-2.9.so", "compiled for 2.9.1"])
 
-    def test_the_sentence(self):
+    def test_the_error_says_what_is_missing_and_what_to_do(self):
         def fails(torch):
             raise _compile.CompileError("c++ ended with code 1\nextension.cpp:1: error: no such header")
 
@@ -127,7 +127,7 @@ class Cache(unittest.TestCase):
                 thread.join()
         return results
 
-    def test_compiled_once(self):
+    def test_several_processes_compile_once(self):
         made = []
 
         def compile_to(path):
@@ -237,7 +237,7 @@ print("said", error)
         self.fine("".join(outputs), 2)
         self.assertEqual((self.calls(), "".join(outputs).count("compiling")), (1, 0))
 
-    def test_a_compiler_that_fails(self):
+    def test_the_error_of_a_compiler_that_fails_is_told(self):
         self.compiler('echo "extension.cpp:1: error: it is too old"; exit 3')
         path = self.program(WITHOUT + 'begin(init_method=os.environ["MEETING"], rank=0, world_size=1)\n')
         output = self.run_command([sys.executable, path], expect=1, MEETING=f"file://{self.folder}/meeting")

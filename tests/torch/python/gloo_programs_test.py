@@ -47,21 +47,21 @@ class GlooPrograms(StandInTest):
         self.assertEqual(over_gloo, stood_in)
         return over_gloo
 
-    def test_ignite(self):
+    def test_ignite_computes_what_it_does_on_gloo(self):
         for start in (self.UNDER_TORCHRUN, self.UNDER_UNISONO):
             results = self.compare("ignite", "ignite", "gloo", start)
             self.assertEqual(results[0]["backend"], "gloo")
             self.assertEqual(results[0]["weights"], results[1]["weights"])
 
-    def test_lightning(self):
+    def test_lightning_computes_what_it_does_on_gloo(self):
         results = self.compare("lightning", "lightning", "gloo", self.UNDER_TORCHRUN)
         self.assertEqual(results[1]["path"], "of rank 0")
 
-    def test_accelerate(self):
+    def test_accelerate_computes_what_it_does_on_gloo(self):
         results = self.compare("accelerate", "accelerate", "own", self.UNDER_TORCHRUN)
         self.check_before_the_start("accelerate", results)
 
-    def test_trainer(self):
+    def test_the_trainer_of_transformers_computes_what_it_does_on_gloo(self):
         results = self.compare("transformers", "trainer", "own", self.UNDER_TORCHRUN)
         self.check_before_the_start("trainer", results)
 

@@ -16,17 +16,17 @@ from jobs import UNISONO, WORKS
 class Jobs(jobs.JobTest):
     # Ways to start
 
-    def test_torchrun(self):
+    def test_a_job_of_torchrun_works(self):
         path = self.program("rank, size = begin()" + WORKS + "dist.destroy_process_group()")
         self.fine(self.run_command([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", path]), 2)
 
-    def test_unisono_run(self):
+    def test_a_job_of_unisono_run_works(self):
         if not UNISONO:
             self.skipTest("the command unisono is not on PATH, and UNISONO_COMMAND does not name it")
         path = self.program("rank, size = begin()" + WORKS + "dist.destroy_process_group()")
         self.fine(self.run_command([UNISONO, "run", "-n", "3", "--", sys.executable, path]), 3)
 
-    def test_tcp(self):
+    def test_a_job_that_meets_by_tcp_works(self):
         path = self.program(f'rank, size = begin(init_method="tcp://127.0.0.1:{self.held_port()}", rank=int(sys.argv[1]), world_size=2)' + WORKS)
         other = subprocess.Popen([sys.executable, path, "1"], env=self.plain_environment(), stdout=subprocess.PIPE, text=True)
         self.addCleanup(other.kill)
@@ -34,7 +34,7 @@ class Jobs(jobs.JobTest):
         self.fine(first + other.communicate(timeout=60)[0], 2)
         self.assertEqual(other.returncode, 0)
 
-    def test_spawn(self):
+    def test_a_job_of_mp_spawn_works(self):
         path = self.program("""
         import torch.multiprocessing as mp
         def main(rank, meeting):
@@ -50,7 +50,7 @@ class Jobs(jobs.JobTest):
         """)
         self.fine(self.run_command([sys.executable, path, f"file://{self.folder}/meeting"]), 2)
 
-    def test_a_group_again(self):
+    def test_the_default_group_is_formed_again(self):
         outputs = self.ranks("""
         for round in range(3):
             rank, size = begin(init_method=os.environ["MEETING"] + str(round), rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
@@ -74,11 +74,11 @@ class Jobs(jobs.JobTest):
         """) + WORKS, n=4)
         self.fine("".join(outputs), 4)
 
-    def test_exit_without_destroying_the_group(self):
+    def test_a_program_may_exit_without_destroying_the_group(self):
         outputs = self.ranks(self.BY_FILE + WORKS + "work = dist.all_reduce(torch.ones(3), async_op=True)\nwork.wait()\n")
         self.fine("".join(outputs), 2)
 
-    def test_two_backends(self):
+    def test_two_backends_serve_two_devices(self):
         outputs = self.ranks("""
         dist.init_process_group("cpu:unisono,cuda:gloo", init_method=os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=2)
         rank, size = dist.get_rank(), 2
@@ -200,7 +200,7 @@ class Jobs(jobs.JobTest):
         """) + WORKS, n=3)
         self.fine("".join(outputs), 3)
 
-    def test_abort(self):
+    def test_abort_ends_the_calls_of_every_rank(self):
         outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
         dist.barrier()
         if rank == 1:
@@ -211,7 +211,7 @@ class Jobs(jobs.JobTest):
         """))
         self.fine("".join(outputs), 2)
 
-    def test_a_store_that_nobody_comes_to(self):
+    def test_a_store_that_nobody_comes_to_is_a_timeout(self):
         path = self.program("""
         error = error_of(lambda: begin(init_method=os.environ["MEETING"], rank=0, world_size=2, timeout=datetime.timedelta(seconds=2)))
         assert isinstance(error, (dist.DistBackendError, dist.DistStoreError)), repr(error)
@@ -219,7 +219,7 @@ class Jobs(jobs.JobTest):
         """)
         self.assertRegex(self.run_command([sys.executable, path], MEETING=f"file://{self.folder}/meeting"), "1")
 
-    def test_two_versions_of_pytorch_in_one_job(self):
+    def test_two_versions_of_pytorch_in_one_job_are_refused(self):
         outputs = self.ranks("""
         from unisono.torch import _extension
         _extension.load()  # the one for this PyTorch, whatever it says of itself from here on
@@ -233,7 +233,7 @@ class Jobs(jobs.JobTest):
         """)
         self.assertEqual(["told" in output for output in outputs], [True, True], outputs)
 
-    def test_a_coalesced_call_that_is_half_wrong(self):
+    def test_a_coalesced_call_that_is_half_wrong_leaves_the_group_usable(self):
         outputs = self.ranks(self.BY_FILE + """
 pieces = [torch.full((100000,), float(rank + 1)), torch.ones(4, dtype=torch.bool)]
 from torch.distributed import AllreduceCoalescedOptions

@@ -7,7 +7,7 @@ from many_runs import KINDS, Runs
 
 
 class ManyRuns(unittest.TestCase):
-    def test_many_runs(self):
+    def test_many_runs_end_well(self):
         with Runs(ranks=4, warm=True) as warm, Runs(ranks=4) as cold:
             for way, runs, times in (("run", warm, 6), ("env", warm, 6), ("run", cold, 1), ("spawn", cold, 1), ("torchrun", cold, 1)):
                 if way == "run" and not UNISONO:

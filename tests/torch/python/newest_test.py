@@ -52,13 +52,13 @@ class Newest(jobs.JobTest):
         self.assertRegex(output, r"Ran [1-9]\d* tests")
         self.assertLessEqual(output.count("compiling the backend"), 1)
 
-    def test_collectives(self):
+    def test_the_collectives_pass_on_the_newest_pytorch(self):
         self.passes("collectives_test")
 
-    def test_calls(self):
+    def test_the_calls_pass_on_the_newest_pytorch(self):
         self.passes("calls_test")
 
-    def test_training(self):
+    def test_the_training_passes_on_the_newest_pytorch(self):
         self.passes("training_test")
 
     def test_import_torch_is_enough(self):

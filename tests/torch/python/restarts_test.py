@@ -10,17 +10,17 @@ class Restarts(unittest.TestCase):
     def recovers(self, agents, kind, moment, victim):
         self.assertEqual(run_once(agents, kind, moment, victim), "")
 
-    def test_killed_while_the_others_join(self):
+    def test_the_job_recovers_from_a_rank_killed_while_the_others_join(self):
         self.recovers(1, "kill", "joining", 1)
 
-    def test_killed_while_the_others_join_under_another_agent(self):
+    def test_the_job_recovers_under_another_agent(self):
         self.recovers(2, "kill", "joining", 0)
 
-    def test_ended_while_the_others_form_a_group(self):
+    def test_the_job_recovers_from_a_rank_that_ends_while_a_group_is_formed(self):
         self.recovers(1, "_exit", "grouping", 0)
 
     @covers("TS-49")
-    def test_ended_by_an_exception_at_work(self):
+    def test_the_job_recovers_from_an_exception_at_work(self):
         self.recovers(2, "raises", "working", 1)
 
 

@@ -73,7 +73,7 @@ class StandInTest(jobs.JobTest):
 
 
 class Ways(StandInTest):
-    def test_the_default_group_by_every_name(self):
+    def test_the_default_group_is_ours_by_every_name_of_gloo(self):
         self.all_fine("""
         for place, name in enumerate(["gloo", "GLOO", dist.Backend.GLOO, None, "cpu:gloo", "cpu:gloo,cuda:gloo"]):
             begin(name, str(place))
@@ -83,7 +83,7 @@ class Ways(StandInTest):
             dist.destroy_process_group()
         """)
 
-    def test_beside_the_backend_of_another_device(self):
+    def test_the_backend_of_another_device_stays(self):
         # PyTorch takes two backends of one type for one, and that of a plug-in is of the type that ours would have.
         self.all_fine("""
         from torch.testing._internal.distributed import fake_pg
@@ -98,7 +98,7 @@ class Ways(StandInTest):
             assert "NCCL built in" in str(error), error
         """)
 
-    def test_groups(self):
+    def test_groups_that_name_gloo_are_ours(self):
         self.all_fine("""
         begin()
         check()
@@ -112,7 +112,7 @@ class Ways(StandInTest):
         assert dist.distributed_c10d.BackendConfig("gloo").get_device_backend_map()["cpu"] == "gloo"  # what a program asks between groups
         """)
 
-    def test_a_group_beside_another_backend(self):
+    def test_a_group_that_names_gloo_is_ours_beside_another_backend(self):
         self.all_fine("""
         begin("unisono")
         check(dist.new_group(backend="gloo"))
@@ -120,7 +120,7 @@ class Ways(StandInTest):
         assert dist.group.WORLD.name() == "custom"
         """)
 
-    def test_split_group(self):
+    def test_split_group_makes_groups_of_ours(self):
         self.all_fine("""
         import unisono.torch
         begin()
@@ -140,7 +140,7 @@ class Ways(StandInTest):
         check(half)
         """)
 
-    def test_device_mesh(self):
+    def test_groups_of_a_device_mesh_are_ours(self):
         self.all_fine("""
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.tensor import Replicate, Shard, distribute_tensor
@@ -163,7 +163,7 @@ class Ways(StandInTest):
         check(mesh.get_group(), backend="undefined")
         """)
 
-    def test_checkpoints(self):
+    def test_checkpoints_are_saved_and_loaded_by_ours(self):
         self.added["PORT"] = str(self.held_port())
         self.all_fine("""
         import torch.distributed.checkpoint as checkpoint
@@ -184,7 +184,7 @@ class Ways(StandInTest):
                 assert found["x"].equal(state["x"]) and found["step"] == 3, found
         """)
 
-    def test_the_experimental_interface(self):
+    def test_groups_of_the_experimental_interface_are_ours(self):
         self.added["PORT"] = str(self.held_port())
         self.all_fine("""
         try:
@@ -203,7 +203,7 @@ class Ways(StandInTest):
 
 
 class Behaviour(StandInTest):
-    def test_what_is_written_for_gloo(self):
+    def test_code_written_for_gloo_works(self):
         self.all_fine("""
         begin()
         dist.monitored_barrier(timeout=datetime.timedelta(seconds=60))
@@ -231,7 +231,7 @@ class Behaviour(StandInTest):
             time.sleep(0.05)
         """)
 
-    def test_training(self):
+    def test_distributed_data_parallel_averages_the_gradients(self):
         self.all_fine("""
         begin()
         torch.manual_seed(rank)
@@ -242,7 +242,7 @@ class Behaviour(StandInTest):
         assert "gloo_num_threads" not in model._get_ddp_logging_data()  # what C++ reads of a gloo group alone
         """)
 
-    def test_checks_of_every_call(self):
+    def test_every_call_is_checked_as_on_gloo(self):
         self.added["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
         self.all_fine("""
         import unisono.torch
@@ -255,7 +255,7 @@ class Behaviour(StandInTest):
         assert "Detected mismatch" in str(error), error
         """)
 
-    def test_devices_that_gloo_would_serve(self):
+    def test_gloo_serves_the_devices_that_it_would(self):
         # One rank has a device: gloo itself serves devices on both, and unisono the cpu.
         self.all_fine("""
         with mock.patch("torch.cuda.device_count", lambda: rank):
@@ -306,12 +306,12 @@ class Variable(StandInTest):
             dist.destroy_process_group()  # one process in ten aborts when it ends with a group of gloo
             """)
 
-    def test_an_unknown_value(self):
+    def test_an_unknown_value_is_refused(self):
         self.added["UNISONO_STAND_IN"] = "mpi"
         output = self.alone("", expect=1)
         self.assertIn('ValueError: UNISONO_STAND_IN=mpi is unknown; it is "gloo"', output)
 
-    def test_a_pytorch_that_makes_groups_in_another_way(self):
+    def test_a_pytorch_that_makes_groups_in_another_way_is_refused(self):
         self.added["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
         self.alone("""
         del dist.distributed_c10d.BackendConfig.get_device_backend_map
@@ -326,7 +326,7 @@ class Variable(StandInTest):
         assert "does not ask a BackendConfig" in str(error), error
         """)
 
-    def test_a_gloo_group_that_was_made_all_the_same(self):
+    def test_a_gloo_group_that_was_made_all_the_same_is_an_error(self):
         self.alone("""
         c10d = dist.distributed_c10d
         c10d.BackendConfig.get_device_backend_map = c10d.BackendConfig.get_device_backend_map.__wrapped__

@@ -61,14 +61,14 @@ class Training(RankTest):
             q = q.full_tensor() if isinstance(q, DTensor) else q
             self.close(q.detach(), p.detach(), name, **tolerance)
 
-    def test_ddp(self):
+    def test_ddp_trains_as_one_process_does(self):
         one = self.alone(5, lr=0.05, momentum=0.9)
         for how in ({}, {"gradient_as_bucket_view": True}, {"bucket_cap_mb": 0.001}, {"static_graph": True}, {"find_unused_parameters": True}):
             many = DistributedDataParallel(network(), **how)
             self.train(many, torch.optim.SGD(many.parameters(), lr=0.05, momentum=0.9), 5)
             self.equal_to(one, many.module)
 
-    def test_ddp_with_hooks(self):
+    def test_ddp_with_hooks_trains_as_one_process_does(self):
         one = self.alone(4, lr=0.05)
         hooks = {
             "allreduce": (None, default_hooks.allreduce_hook, 1e-5),
@@ -82,7 +82,7 @@ class Training(RankTest):
             self.equal_to(one, many.module, rtol=tolerance, atol=tolerance)
             self.assertTrue(name)
 
-    def test_ddp_with_buckets_in_shared_memory(self):
+    def test_buckets_of_ddp_lie_in_shared_memory(self):
         one = self.alone(4, lr=0.05)
         lie_there = []
 
@@ -102,14 +102,14 @@ class Training(RankTest):
         how = {"matrix_approximation_rank": 40, "start_powerSGD_iter": 2, "min_compression_rate": 0.01, **how}
         return powerSGD_hook.PowerSGDState(process_group=None, **how)
 
-    def test_power_sgd(self):
+    def test_power_sgd_trains_as_one_process_does(self):
         one = self.alone(6, lr=0.05)
         many = DistributedDataParallel(network())
         many.register_comm_hook(self.power_sgd(), powerSGD_hook.powerSGD_hook)
         self.train(many, torch.optim.SGD(many.parameters(), lr=0.05), 6)
         self.equal_to(one, many.module, rtol=1e-3, atol=1e-4)
 
-    def test_ddp_with_accumulation(self):
+    def test_ddp_accumulates_gradients_without_synchronisation(self):
         one = network()
         for step in (0, 1):
             loss(one, *batch(step, self.size)).backward()
@@ -120,7 +120,7 @@ class Training(RankTest):
         for p, q in zip(one.parameters(), many.parameters()):
             self.close(q.grad, p.grad)
 
-    def test_join_of_uneven_inputs(self):
+    def test_join_trains_with_uneven_inputs(self):
         many = DistributedDataParallel(network())
         with many.join():
             for step in range(2 + self.rank):
@@ -130,7 +130,7 @@ class Training(RankTest):
         for other in gathered:
             self.same(other, gathered[0])
 
-    def test_fsdp(self):
+    def test_fsdp_trains_as_one_process_does(self):
         one = self.alone(5, torch.optim.Adam, lr=0.01)
         many = network()
         mesh = init_device_mesh("cpu", (self.size,))
@@ -141,14 +141,14 @@ class Training(RankTest):
         self.train(many, torch.optim.Adam(many.parameters(), lr=0.01), 5)
         self.equal_to(one, many, rtol=1e-4, atol=1e-5)
 
-    def test_zero_redundancy_optimizer(self):
+    def test_the_zero_redundancy_optimizer_trains_as_one_process_does(self):
         one = self.alone(5, torch.optim.Adam, lr=0.01)
         many = DistributedDataParallel(network())
         self.train(many, ZeroRedundancyOptimizer(many.parameters(), torch.optim.Adam, lr=0.01), 5)
         self.equal_to(one, many.module, rtol=1e-4, atol=1e-5)
 
     @covers("TS-47")
-    def test_device_mesh_and_dtensor(self):
+    def test_distributed_tensors_compute_what_whole_ones_do(self):
         mesh = init_device_mesh("cpu", (self.size,), mesh_dim_names=("ranks",))
         a, b = distinct(0, (4 * self.size, 6)), distinct(1, (6, 3 * self.size))
         rows = distribute_tensor(a, mesh, [Shard(0)])
@@ -159,7 +159,7 @@ class Training(RankTest):
         summed = DTensor.from_local(distinct(self.rank, (5,)), mesh, [torch.distributed.tensor.Partial()]).redistribute(mesh, [Replicate()])
         self.same(summed.to_local(), sum(distinct(r, (5,)) for r in range(self.size)))
 
-    def test_mesh_of_two_dimensions(self):
+    def test_a_mesh_of_two_dimensions_reduces_along_one(self):
         if self.size % 2:
             self.skipTest("needs an even number of ranks")
         mesh = init_device_mesh("cpu", (self.size // 2, 2), mesh_dim_names=("outer", "inner"))
@@ -167,7 +167,7 @@ class Training(RankTest):
         dist.all_reduce(x, group=mesh.get_group("inner"))
         self.same(x, torch.tensor([float(2 * (self.rank // 2 * 2) + 1)]))
 
-    def test_compiled(self):
+    def test_compiled_functions_reduce(self):
         def f(x):
             y = torch.distributed._functional_collectives.all_reduce(x * 2, "sum", dist.group.WORLD)
             return y + 1
@@ -178,7 +178,7 @@ class Training(RankTest):
             compiled = torch.compile(f, backend=backend, fullgraph=True)
             self.close(compiled(distinct(self.rank, (6,))), 2 * sum(distinct(r, (6,)) for r in range(self.size)) + 1, backend)
 
-    def test_checkpoint(self):
+    def test_a_checkpoint_holds_what_was_saved(self):
         folder = [tempfile.mkdtemp() if self.rank == 0 else None]
         dist.broadcast_object_list(folder)
         mesh = init_device_mesh("cpu", (self.size,))

@@ -31,7 +31,7 @@ std::size_t resident_kib() {
 
 // ---- strangers --------------------------------------------------------------------------------------------------
 
-TEST(Strangers, RandomBytesDisturbNobody) {  // A1
+TEST(UnauthenticatedConnections, RandomBytesDisturbNobody) {  // A1
   const Served served({.token = "the secret"});
   const auto member = served.client({.token = "the secret"});
   std::mt19937 random(20240607);
@@ -50,7 +50,7 @@ TEST(Strangers, RandomBytesDisturbNobody) {  // A1
   wait_until([&] { return served.server.counts().connections == 1; });
 }
 
-TEST(Strangers, StrangersOfOtherProtocolsAreDropped) {  // A4
+TEST(UnauthenticatedConnections, ConnectionsOfOtherProtocolsAreDropped) {  // A4
   const Served served;
   for (const std::string probe :
        {"GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x02\x00\x01", "SSH-2.0-x\r\n", "*1\r\n$4\r\nPING\r\n", "\r\n\r\n", "UNISTORM........"}) {
@@ -62,7 +62,7 @@ TEST(Strangers, StrangersOfOtherProtocolsAreDropped) {  // A4
   expect_still_well(served);
 }
 
-TEST(Strangers, ALengthFieldAllocatesNothing) {  // A2
+TEST(UnauthenticatedConnections, ALengthFieldAllocatesNothing) {  // A2
   const Served served({.token = "the secret"});
   const std::size_t before = resident_kib();
   for (const std::string& length : {std::string("\x00\x00\x00\x80", 4), std::string("\xff\xff\xff\x7f", 4), std::string("\xff\xff\xff\xff", 4),
@@ -77,7 +77,7 @@ TEST(Strangers, ALengthFieldAllocatesNothing) {  // A2
   expect_still_well(served, {.token = "the secret"});
 }
 
-TEST(Strangers, FieldsLongerThanTheirFrameAreRefused) {  // A2
+TEST(UnauthenticatedConnections, FieldsLongerThanTheirFrameAreRefused) {  // A2
   const Served served;
   auto pair = base::make_socket_pair();
   served.raw();
@@ -95,7 +95,7 @@ TEST(Strangers, FieldsLongerThanTheirFrameAreRefused) {  // A2
   expect_still_well(served);
 }
 
-TEST(Strangers, HalfAFrameIsClosedInTimeAndDelaysNobody) {  // A3
+TEST(UnauthenticatedConnections, HalfAFrameIsClosedInTimeAndDelaysNobody) {  // A3
   const Served served({.token = "the secret", .handshake_timeout = 300ms});
   std::vector<FileDescriptor> slow;
   for (int i = 0; i < 200; ++i) {
@@ -108,7 +108,7 @@ TEST(Strangers, HalfAFrameIsClosedInTimeAndDelaysNobody) {  // A3
   wait_until([&] { return served.server.counts().pending == 0; });
 }
 
-TEST(Strangers, ManyClientsThatAuthenticateAtOnceAllGetIn) {  // R10
+TEST(UnauthenticatedConnections, ManyClientsThatAuthenticateAtOnceAllGetIn) {  // R10
   const Served served({.token = "the secret", .most_pending = 4});
   std::vector<std::thread> all;
   for (int i = 0; i < 32; ++i) {
@@ -121,7 +121,7 @@ TEST(Strangers, ManyClientsThatAuthenticateAtOnceAllGetIn) {  // R10
   EXPECT_EQ(served.server.counts().keys, 32U);
 }
 
-TEST(Strangers, ConnectionsLeaveNoDescriptorsBehind) {  // R10
+TEST(UnauthenticatedConnections, ConnectionsLeaveNoDescriptorsBehind) {  // R10
   const Served served;
   for (int i = 0; i < 1000; ++i) served.raw();
   for (int i = 0; i < 50; ++i) served.client()->set("a", "b");

@@ -156,24 +156,20 @@ def mpi_threads_supported():
     return False
 
 
-def mpi_enabled():
-    """False: MPI is not used."""
-    return False
+def _false(name, reason):
+    """A function that answers that something is not used."""
+
+    def answer():
+        return False
+
+    answer.__name__ = answer.__qualname__ = name
+    answer.__doc__ = f"False: {reason}."
+    return answer
 
 
-def mpi_built():
-    """False: MPI is not used."""
-    return False
-
-
-def gloo_enabled():
-    """False: unisono is in Gloo's place."""
-    return False
-
-
-def gloo_built():
-    """False: unisono is in Gloo's place."""
-    return False
+mpi_enabled, mpi_built = (_false(name, "MPI is not used") for name in ("mpi_enabled", "mpi_built"))
+gloo_enabled, gloo_built = (_false(name, "unisono is in Gloo's place") for name in ("gloo_enabled", "gloo_built"))
+ddl_built, ccl_built = _false("ddl_built", "IBM's DDL is not used"), _false("ccl_built", "Intel's oneCCL is not used")
 
 
 def nccl_built():
@@ -182,16 +178,6 @@ def nccl_built():
         return 0
     major, minor, patch = (*torch.cuda.nccl.version(), 0, 0)[:3]
     return major * 10000 + minor * 100 + patch
-
-
-def ddl_built():
-    """False: IBM's DDL is not used."""
-    return False
-
-
-def ccl_built():
-    """False: Intel's oneCCL is not used."""
-    return False
 
 
 def cuda_built():

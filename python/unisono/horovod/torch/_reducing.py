@@ -68,7 +68,7 @@ def allreduce(
     Adasum as the same reduction of the gradients.
     """
     tensor, context = compression.compress(tensor)
-    (result,) = _AllReduce.apply((name, _operation(op, average), prescale_factor, postscale_factor, process_set, True), tensor)
+    (result,) = _AllReduce.apply((name, _operation(op, average), prescale_factor, postscale_factor, process_set), tensor)
     return compression.decompress(result, context)
 
 
@@ -94,7 +94,7 @@ def grouped_allreduce(
 ):
     """`allreduce` of several tensors in one step, which begins when all ranks have given all of them: a list of new tensors."""
     tensors, contexts = _compressed(tensors, compression)
-    results = _AllReduce.apply((name, _operation(op, average), prescale_factor, postscale_factor, process_set, False), *tensors)
+    results = _AllReduce.apply((name, _operation(op, average), prescale_factor, postscale_factor, process_set), *tensors)
     return [compression.decompress(result, context) for result, context in zip(results, contexts)]
 
 
@@ -107,15 +107,15 @@ class _AllReduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, how, *tensors):
         ctx.how = how
-        return tuple(wait(_reduce(list(tensors), _new(tensors), *how[:-1], False)))
+        return tuple(wait(_reduce(list(tensors), _new(tensors), *how, False)))
 
     @staticmethod
     def backward(ctx, *gradients):
-        name, op, prescale, postscale, process_set, single = ctx.how
+        name, op, prescale, postscale, process_set = ctx.how
         if op not in (Average, Sum, Adasum):
             raise NotImplementedError(f"allreduce with {_requests.OPERATIONS[op]} has no gradient")
         name = None if name is None else name + ".gradient"
-        return None, *_AllReduce.apply((name, op, prescale, postscale, process_set, single), *gradients)
+        return None, *_AllReduce.apply((name, op, prescale, postscale, process_set), *gradients)
 
 
 def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):

@@ -32,9 +32,11 @@ class NoneCompressor(Compressor):
 class FP16Compressor(Compressor):
     """Floating-point tensors travel and are reduced in float16."""
 
-    @staticmethod
-    def compress(tensor):
-        return (tensor.half() if tensor.is_floating_point() else tensor), tensor.dtype
+    dtype = torch.float16
+
+    @classmethod
+    def compress(cls, tensor):
+        return (tensor.to(cls.dtype) if tensor.is_floating_point() else tensor), tensor.dtype
 
     @staticmethod
     def decompress(tensor, ctx):
@@ -44,9 +46,7 @@ class FP16Compressor(Compressor):
 class BF16Compressor(FP16Compressor):
     """Floating-point tensors travel and are reduced in bfloat16, which Horovod does not have."""
 
-    @staticmethod
-    def compress(tensor):
-        return (tensor.to(torch.bfloat16) if tensor.is_floating_point() else tensor), tensor.dtype
+    dtype = torch.bfloat16
 
 
 class Compression:

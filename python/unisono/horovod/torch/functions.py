@@ -88,11 +88,9 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
     length, has_failed = head.tolist()
     data = torch.frombuffer(bytearray(data), dtype=torch.uint8) if is_root else torch.empty(length, dtype=torch.uint8)
     broadcast_(data, root_rank, f"{name}.data", process_set)
-    if error is not None:
-        raise error
-    if has_failed:
-        _pickles.refuse("broadcast_object", root_rank, data.numpy().tobytes())
-    return obj if is_root else _pickles.loads("broadcast_object", data.numpy().tobytes())
+    data = data.numpy().tobytes()
+    _pickles.check_all("broadcast_object", {root_rank: (data, has_failed)}, error)
+    return obj if is_root else _pickles.loads("broadcast_object", data)
 
 
 def allgather_object(obj, name=None):
@@ -102,11 +100,7 @@ def allgather_object(obj, name=None):
     heads = allgather(torch.tensor([[len(data), error is not None]]), f"{name}.length")
     lengths, failed = heads[:, 0].tolist(), heads[:, 1].tolist()
     parts = [part.numpy().tobytes() for part in allgather(torch.frombuffer(bytearray(data), dtype=torch.uint8), f"{name}.data").split(lengths)]
-    if error is not None:
-        raise error
-    if any(failed):
-        _pickles.refuse("allgather_object", failed.index(1), parts[failed.index(1)])
-    return [_pickles.loads("allgather_object", part) for part in parts]
+    return _pickles.loads_all("allgather_object", list(zip(parts, failed)), error)
 
 
 def _written(operation, obj):

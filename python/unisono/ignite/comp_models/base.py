@@ -59,6 +59,17 @@ def _check_result_fits(number, op, ranks):
         raise ValueError(f"all_reduce of {number}: an int travels in 64 bits, and the {op.lower()} of {ranks} as large needs more")
 
 
+def _required(doc):
+    """A method that a subclass has to define."""
+
+    @abstractmethod
+    def method(*args, **kwargs):
+        raise NotImplementedError
+
+    method.__doc__ = doc
+    return method
+
+
 class ComputationModel(metaclass=ABCMeta):
     """Base of the models: a subclass tells who and where it is, and moves tensors; numbers, texts, paths and objects are this class's.
 
@@ -71,60 +82,24 @@ class ComputationModel(metaclass=ABCMeta):
     _ext_local_rank = None  # set_local_rank's hint
     _collective_op_dtype = None  # a dtype that every reduction travels in
 
-    @abstractmethod
-    def get_local_rank(self):
-        """Rank among the processes of this node."""
-
-    @abstractmethod
-    def get_rank(self):
-        """Rank in the world."""
-
-    @abstractmethod
-    def get_world_size(self):
-        """The number of processes."""
-
-    @abstractmethod
-    def get_nproc_per_node(self):
-        """The number of processes of this node."""
-
-    @abstractmethod
-    def get_nnodes(self):
-        """The number of nodes."""
-
-    @abstractmethod
-    def get_node_rank(self):
-        """Rank of this node."""
-
-    @abstractmethod
-    def device(self):
-        """The device that this process computes on."""
-
-    @abstractmethod
-    def backend(self):
-        """The name of the backend, None where there is none."""
-
-    @abstractmethod
-    def finalize(self):
-        """Leaves the job."""
-
-    @staticmethod
-    @abstractmethod
-    def create_from_context():
-        """The model of what exists already, or None."""
-
-    @staticmethod
-    @abstractmethod
-    def create_from_backend(backend, **kwargs):
-        """Joins a job, and returns its model."""
-
-    @staticmethod
-    @abstractmethod
-    def spawn(*args, **kwargs):
-        """Starts processes that run a function in a job of their own."""
-
-    @abstractmethod
-    def barrier(self, group=None):
-        """Returns when all have called it."""
+    get_local_rank = _required("Rank among the processes of this node.")
+    get_rank = _required("Rank in the world.")
+    get_world_size = _required("The number of processes.")
+    get_nproc_per_node = _required("The number of processes of this node.")
+    get_nnodes = _required("The number of nodes.")
+    get_node_rank = _required("Rank of this node.")
+    device = _required("The device that this process computes on.")
+    backend = _required("The name of the backend, None where there is none.")
+    finalize = _required("Leaves the job.")
+    create_from_context = staticmethod(_required("The model of what exists already, or None."))
+    create_from_backend = staticmethod(_required("Joins a job, and returns its model."))
+    spawn = staticmethod(_required("Starts processes that run a function in a job of their own."))
+    barrier = _required("Returns when all have called it.")
+    _do_all_reduce = _required("(tensor, op, group): in place; `op` is a name of torch's ReduceOp.")
+    _do_all_gather = _required("(tensor, group): a new tensor, those of all ranks, concatenated along dimension 0.")
+    _do_broadcast = _required("(tensor, src, group): in place.")
+    _do_new_group = _required("(ranks, **kwargs): a handle.")
+    _rank_not_in_group = _required("(group): whether this process is outside of the group.")
 
     def _setup_group(self, group):
         # A list becomes the group's handle.
@@ -248,26 +223,6 @@ class ComputationModel(metaclass=ABCMeta):
         # The ranks of the world that are in the group, in its order.
         return list(range(self.get_world_size()))
 
-    @abstractmethod
-    def _do_all_reduce(self, tensor, op, group=None):
-        """In place; `op` is a name of torch's ReduceOp."""
-
-    @abstractmethod
-    def _do_all_gather(self, tensor, group=None):
-        """A new tensor: those of all ranks, concatenated along dimension 0."""
-
-    @abstractmethod
-    def _do_broadcast(self, tensor, src, group=None):
-        """In place."""
-
-    @abstractmethod
-    def _do_new_group(self, ranks, **kwargs):
-        """A handle."""
-
-    @abstractmethod
-    def _rank_not_in_group(self, group):
-        """Whether this process is outside of the group."""
-
 
 class _SerialModel(ComputationModel):
     """A process that is alone: rank 0 of 1. Its calls are checked like those of many ranks."""
@@ -277,23 +232,14 @@ class _SerialModel(ComputationModel):
     def __init__(self, _backend=None, **kwargs):
         pass
 
-    def get_local_rank(self):
-        return 0
-
     def get_rank(self):
         return 0
 
     def get_world_size(self):
         return 1
 
-    def get_nproc_per_node(self):
-        return 1
-
-    def get_nnodes(self):
-        return 1
-
-    def get_node_rank(self):
-        return 0
+    get_local_rank = get_node_rank = get_rank
+    get_nproc_per_node = get_nnodes = get_world_size
 
     def device(self):
         if torch.cuda.is_available():

@@ -143,14 +143,14 @@ TEST(LinkHandshake, RandomBytesAreRefused) {
 // ---- at the acceptor of a real rank ------------------------------------------------------------------------------
 
 /// Rank 1 is on its way, rank 0 comes when the test lets it.
-class AtTheDoor : public ::testing::Test {
+class UnauthenticatedConnections : public ::testing::Test {
  protected:
-  AtTheDoor() : store_(std::make_shared<MemoryStore>()) {
+  UnauthenticatedConnections() : store_(std::make_shared<MemoryStore>()) {
     rank_1_ = std::async(std::launch::async, [this] { return Link::connect(link_options(1, 2, store_)); });
     const std::string where = store_->get("link/address/1", patience);
     address_ = base::resolve("127.0.0.1", static_cast<std::uint16_t>(std::stoi(where.substr(where.find(' ') + 1)))).front();
   }
-  ~AtTheDoor() override {  // NOLINT(bugprone-exception-escape): a test that ends the program has failed
+  ~UnauthenticatedConnections() override {  // NOLINT(bugprone-exception-escape): a test that ends the program has failed
     if (rank_1_.valid()) meet();
   }
 
@@ -179,7 +179,7 @@ class AtTheDoor : public ::testing::Test {
   base::SocketAddress address_;
 };
 
-TEST_F(AtTheDoor, ThreeHundredSilentStrangersKeepNobodyOut) {
+TEST_F(UnauthenticatedConnections, ThreeHundredSilentConnectionsKeepNobodyOut) {
   std::vector<base::FileDescriptor> strangers;
   for (int i = 0; i < 300; ++i) strangers.push_back(stranger());
   const base::Deadline soon(30s);
@@ -187,14 +187,14 @@ TEST_F(AtTheDoor, ThreeHundredSilentStrangersKeepNobodyOut) {
   EXPECT_FALSE(soon.passed());
 }
 
-TEST_F(AtTheDoor, AStrangerWithHalfAHandshakeKeepsNobodyOut) {
+TEST_F(UnauthenticatedConnections, AConnectionWithHalfAHandshakeKeepsNobodyOut) {
   const std::string hello = Handshake::connecting(secret, 0, 1).take_output();
   std::vector<base::FileDescriptor> strangers;
   for (std::size_t n = 1; n <= hello.size(); n += 3) strangers.push_back(stranger(std::string_view(hello).substr(0, n)));
   meet();
 }
 
-TEST_F(AtTheDoor, AStrangerOfAnotherProtocolKeepsNobodyOut) {
+TEST_F(UnauthenticatedConnections, AConnectionOfAnotherProtocolKeepsNobodyOut) {
   std::mt19937 random(7);
   std::vector<base::FileDescriptor> strangers;
   strangers.push_back(stranger("GET / HTTP/1.1\r\n\r\n"));
@@ -213,7 +213,7 @@ TEST_F(AtTheDoor, AStrangerOfAnotherProtocolKeepsNobodyOut) {
   }
 }
 
-TEST_F(AtTheDoor, AStrangerWithoutTheSecretKeepsNobodyOut) {
+TEST_F(UnauthenticatedConnections, AConnectionWithoutTheSecretKeepsNobodyOut) {
   const auto fd = stranger();
   Handshake impostor = Handshake::connecting(store::fresh_nonce(), 0, 1);
   const std::string hello = impostor.take_output();

@@ -1,0 +1,124 @@
+"""Processes that a program starts, each a rank of a job: what they can be given, and how they are watched."""
+
+import io
+import multiprocessing.connection
+import multiprocessing.process
+import os
+import pickle
+import sys
+import time
+import types
+
+from ._errors import InvalidArgument, refusal
+
+GRACE = 15  # seconds that the others have after the first failure, and before SIGKILL
+
+
+class _OfMain(pickle.Pickler):
+    """Raises InvalidArgument for a function or class of the main module."""
+
+    def __init__(self, operation):
+        super().__init__(io.BytesIO(), protocol=5)
+        self._operation = operation
+
+    def reducer_override(self, value):
+        if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
+            raise _refusal(self._operation, f"{value.__qualname__} is defined in a notebook, in `python -c` or at a prompt, and the new processes cannot import it")
+        return NotImplemented
+
+
+def _refusal(operation, what):
+    return refusal(operation, what, "put it into a file, and import it from there")
+
+
+def check(operation, *values):
+    """Raises InvalidArgument where a new interpreter could not import the main module, or what `values` have of it."""
+    main = sys.modules["__main__"]
+    if getattr(getattr(main, "__spec__", None), "name", None) or getattr(sys, "frozen", False):
+        return
+    file = getattr(main, "__file__", None)
+    if file is None:
+        for value in values:
+            try:
+                _OfMain(operation).dump(value)
+            except InvalidArgument:
+                raise
+            except Exception:  # multiprocessing may send it in a way of its own, such as a queue, or says what is wrong with it
+                pass
+    elif not os.path.exists(os.path.join(multiprocessing.process.ORIGINAL_DIR or "", file)):
+        raise _refusal(operation, f"the program was read from {file}, and the new processes cannot read it again")
+
+
+def loads(operation, data):
+    """What was pickled, in a new process. InvalidArgument where this process cannot import it: a function that only the first process defines."""
+    try:
+        return pickle.loads(data)
+    except (AttributeError, ImportError) as error:
+        raise _refusal(operation, f"the new process cannot import what it was given: {error}") from error
+
+
+class Child:
+    """A process that calls target(connection, *args), and answers once by the connection: (whether it went well, …)."""
+
+    def __init__(self, context, rank, target, args, name, **how):
+        self.rank = rank
+        self.connection, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=target, args=(theirs, *args), name=name, **how)
+        self.answer, self.failed_at, self.ended_by_us = None, None, False
+        self.process.start()
+        theirs.close()
+
+    @property
+    def failed(self):
+        """A process that ends without an answer has failed. A subclass may see it otherwise."""
+        return not self.answer[0] if self.answer is not None else self.process.exitcode is not None
+
+    @property
+    def is_consequence(self):
+        """Whether it failed because another one had failed before. A subclass reads it from the answer as well."""
+        return self.ended_by_us
+
+    def waits_for(self):
+        # A process is asked once whether it has ended: between two questions it may.
+        return self.connection or (self.process.sentinel if self.process.exitcode is None else None)
+
+    def listen(self):
+        if self.connection and self.connection.poll():
+            try:
+                self.answer = pickle.loads(self.connection.recv_bytes())
+            except EOFError:
+                pass
+            self.connection.close()
+            self.connection = None
+        self.process.join(0)
+        if self.failed and self.failed_at is None:
+            self.failed_at = time.monotonic()
+
+
+def watch(children):
+    """Returns when all have ended: those that failed, the first cause first. After a failure the others have GRACE seconds, then SIGTERM, and as long again,
+    then SIGKILL."""
+    deadline, steps = None, ["terminate", "kill"]
+    while waiting := [place for place in (child.waits_for() for child in children) if place is not None]:
+        multiprocessing.connection.wait(waiting, None if deadline is None else max(0, deadline - time.monotonic()))
+        for child in children:
+            child.listen()
+        if deadline is None and any(child.failed_at for child in children):
+            deadline = time.monotonic() + GRACE
+        if deadline is not None and time.monotonic() >= deadline and steps:
+            step, deadline = steps.pop(0), time.monotonic() + GRACE
+            for child in children:
+                if child.process.exitcode is None:
+                    child.ended_by_us = True
+                    getattr(child.process, step)()
+    for child in children:  # also those that have ended since they were looked at
+        child.listen()
+    return sorted((child for child in children if child.failed), key=lambda child: (child.is_consequence, child.failed_at))
+
+
+def kill(children):
+    """Ends those that are left, where the caller is interrupted."""
+    for child in children:
+        if child.process.exitcode is None:
+            child.process.kill()
+            child.process.join()

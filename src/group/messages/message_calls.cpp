@@ -195,6 +195,24 @@ Work MessageCalls::start(const detail::MessageRequest& request, const CallOption
       .work();
 }
 
+bool MessageCalls::may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const {
+  if (calls_.lane()->has_messages() || lies_on_device(calls_.facts(), out.data) || !out.data.is_contiguous()) return false;
+  return is_plain_receive(check_message(calls_.facts(), in, options), in.operation);
+}
+
+int MessageCalls::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
+  const Entry entry = calls_.enter(detail::name_of(in));
+  const Begun sent = begin(out, options), received = begin(in, options);
+  recorder::Recording sending(calls_.recorder(), facts_of(sent)), receiving(calls_.recorder(), facts_of(received));
+  const Arrival arrival = with_errors(received, GroupErrors::Known::to_this_rank, [&] {
+    BothWays task(calls_.core().messages(), received.call, [&] { return task_of(sent); });
+    return wait(task, received, receiving.call());
+  });
+  sending.succeed();
+  receiving.succeed();
+  return arrival.source;
+}
+
 // A send that leaves at once needs no thread beside the caller.
 int MessageCalls::send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   verify(in, options);
@@ -202,6 +220,7 @@ int MessageCalls::send_recv(const detail::MessageRequest& out, const detail::Mes
     run(out, options);
     return run(in, options).source;
   }
+  if (may_go_both_ways(out, in, options)) return exchange(out, in, options);
   Work received = start(in, options);
   Work sent = start(out, options);
   sent.wait();

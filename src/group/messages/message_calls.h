@@ -51,6 +51,11 @@ class MessageCalls {
   /// Posts a receive beside its caller, for `other`: see PendingReceive::make.
   PendingReceive* post(const Begun& received, const Record& record, std::uint64_t other);
   Arrival receive(const Begun& received, const Record& record);
+  /// Returns true where the caller may carry out both halves of a send_recv at the same time.
+  bool may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const;
+  /// Does so, and returns the source.
+  int exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
+
   /// Carries out a message for a caller that waits: behind those that are under way, or by itself.
   Arrival carry_out(const Begun& begun, const Record& record, const MakeTask& make);
   Arrival wait(Task& task, const Begun& begun, const Record& record);

@@ -74,8 +74,9 @@ class MessageCarrier {
   /// Receives what has come from any peer, before `next` and `progress` are called.
   virtual void poll() {}
   virtual std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) = 0;
-  /// Sends a message if it can leave at once, whole. Otherwise returns false, and nothing has happened.
-  virtual bool try_send(int /*peer*/, const MessageHeader& /*header*/, const void* /*data*/) { return false; }
+  /// The outcome of a try to send a message at once, whole. Where it is not sent, nothing has happened.
+  enum class Tried { sent, no_room, never };
+  virtual Tried try_send(int /*peer*/, const MessageHeader& /*header*/, const void* /*data*/) { return Tried::never; }
   /// Returns the next message of that peer; none: it has not come yet. A message that was returned and is not delivered does not block those behind
   /// it: its elements are kept aside.
   virtual std::optional<AnnouncedMessage> next(int peer) = 0;

@@ -30,7 +30,7 @@ class MessageRing final : public MessageCarrier {
   MessageRing(std::shared_ptr<Segment> segment, int rank, const base::Environment& environment = base::Environment::process());
 
   std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) override;
-  bool try_send(int peer, const MessageHeader& header, const void* data) override { return sender_.try_send(peer, header, data); }
+  Tried try_send(int peer, const MessageHeader& header, const void* data) override { return sender_.try_send(peer, header, data); }
   std::optional<AnnouncedMessage> next(int peer) override { return receiver_.next(peer); }
   void progress(int peer) override { receiver_.pump(peer); }
   void deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) override {

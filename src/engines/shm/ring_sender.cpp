@@ -10,20 +10,20 @@
 
 namespace unisono::engines::shm {
 
-bool RingSender::try_send(int peer, const MessageHeader& header, const void* data) {
+MessageCarrier::Tried RingSender::try_send(int peer, const MessageHeader& header, const void* data) {
   Destination& destination = to(peer);
-  if (!destination.queue.empty() || !has_envelope_to(peer)) return false;
+  if (!destination.queue.empty() || !has_envelope_to(peer)) return Tried::no_room;
   if (header.bytes <= Envelope::room) {
     announce(peer, header, whole_mark, data);
-    return true;
+    return Tried::sent;
   }
   const std::uint64_t total = padded(header.bytes);
-  if (space_to(peer, total) < total) return false;
+  if (space_to(peer, total) < total) return total <= segment_.ring_bytes() ? Tried::no_room : Tried::never;
   if (header.bytes <= stride) {
     copy_in(peer, data, static_cast<std::size_t>(header.bytes));
     destination.written += total;
     announce(peer, header, whole_mark | asks_mark_for(peer, header.bytes), nullptr);
-    return true;
+    return Tried::sent;
   }
   announce(peer, header, asks_mark_for(peer, header.bytes), nullptr);
   for (std::uint64_t at = 0; at < header.bytes; at += stride) {
@@ -32,7 +32,7 @@ bool RingSender::try_send(int peer, const MessageHeader& header, const void* dat
     destination.written += padded(part);
     publish_written(peer);
   }
-  return true;
+  return Tried::sent;
 }
 
 std::uint64_t RingSender::space_to(int peer, std::uint64_t wanted) {

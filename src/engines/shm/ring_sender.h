@@ -18,6 +18,7 @@ class RingSendTask;
 /// MessageRing.
 class RingSender {
  public:
+  using Tried = MessageCarrier::Tried;
   struct Destination {
     std::uint64_t written = 0;           // bytes of the ring
     std::uint64_t announced = 0;         // messages
@@ -30,7 +31,7 @@ class RingSender {
   RingSender(Segment& segment, int rank, std::optional<SingleCopyRange> range)
       : segment_(segment), rank_(rank), range_(range), destinations_(static_cast<std::size_t>(segment.ranks())) {}
 
-  bool try_send(int peer, const MessageHeader& header, const void* data);
+  Tried try_send(int peer, const MessageHeader& header, const void* data);
 
   // For a message that does not leave at once.
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/eager.h"
+#include "base/relax.h"
 #include "engines/message.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
@@ -21,7 +22,8 @@ namespace {
 
 // The most that a group keeps for receivers that do not come; beyond it senders wait like those of large messages.
 constexpr std::size_t most_buffered = std::size_t{64} << 20;
-constexpr std::size_t buffered_cost = 1024;  // of a kept send, beside its elements
+constexpr std::size_t bytes_of_a_look = 256;  // that are copied while a sender looks once for room
+constexpr std::size_t buffered_cost = 1024;   // of a kept send, beside its elements
 /// A probe that is done after one look, whether or not it has found something.
 class Glance final : public Task {
  public:
@@ -108,17 +110,25 @@ bool MessageCalls::is_eager(const TensorView& data) const {
          !lies_on_device(calls_.facts(), data);
 }
 
-// Where there is no room, what is pending here may be what the peer waits for.
+// Where there is no room, what is pending here may be what the peer waits for, and a peer that reads soon makes room in less time than a copy of the
+// message for later would take.
 bool MessageCalls::leaves(const Begun& sent) {
-  const auto try_send = [&] { return calls_.core().try_send(sent.call); };
-  if (!calls_.lane()->has_messages()) return try_send();
-  const auto try_beside_others = [&] {
-    if (calls_.lane()->is_over()) std::rethrow_exception(calls_.errors().error_when_over(sent.operation, sent.call.sequence));
-    return try_send();
-  };
-  if (calls_.progress().exclusively(try_beside_others)) return true;
-  calls_.progress().advance(*calls_.lane());
-  return calls_.progress().exclusively(try_beside_others);
+  using Tried = engines::MessageCarrier::Tried;
+  const MessageCall& call = sent.call;
+  std::size_t looks = calls_.errors().coordination().is_crowded() ? 0 : call.data.bytes() / bytes_of_a_look;
+  for (;; --looks) {
+    const bool beside_others = calls_.lane()->has_messages();
+    const auto try_beside_others = [&] {
+      if (calls_.lane()->is_over()) std::rethrow_exception(calls_.errors().error_when_over(sent.operation, call.sequence));
+      return calls_.core().try_send(call);
+    };
+    const Tried tried = beside_others ? calls_.progress().exclusively(try_beside_others) : calls_.core().try_send(call);
+    if (tried == Tried::sent) return true;
+    if (tried == Tried::never) return false;
+    if (beside_others) calls_.progress().advance(*calls_.lane());
+    if (looks == 0) return false;
+    base::relax();
+  }
 }
 
 // A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.

@@ -70,7 +70,7 @@ std::unique_ptr<Task> MessageMatcher::send(const MessageCall& call) {
   if (route.peer == call.peer) return route.carrier->send(route.peer, header_of(call), call.data.data());
   return std::make_unique<SendTask>(route, call);
 }
-bool MessageMatcher::try_send(const MessageCall& call) {
+engines::MessageCarrier::Tried MessageMatcher::try_send(const MessageCall& call) {
   const Route& route = routes_[static_cast<std::size_t>(call.peer)];
   return route.carrier->try_send(route.peer, header_of(call), call.data.data());
 }

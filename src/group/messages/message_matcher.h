@@ -65,7 +65,7 @@ class MessageMatcher {
 
   std::unique_ptr<Task> send(const engines::MessageCall& call);
   /// Sends a message if it can leave at once, whole.
-  bool try_send(const engines::MessageCall& call);
+  engines::MessageCarrier::Tried try_send(const engines::MessageCall& call);
   /// Takes the messages that have come, and gives them to the receives that want them.
   void pump();
   /// Takes a receive out of those that report and have been given a message since they were posted; null: there is none.

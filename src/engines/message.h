@@ -73,6 +73,8 @@ class MessageCarrier {
   virtual ~MessageCarrier() = default;
   /// Receives what has come from any peer, before `next` and `progress` are called.
   virtual void poll() {}
+  /// Says, before a send to that peer, whether receives of its messages are posted: then elements may soon move in both directions.
+  virtual void note_receives(int /*peer*/, bool /*any*/) {}
   virtual std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) = 0;
   /// The outcome of a try to send a message at once, whole. Where it is not sent, nothing has happened.
   enum class Tried { sent, no_room, never };

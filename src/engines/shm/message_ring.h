@@ -29,6 +29,7 @@ class MessageRing final : public MessageCarrier {
   /// `environment`: for UNISONO_SINGLE_COPY.
   MessageRing(std::shared_ptr<Segment> segment, int rank, const base::Environment& environment = base::Environment::process());
 
+  void note_receives(int peer, bool any) override { sender_.to(peer).both_ways = any; }
   std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) override;
   Tried try_send(int peer, const MessageHeader& header, const void* data) override { return sender_.try_send(peer, header, data); }
   std::optional<AnnouncedMessage> next(int peer) override { return receiver_.next(peer); }

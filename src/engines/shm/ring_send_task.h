@@ -31,7 +31,7 @@ class RingSendTask final : public Task {
     if (done_) return true;
     if (place_) return is_returned();
     if (destination().queue.front() != this) return false;
-    if (!is_announced_ && sender_.may_lend(header_.bytes) && sender_.reach_of(peer_) == Reach::yes) return lend();
+    if (!is_announced_ && sender_.may_lend(peer_, header_.bytes) && sender_.reach_of(peer_) == Reach::yes) return lend();
     write();
     return done_;
   }

@@ -72,17 +72,18 @@ void RingSender::publish_written(int peer) noexcept {
 }
 
 // Without the variable the collectives' rule holds: from the size that the last trial of this process has found, up to eight times the second-level
-// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies.
-bool RingSender::pays_to_lend(std::uint64_t bytes) const {
+// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies. Where messages go in both
+// directions each side makes two, so there is no upper end.
+bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
   if (!range_ || bytes <= Envelope::room) return false;
   if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10 && may_be_read();
   const auto found = CopyTrial::known();
-  const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10;
+  const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10 || destinations_[static_cast<std::size_t>(peer)].both_ways;
   return is_below_end && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10) && may_be_read();
 }
 
 std::uint32_t RingSender::asks_mark_for(int peer, std::uint64_t bytes) {
-  if (reach_of(peer) != Reach::untried || !pays_to_lend(bytes)) return 0;
+  if (reach_of(peer) != Reach::untried || !pays_to_lend(peer, bytes)) return 0;
   if (word_ == 0) {
     std::random_device random;
     word_ = std::uint64_t{random()} << 32 | random() | 1U;  // not 0

@@ -25,6 +25,7 @@ class RingSender {
     std::uint64_t read = 0, opened = 0;  // by the receiver, as this rank has seen last
     std::deque<RingSendTask*> queue;     // in order; the first one writes
     std::uint64_t lent = 0;              // a bit for each place at which something is lent
+    bool both_ways = false;              // messages of the receiver are wanted as well
   };
 
   /// `range`: of messages that may be lent.
@@ -46,7 +47,7 @@ class RingSender {
   void copy_in(int peer, const void* from, std::size_t bytes);
   void publish_written(int peer) noexcept;
   /// Returns true for a message that waits for its receiver, as long as that takes, and had better be lent.
-  bool may_lend(std::uint64_t bytes) const { return bytes > base::eager_bytes && pays_to_lend(bytes); }
+  bool may_lend(int peer, std::uint64_t bytes) const { return bytes > base::eager_bytes && pays_to_lend(peer, bytes); }
   Reach reach_of(int peer) const { return static_cast<Reach>(control(peer).reads_sender.load(std::memory_order_acquire)); }
   /// Prepares for asking the receiver, with a message, to try whether it can read this rank's memory. Returns the mark for that; 0 where it has
   /// tried, or the message is not worth it.
@@ -54,7 +55,7 @@ class RingSender {
 
  private:
   /// Returns true where a copy by the receiver is faster.
-  bool pays_to_lend(std::uint64_t bytes) const;
+  bool pays_to_lend(int peer, std::uint64_t bytes) const;
 
   Segment& segment_;
   int rank_;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/eager.h"
 #include "base/notifier.h"
 #include "base/processors.h"
 #include "engines/shm/lent_buffer.h"

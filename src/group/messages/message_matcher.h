@@ -92,6 +92,8 @@ class MessageMatcher {
   void forget(PostedReceive& receive) noexcept;
 
  private:
+  /// Tells the carrier of a peer, before a send, whether messages of that peer are wanted.
+  void note_receives(int peer);
   class SendTask;
   class ProbeTask;
   /// Receives in order. Each is in one list at most.

@@ -1,6 +1,7 @@
 #include "engines/shm/ring_sender.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 
@@ -80,6 +81,25 @@ bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
   const auto found = CopyTrial::known();
   const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10 || destinations_[static_cast<std::size_t>(peer)].both_ways;
   return is_below_end && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10) && may_be_read();
+}
+
+// A message that was posted behind others keeps their order.
+RingSender::Lending RingSender::lends(int peer, std::uint64_t bytes) {
+  if (bytes > base::eager_bytes || !pays_to_lend(peer, bytes) || reach_of(peer) != Reach::yes) return Lending::no;
+  const Destination& destination = to(peer);
+  if (!destination.queue.empty()) return Lending::no;
+  if (destination.copies != 0) reclaim(peer);
+  return std::countr_one(destination.lent) < static_cast<int>(RingControl::backed) ? Lending::now : Lending::later;
+}
+
+void RingSender::reclaim(int peer) {
+  Destination& destination = to(peer);
+  for (std::uint64_t left = destination.copies; left != 0; left &= left - 1) {
+    const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    if (!segment_.ring(rank_, peer).lent[place].take_returned()) continue;
+    destination.copies &= ~(std::uint64_t{1} << place);
+    destination.lent &= ~(std::uint64_t{1} << place);
+  }
 }
 
 std::uint32_t RingSender::asks_mark_for(int peer, std::uint64_t bytes) {

@@ -51,10 +51,76 @@ TEST(MessageRing, ALargeMessageIsReadWhereItLies) {
   EXPECT_TRUE(sent->waiting_for().empty());
 }
 
+TEST(MessageRing, ASmallMessageIsReadWhereItLiesIfItsReceiverComes) {
+  TwoRings world;
+  world.get_ready();
+  const std::uint64_t before = world.written();
+  const Data data = data_of(base::eager_bytes, 1);
+  EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::now);
+  const auto sent = world.send(data, 1);
+  const auto message = world.second.next(0);
+  EXPECT_EQ(world.receive(message.value()), data);
+  EXPECT_EQ(world.written(), before);
+  EXPECT_TRUE(sent->advance());
+  EXPECT_EQ(world.copies(), 0);
+}
+
+TEST(MessageRing, AMessageThatNeedsNoReceiveOutlivesItsSender) {
+  for (const bool gives_up : {false, true}) {
+    TwoRings world;
+    world.get_ready();
+    Data data = data_of(base::eager_bytes, 1);
+    auto sent = world.send(data, 1);
+    if (gives_up) {
+      EXPECT_TRUE(sent->detach());
+    }
+    const base::Deadline deadline(std::chrono::seconds(60));
+    while (!sent->advance()) ASSERT_FALSE(deadline.passed());
+    sent.reset();
+    data.assign(data.size(), 0);
+    EXPECT_EQ(world.copies(), 1);
+    world.segment->member(0).pid = ended_process();
+    EXPECT_EQ(world.receive(world.second.next(0).value()), data_of(base::eager_bytes, 1));
+  }
+}
+
+TEST(MessageRing, NoMoreAreLentForAMomentThanTheirCopiesHaveRoom) {
+  TwoRings world;
+  world.get_ready();
+  const Data data = data_of(20'000, 1);
+  std::vector<AnnouncedMessage> messages;
+  for (int i = 0; i < static_cast<int>(RingControl::backed); ++i) {
+    EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::now);
+    EXPECT_TRUE(world.send(data, i)->detach());
+    messages.push_back(world.second.next(0).value());
+  }
+  EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::later);
+  const std::uint64_t before = world.written();
+  EXPECT_TRUE(world.send(data, 9)->advance());
+  EXPECT_GT(world.written(), before);
+  messages.push_back(world.second.next(0).value());
+  for (const AnnouncedMessage& message : messages) EXPECT_EQ(world.receive(message), data) << message.header.tag;
+  EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::now);
+}
+
+TEST(MessageRing, MemoryThatIsReadIsNotTakenBack) {
+  TwoRings world;
+  world.get_ready();
+  const Data data = data_of(20'000, 1);
+  const auto sent = world.send(data, 1);
+  LentBuffer& word = world.control().lent[0];
+  const auto address = word.begin_read();
+  ASSERT_TRUE(address);
+  EXPECT_FALSE(sent->detach());
+  EXPECT_FALSE(sent->advance());
+  EXPECT_TRUE(word.end_read(*address));
+  EXPECT_TRUE(sent->advance());
+}
+
 TEST(MessageRing, MoreAreLentThanThereArePlaces) {
   TwoRings world;
   world.get_ready();
-  constexpr int places = static_cast<int>(RingControl::most_lent), n = places + 3;
+  constexpr int places = static_cast<int>(RingControl::most_lent - RingControl::backed), n = places + 3;
   const Data data = data_of(large + n, 1);
   std::vector<std::unique_ptr<Task>> sends;
   for (int i = 0; i < n; ++i) sends.push_back(world.send(data.data(), large + static_cast<std::size_t>(i), i));

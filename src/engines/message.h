@@ -79,6 +79,11 @@ class MessageCarrier {
   /// The outcome of a try to send a message at once, whole. Where it is not sent, nothing has happened.
   enum class Tried { sent, no_room, never };
   virtual Tried try_send(int /*peer*/, const MessageHeader& /*header*/, const void* /*data*/) { return Tried::never; }
+  /// Whether a send of a message that is small enough to leave without a receive (base::eager_bytes) had better lend its memory for a moment: now, or
+  /// once the receiver has taken something that is lent already. Its task ends soon all the same: where the receiver does not come, the task takes
+  /// the memory back, and leaves a copy that outlives this rank.
+  enum class Lending { no, later, now };
+  virtual Lending lends(int /*peer*/, std::uint64_t /*bytes*/) { return Lending::no; }
   /// Returns the next message of that peer; none: it has not come yet. A message that was returned and is not delivered does not block those behind
   /// it: its elements are kept aside.
   virtual std::optional<AnnouncedMessage> next(int peer) = 0;

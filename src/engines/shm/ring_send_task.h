@@ -24,7 +24,7 @@ class RingSendTask final : public Task {
         peer_(peer),
         data_(static_cast<const std::byte*>(data)),
         header_(header),
-        lends_(sender.lends(peer, header.bytes) == RingSender::Lending::now) {
+        lends_(sender.lends(peer, header.bytes) == MessageCarrier::Lending::now) {
     destination().queue.push_back(this);
   }
   ~RingSendTask() override {

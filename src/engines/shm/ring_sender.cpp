@@ -84,7 +84,7 @@ bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
 }
 
 // A message that was posted behind others keeps their order.
-RingSender::Lending RingSender::lends(int peer, std::uint64_t bytes) {
+MessageCarrier::Lending RingSender::lends(int peer, std::uint64_t bytes) {
   if (bytes > base::eager_bytes || !pays_to_lend(peer, bytes) || reach_of(peer) != Reach::yes) return Lending::no;
   const Destination& destination = to(peer);
   if (!destination.queue.empty()) return Lending::no;

@@ -20,9 +20,7 @@ class RingSendTask;
 class RingSender {
  public:
   using Tried = MessageCarrier::Tried;
-  /// Whether a send of a message that is small enough to leave without a receive (base::eager_bytes) had better lend its memory for a moment: now, or
-  /// once the receiver has taken something that is lent already.
-  enum class Lending { no, later, now };
+  using Lending = MessageCarrier::Lending;
   struct Destination {
     std::uint64_t written = 0;            // bytes of the ring
     std::uint64_t announced = 0;          // messages

@@ -24,6 +24,9 @@ namespace {
 constexpr std::size_t most_buffered = std::size_t{64} << 20;
 constexpr std::size_t bytes_of_a_look = 256;  // that are copied while a sender looks once for room
 constexpr std::size_t buffered_cost = 1024;   // of a kept send, beside its elements
+// Smaller messages are never read out of their sender's memory: a call of the system takes longer than two copies.
+constexpr std::size_t least_lent = std::size_t{4} << 10;
+
 /// A probe that is done after one look, whether or not it has found something.
 class Glance final : public Task {
  public:
@@ -110,6 +113,25 @@ bool MessageCalls::is_eager(const TensorView& data) const {
          !lies_on_device(calls_.facts(), data);
 }
 
+MessageCalls::Exit MessageCalls::exit_of(const MessageCall& call) {
+  if (!is_eager(call.data)) return Exit::waits;
+  return pays_to_lend(call) ? Exit::lent : Exit::eagerly;
+}
+
+// Where ranks share a processor, the receiver does not come while this rank waits for it.
+bool MessageCalls::pays_to_lend(const MessageCall& call) {
+  if (call.data.bytes() < least_lent || !call.data.is_contiguous() || calls_.errors().coordination().is_crowded()) return false;
+  using Lending = engines::MessageCarrier::Lending;
+  const auto lends = [&] { return calls_.core().messages().lends(call); };
+  for (std::size_t looks = call.data.bytes() / bytes_of_a_look;; --looks) {
+    const bool beside_others = calls_.lane()->has_messages();
+    const Lending lending = beside_others ? calls_.progress().exclusively(lends) : lends();
+    if (lending != Lending::later || looks == 0) return lending == Lending::now;
+    if (beside_others) calls_.progress().advance(*calls_.lane());
+    base::relax();
+  }
+}
+
 // Where there is no room, what is pending here may be what the peer waits for, and a peer that reads soon makes room in less time than a copy of the
 // message for later would take.
 bool MessageCalls::leaves(const Begun& sent) {
@@ -181,7 +203,8 @@ MessageInfo MessageCalls::run(const detail::MessageRequest& request, const CallO
   const Begun begun = begin(request, options);
   recorder::Recording recording(calls_.recorder(), facts_of(begun));
   MessageInfo info;
-  if (begun.kind == Operation::send && is_eager(begun.call.data)) send_eagerly(begun, recording.call());
+  if (begun.kind == Operation::send && is_eager(begun.call.data) && (calls_.lane()->has_messages() || !pays_to_lend(begun.call)))
+    send_eagerly(begun, recording.call());
   else if (is_plain_receive(begun.call, begun.kind)) info = info_of(receive(begun, recording.call()));
   else info = info_of(carry_out(begun, recording.call(), [&] { return task_of(begun); }));
   recording.succeed();
@@ -192,7 +215,8 @@ Work MessageCalls::start(const detail::MessageRequest& request, const CallOption
   const Entry entry = calls_.enter(detail::name_of(request));
   const Begun begun = begin(request, options);
   if (is_plain_receive(begun.call, begun.kind)) return Work(post(begun, calls_.recorder().queue_and_run(facts_of(begun)), detail::WorkState::work));
-  if (begun.kind == Operation::send && is_eager(begun.call.data)) {
+  const Exit exit = begun.kind == Operation::send ? exit_of(begun.call) : Exit::waits;
+  if (exit == Exit::eagerly) {
     recorder::Recording recording(calls_.recorder(), facts_of(begun));
     send_eagerly(begun, recording.call());
     recording.succeed();
@@ -201,17 +225,21 @@ Work MessageCalls::start(const detail::MessageRequest& request, const CallOption
   calls_.get_ready(begun.operation, begun.call.sequence);
   const auto make = [&] { return task_of(begun); };
   return calls_.progress()
-      .submit(calls_.lane(), Lane::Kind::message, pending(begun, calls_.recorder().queue(facts_of(begun))), std::ref(make))
+      .submit(calls_.lane(), Lane::Kind::message, pending(begun, calls_.recorder().queue(facts_of(begun))), std::ref(make),
+              exit == Exit::lent ? Progress::Thread::later : Progress::Thread::at_once)
       .work();
 }
 
 bool MessageCalls::may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const {
-  if (calls_.lane()->has_messages() || lies_on_device(calls_.facts(), out.data) || !out.data.is_contiguous()) return false;
+  if (out.data.bytes() < least_lent || calls_.lane()->has_messages() || lies_on_device(calls_.facts(), out.data) || !out.data.is_contiguous())
+    return false;
   return is_plain_receive(check_message(calls_.facts(), in, options), in.operation);
 }
 
-int MessageCalls::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
+// A small message leaves without its receiver. One that had better be lent does not, where its receiver sends as well and does not look meanwhile.
+std::optional<int> MessageCalls::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   const Entry entry = calls_.enter(detail::name_of(in));
+  if (exit_of(check_message(calls_.facts(), out, options)) == Exit::eagerly) return std::nullopt;
   const Begun sent = begin(out, options), received = begin(in, options);
   recorder::Recording sending(calls_.recorder(), facts_of(sent)), receiving(calls_.recorder(), facts_of(received));
   const Arrival arrival = with_errors(received, GroupErrors::Known::to_this_rank, [&] {
@@ -226,11 +254,13 @@ int MessageCalls::exchange(const detail::MessageRequest& out, const detail::Mess
 // A send that leaves at once needs no thread beside the caller.
 int MessageCalls::send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   verify(in, options);
+  if (may_go_both_ways(out, in, options)) {
+    if (const auto source = exchange(out, in, options)) return *source;
+  }
   if (is_eager(out.data)) {
     run(out, options);
     return run(in, options).source;
   }
-  if (may_go_both_ways(out, in, options)) return exchange(out, in, options);
   Work received = start(in, options);
   Work sent = start(out, options);
   sent.wait();

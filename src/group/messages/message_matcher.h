@@ -66,6 +66,11 @@ class MessageMatcher {
   std::unique_ptr<Task> send(const engines::MessageCall& call);
   /// Sends a message if it can leave at once, whole.
   engines::MessageCarrier::Tried try_send(const engines::MessageCall& call);
+  /// Whether a small send had better lend its memory for a moment: see MessageCarrier.
+  engines::MessageCarrier::Lending lends(const engines::MessageCall& call) {
+    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
+    return route.carrier->lends(route.peer, call.data.bytes());
+  }
   /// Takes the messages that have come, and gives them to the receives that want them.
   void pump();
   /// Takes a receive out of those that report and have been given a message since they were posted; null: there is none.

@@ -84,6 +84,8 @@ class MessageCarrier {
   /// the memory back, and leaves a copy that outlives this rank.
   enum class Lending { no, later, now };
   virtual Lending lends(int /*peer*/, std::uint64_t /*bytes*/) { return Lending::no; }
+  /// Whether a send of a message that waits for its receiver would leave all of the work to that now.
+  virtual bool leaves_to_receiver(int /*peer*/, std::uint64_t /*bytes*/) { return false; }
   /// Returns the next message of that peer; none: it has not come yet. A message that was returned and is not delivered does not block those behind
   /// it: its elements are kept aside.
   virtual std::optional<AnnouncedMessage> next(int peer) = 0;

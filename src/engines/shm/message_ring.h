@@ -36,6 +36,7 @@ class MessageRing final : public MessageCarrier {
   std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) override;
   Tried try_send(int peer, const MessageHeader& header, const void* data) override { return sender_.try_send(peer, header, data); }
   Lending lends(int peer, std::uint64_t bytes) override { return sender_.lends(peer, bytes); }
+  bool leaves_to_receiver(int peer, std::uint64_t bytes) override { return sender_.leaves_to_receiver(peer, bytes); }
   std::optional<AnnouncedMessage> next(int peer) override { return receiver_.next(peer); }
   void progress(int peer) override { receiver_.pump(peer); }
   void deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) override {

@@ -92,6 +92,12 @@ MessageCarrier::Lending RingSender::lends(int peer, std::uint64_t bytes) {
   return std::countr_one(destination.lent) < static_cast<int>(RingControl::backed) ? Lending::now : Lending::later;
 }
 
+bool RingSender::leaves_to_receiver(int peer, std::uint64_t bytes) {
+  const Destination& destination = to(peer);
+  return may_lend(peer, bytes) && reach_of(peer) == Reach::yes && destination.queue.empty() && ~(destination.lent | places_with_memory) != 0 &&
+         has_envelope_to(peer);
+}
+
 void RingSender::reclaim(int peer) {
   Destination& destination = to(peer);
   for (std::uint64_t left = destination.copies; left != 0; left &= left - 1) {

@@ -38,6 +38,7 @@ class RingSender {
 
   Tried try_send(int peer, const MessageHeader& header, const void* data);
   Lending lends(int peer, std::uint64_t bytes);
+  bool leaves_to_receiver(int peer, std::uint64_t bytes);
 
   // For a message that does not leave at once.
 

@@ -132,6 +132,11 @@ bool MessageCalls::pays_to_lend(const MessageCall& call) {
   }
 }
 
+bool MessageCalls::leaves_to_receiver(const MessageCall& call) {
+  if (!call.data.is_contiguous() || is_on_device(call.data)) return false;
+  return calls_.progress().exclusively([&] { return calls_.core().messages().leaves_to_receiver(call); });
+}
+
 // Where there is no room, what is pending here may be what the peer waits for, and a peer that reads soon makes room in less time than a copy of the
 // message for later would take.
 bool MessageCalls::leaves(const Begun& sent) {
@@ -223,10 +228,11 @@ Work MessageCalls::start(const detail::MessageRequest& request, const CallOption
     return {};
   }
   calls_.get_ready(begun.operation, begun.call.sequence);
+  const bool needs_no_thread = exit == Exit::lent || (begun.kind == Operation::send && leaves_to_receiver(begun.call));
   const auto make = [&] { return task_of(begun); };
   return calls_.progress()
       .submit(calls_.lane(), Lane::Kind::message, pending(begun, calls_.recorder().queue(facts_of(begun))), std::ref(make),
-              exit == Exit::lent ? Progress::Thread::later : Progress::Thread::at_once)
+              needs_no_thread ? Progress::Thread::later : Progress::Thread::at_once)
       .work();
 }
 

@@ -51,6 +51,8 @@ class MessageCalls {
   Exit exit_of(const MessageCall& call);
   /// Returns true where a small send waits a moment for its receiver, which then copies by itself.
   bool pays_to_lend(const MessageCall& call);
+  /// Whether a large send leaves all of the work to its receiver, so that no thread is needed beside the caller.
+  bool leaves_to_receiver(const MessageCall& call);
   /// Sends a small message if there is room for it.
   bool leaves(const Begun& sent);
   void send_eagerly(const Begun& sent, const Record& record);

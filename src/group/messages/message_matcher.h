@@ -71,6 +71,12 @@ class MessageMatcher {
     const Route& route = routes_[static_cast<std::size_t>(call.peer)];
     return route.carrier->lends(route.peer, call.data.bytes());
   }
+  /// Whether a send leaves all of the work to its receiver now: see MessageCarrier.
+  bool leaves_to_receiver(const engines::MessageCall& call) {
+    note_receives(call.peer);
+    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
+    return route.carrier->leaves_to_receiver(route.peer, call.data.bytes());
+  }
   /// Takes the messages that have come, and gives them to the receives that want them.
   void pump();
   /// Takes a receive out of those that report and have been given a message since they were posted; null: there is none.

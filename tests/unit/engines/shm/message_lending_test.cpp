@@ -150,6 +150,8 @@ TEST(MessageRing, WhatDoesNotFitTheCachesIsLentWhereMessagesGoInBothDirections) 
     ASSERT_EQ(world.reach(), Reach::yes);
     const std::uint64_t before = world.written();
     world.first.note_receives(1, both_ways);
+    EXPECT_TRUE(world.first.leaves_to_receiver(1, data.size() - 1));
+    EXPECT_EQ(world.first.leaves_to_receiver(1, data.size()), both_ways);
     const auto sent = world.send(data, 1);
     EXPECT_EQ(world.written() == before, both_ways);
     Delivery delivery;
@@ -162,6 +164,25 @@ TEST(MessageRing, WhatDoesNotFitTheCachesIsLentWhereMessagesGoInBothDirections) 
     EXPECT_EQ(to, data);
     EXPECT_TRUE(sent->advance());
   }
+}
+
+// A send that waits for a place, or behind another one, is carried on by the sender.
+TEST(MessageRing, TheReceiverHasAllOfTheWorkOnlyWithWhatIsAnnounced) {
+  TwoRings world;
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "it has not been tried yet";
+  world.get_ready();
+  const Data data = data_of(large, 1);
+  std::vector<std::unique_ptr<Task>> sends;
+  for (std::size_t i = RingControl::backed; i < RingControl::most_lent; ++i) {
+    EXPECT_TRUE(world.first.leaves_to_receiver(1, large)) << i;
+    sends.push_back(world.send(data, 1));
+  }
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "there is no place";
+  sends.push_back(world.send(data, 1));
+  EXPECT_EQ(world.receive(world.second.next(0).value()), data);
+  EXPECT_TRUE(sends.front()->advance());
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "another one waits";
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, base::eager_bytes)) << "it leaves without a receive";
 }
 
 TEST(MessageRing, AMessageThatIsRefusedIsGivenBack) {

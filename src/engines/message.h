@@ -73,9 +73,19 @@ class MessageCarrier {
   virtual ~MessageCarrier() = default;
   /// Receives what has come from any peer, before `next` and `progress` are called.
   virtual void poll() {}
+  /// Says, before a send to that peer, whether receives of its messages are posted: then elements may soon move in both directions.
+  virtual void note_receives(int /*peer*/, bool /*any*/) {}
   virtual std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) = 0;
-  /// Sends a message if it can leave at once, whole. Otherwise returns false, and nothing has happened.
-  virtual bool try_send(int /*peer*/, const MessageHeader& /*header*/, const void* /*data*/) { return false; }
+  /// The outcome of a try to send a message at once, whole. Where it is not sent, nothing has happened.
+  enum class Tried { sent, no_room, never };
+  virtual Tried try_send(int /*peer*/, const MessageHeader& /*header*/, const void* /*data*/) { return Tried::never; }
+  /// Whether a send of a message that is small enough to leave without a receive (base::eager_bytes) had better lend its memory for a moment: now, or
+  /// once the receiver has taken something that is lent already. Its task ends soon all the same: where the receiver does not come, the task takes
+  /// the memory back, and leaves a copy that outlives this rank.
+  enum class Lending { no, later, now };
+  virtual Lending lends(int /*peer*/, std::uint64_t /*bytes*/) { return Lending::no; }
+  /// Whether a send of a message that waits for its receiver would leave all of the work to that now.
+  virtual bool leaves_to_receiver(int /*peer*/, std::uint64_t /*bytes*/) { return false; }
   /// Returns the next message of that peer; none: it has not come yet. A message that was returned and is not delivered does not block those behind
   /// it: its elements are kept aside.
   virtual std::optional<AnnouncedMessage> next(int peer) = 0;

@@ -61,7 +61,7 @@ class GroupCore {
   std::unique_ptr<Task> start_recv(const engines::MessageCall& call);
   MessageMatcher& messages() { return *messages_; }
   /// Sends contiguous host memory if it can leave at once, whole.
-  bool try_send(const engines::MessageCall& call) { return messages_->try_send(call); }
+  engines::MessageCarrier::Tried try_send(const engines::MessageCall& call) { return messages_->try_send(call); }
   /// Starts a task that is done when the message has come that the next receive from there with that tag will take. The message stays; `data` does
   /// not count.
   std::unique_ptr<Task> start_probe(const engines::MessageCall& call) { return messages_->probe(call); }

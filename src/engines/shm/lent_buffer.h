@@ -9,7 +9,10 @@ namespace unisono::engines::shm {
 /// The word in shared memory by which a sender lends its receiver the memory of a message: the address there, and who has it. All-zero is free.
 ///
 ///   free → lent → being read → returned → free      The receiver reads when it likes; the sender waits until it has returned the memory.
+///          lent → lent                              The sender takes its memory back, and leaves a copy in the segment.
 ///          any  → taken back                        The sender gives up. What is being read then counts for nothing, and the word stays as it is.
+///
+/// The address 0 stands for the memory in the segment that belongs to the word.
 class LentBuffer {
  public:
   // The sender's part.
@@ -22,8 +25,16 @@ class LentBuffer {
     word_.store(0, std::memory_order_relaxed);                            // litmus: lent-free
     return true;
   }
+  /// Has the receiver take the copy in the segment in place of the memory. Returns false where it reads already.
+  bool leave_copy(std::uint64_t address) noexcept {
+    std::uint64_t expected = lent | address;
+    return word_.compare_exchange_strong(expected, lent, std::memory_order_seq_cst);  // litmus: lent-leave-copy
+  }
   /// An exchange, since nothing that the program writes into the memory after it may come before it; a store lets later writes overtake it.
   void take_back() noexcept { word_.exchange(taken_back, std::memory_order_acq_rel); }  // litmus: lent-take-back
+
+  /// Returns true while nobody reads what is lent. `address`: 0 for the copy in the segment.
+  bool is_lent(std::uint64_t address) const noexcept { return word_.load(std::memory_order_acquire) == (lent | address); }
 
   // The receiver's part.
 

@@ -38,4 +38,7 @@ inline void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, s
   if (bytes > first) kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
 }
 
+/// The bits of the places that have memory in the segment.
+inline constexpr std::uint64_t places_with_memory = (std::uint64_t{1} << RingControl::backed) - 1;
+
 }  // namespace unisono::engines::shm

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -19,7 +20,11 @@ namespace unisono::engines::shm {
 class RingSendTask final : public Task {
  public:
   RingSendTask(RingSender& sender, int peer, const MessageHeader& header, const void* data)
-      : sender_(sender), peer_(peer), data_(static_cast<const std::byte*>(data)), header_(header) {
+      : sender_(sender),
+        peer_(peer),
+        data_(static_cast<const std::byte*>(data)),
+        header_(header),
+        lends_(sender.lends(peer, header.bytes) == MessageCarrier::Lending::now) {
     destination().queue.push_back(this);
   }
   ~RingSendTask() override {
@@ -29,9 +34,9 @@ class RingSendTask final : public Task {
 
   bool advance() override {
     if (done_) return true;
-    if (place_) return is_returned();
+    if (place_) return is_returned() || (lends_ && is_time_to_copy() && leave_copy());
     if (destination().queue.front() != this) return false;
-    if (!is_announced_ && sender_.may_lend(header_.bytes) && sender_.reach_of(peer_) == Reach::yes) return lend();
+    if (!is_announced_ && (lends_ || (sender_.may_lend(peer_, header_.bytes) && sender_.reach_of(peer_) == Reach::yes))) return lend();
     write();
     return done_;
   }
@@ -39,9 +44,11 @@ class RingSendTask final : public Task {
     if (done_) return {};
     return {peer_};
   }
+  // The receiver need not come.
+  bool wakes_waiter() const override { return !place_ || !lends_; }
   bool detach() override {
     if (done_) return true;
-    if (place_) return false;
+    if (place_) return lends_ && leave_copy();
     std::vector<std::byte> rest(data_ + (sent_ - moved_), data_ + (header_.bytes - moved_));
     own_ = std::move(rest);
     data_ = own_.data();
@@ -85,7 +92,10 @@ class RingSendTask final : public Task {
 
   /// Announces the message, where there is a free place for the word. Returns false: the receiver has yet to come.
   bool lend() {
-    const auto place = static_cast<std::size_t>(std::countr_one(destination().lent));
+    if (destination().copies != 0) sender_.reclaim(peer_);
+    // A large message leaves the places with memory to others.
+    const std::uint64_t not_free = destination().lent | (lends_ ? 0 : places_with_memory);
+    const auto place = static_cast<std::size_t>(std::countr_one(not_free));
     if (place == RingControl::most_lent || !sender_.has_envelope_to(peer_)) return false;
     destination().lent |= std::uint64_t{1} << place;
     control().lent[place].lend(reinterpret_cast<std::uintptr_t>(data_));
@@ -97,10 +107,32 @@ class RingSendTask final : public Task {
   bool is_returned() {
     if (!control().lent[*place_].take_returned()) return false;
     destination().lent &= ~(std::uint64_t{1} << *place_);
+    destination().last_sign = base::Clock::now();
     place_.reset();
     done_ = true;
     return true;
   }
+  /// Returns true once the receiver has shown no sign for a while, since the memory was lent.
+  bool is_time_to_copy() {
+    constexpr std::chrono::microseconds patience{10};  // about as long as the copy takes
+    constexpr unsigned looks = 8;                      // at the clock
+    if (looks_++ % looks != 0) return false;
+    const auto now = base::Clock::now();
+    if (looks_ == 1) lent_at_ = now;
+    return now - std::max(lent_at_, destination().last_sign) > patience;
+  }
+  /// Takes the memory back and leaves a copy. Returns false where the receiver reads it, which is soon over.
+  bool leave_copy() {
+    const auto address = reinterpret_cast<std::uintptr_t>(data_);
+    if (!control().lent[*place_].is_lent(address)) return false;
+    Staging::copy(sender_.copy_at(peer_, *place_), data_, static_cast<std::size_t>(header_.bytes));
+    if (!control().lent[*place_].leave_copy(address)) return false;
+    destination().copies |= std::uint64_t{1} << *place_;
+    place_.reset();
+    done_ = true;
+    return true;
+  }
+
   RingSender& sender_;
   int peer_;
   const std::byte* data_;
@@ -109,6 +141,9 @@ class RingSendTask final : public Task {
   std::uint64_t sent_ = 0;
   std::uint64_t moved_ = 0;           // the position in the message at which data_ begins
   std::optional<std::size_t> place_;  // of the word by which data_ is lent
+  const bool lends_;                  // for a moment, a message that needs no receive
+  unsigned looks_ = 0;
+  base::Clock::time_point lent_at_{};
   bool is_announced_ = false;
   bool done_ = false;
 };

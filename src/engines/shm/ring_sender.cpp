@@ -1,6 +1,7 @@
 #include "engines/shm/ring_sender.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <random>
 
@@ -10,20 +11,20 @@
 
 namespace unisono::engines::shm {
 
-bool RingSender::try_send(int peer, const MessageHeader& header, const void* data) {
+MessageCarrier::Tried RingSender::try_send(int peer, const MessageHeader& header, const void* data) {
   Destination& destination = to(peer);
-  if (!destination.queue.empty() || !has_envelope_to(peer)) return false;
+  if (!destination.queue.empty() || !has_envelope_to(peer)) return Tried::no_room;
   if (header.bytes <= Envelope::room) {
     announce(peer, header, whole_mark, data);
-    return true;
+    return Tried::sent;
   }
   const std::uint64_t total = padded(header.bytes);
-  if (space_to(peer, total) < total) return false;
+  if (space_to(peer, total) < total) return total <= segment_.ring_bytes() ? Tried::no_room : Tried::never;
   if (header.bytes <= stride) {
     copy_in(peer, data, static_cast<std::size_t>(header.bytes));
     destination.written += total;
     announce(peer, header, whole_mark | asks_mark_for(peer, header.bytes), nullptr);
-    return true;
+    return Tried::sent;
   }
   announce(peer, header, asks_mark_for(peer, header.bytes), nullptr);
   for (std::uint64_t at = 0; at < header.bytes; at += stride) {
@@ -32,7 +33,7 @@ bool RingSender::try_send(int peer, const MessageHeader& header, const void* dat
     destination.written += padded(part);
     publish_written(peer);
   }
-  return true;
+  return Tried::sent;
 }
 
 std::uint64_t RingSender::space_to(int peer, std::uint64_t wanted) {
@@ -72,17 +73,43 @@ void RingSender::publish_written(int peer) noexcept {
 }
 
 // Without the variable the collectives' rule holds: from the size that the last trial of this process has found, up to eight times the second-level
-// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies.
-bool RingSender::pays_to_lend(std::uint64_t bytes) const {
+// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies. Where messages go in both
+// directions each side makes two, so there is no upper end.
+bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
   if (!range_ || bytes <= Envelope::room) return false;
   if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10 && may_be_read();
   const auto found = CopyTrial::known();
-  const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10;
+  const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10 || destinations_[static_cast<std::size_t>(peer)].both_ways;
   return is_below_end && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10) && may_be_read();
 }
 
+// A message that was posted behind others keeps their order.
+MessageCarrier::Lending RingSender::lends(int peer, std::uint64_t bytes) {
+  if (bytes > base::eager_bytes || !pays_to_lend(peer, bytes) || reach_of(peer) != Reach::yes) return Lending::no;
+  const Destination& destination = to(peer);
+  if (!destination.queue.empty()) return Lending::no;
+  if (destination.copies != 0) reclaim(peer);
+  return std::countr_one(destination.lent) < static_cast<int>(RingControl::backed) ? Lending::now : Lending::later;
+}
+
+bool RingSender::leaves_to_receiver(int peer, std::uint64_t bytes) {
+  const Destination& destination = to(peer);
+  return may_lend(peer, bytes) && reach_of(peer) == Reach::yes && destination.queue.empty() && ~(destination.lent | places_with_memory) != 0 &&
+         has_envelope_to(peer);
+}
+
+void RingSender::reclaim(int peer) {
+  Destination& destination = to(peer);
+  for (std::uint64_t left = destination.copies; left != 0; left &= left - 1) {
+    const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    if (!segment_.ring(rank_, peer).lent[place].take_returned()) continue;
+    destination.copies &= ~(std::uint64_t{1} << place);
+    destination.lent &= ~(std::uint64_t{1} << place);
+  }
+}
+
 std::uint32_t RingSender::asks_mark_for(int peer, std::uint64_t bytes) {
-  if (reach_of(peer) != Reach::untried || !pays_to_lend(bytes)) return 0;
+  if (reach_of(peer) != Reach::untried || !pays_to_lend(peer, bytes)) return 0;
   if (word_ == 0) {
     std::random_device random;
     word_ = std::uint64_t{random()} << 32 | random() | 1U;  // not 0

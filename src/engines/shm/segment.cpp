@@ -16,7 +16,7 @@ constexpr std::size_t page = 4096;
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 struct Offsets {
-  std::size_t lines, members, slots, rings, envelopes, ring_data, end;
+  std::size_t lines, members, slots, rings, envelopes, lent_data, ring_data, end;
 };
 
 Offsets offsets_for(const Segment::Shape& shape) {
@@ -27,7 +27,8 @@ Offsets offsets_for(const Segment::Shape& shape) {
   o.slots = round_up(o.members + n * sizeof(Member), page);
   o.rings = round_up(o.slots + Segment::slots_per_rank * n * shape.slot_bytes, page);
   o.envelopes = round_up(o.rings + n * n * sizeof(RingControl), page);
-  o.ring_data = round_up(o.envelopes + n * n * Envelope::count * sizeof(Envelope), page);
+  o.lent_data = round_up(o.envelopes + n * n * Envelope::count * sizeof(Envelope), page);
+  o.ring_data = o.lent_data + n * n * RingControl::backed * base::eager_bytes;
   o.end = o.ring_data + n * n * shape.ring_bytes;
   return o;
 }
@@ -54,6 +55,7 @@ Segment::Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> ke
   slots_ = o.slots;
   rings_ = o.rings;
   envelopes_ = o.envelopes;
+  lent_data_ = o.lent_data;
   ring_data_ = o.ring_data;
 }
 

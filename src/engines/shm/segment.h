@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/eager.h"
 #include "base/notifier.h"
 #include "base/processors.h"
 #include "engines/host_engine.h"
@@ -27,7 +28,8 @@ namespace unisono::engines::shm {
 /// pointers. It is zeroed at first, and all-zero is its initial state, so no rank has to initialise it or wait for that.
 ///
 ///   header | per rank: two lines, a place in the table of processes | per rank: 2 inbox slots, 2 result slots
-///   | per ordered pair: what its message ring is at, envelopes, a ring of bytes
+///   | per ordered pair: what its message ring is at, envelopes, memory for copies of messages that were lent,
+///     a ring of bytes
 
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
@@ -124,6 +126,7 @@ static_assert(sizeof(Envelope) == cache_line);
 /// A direction of a pair of ranks: what was written and what was read, each on a line of its own, and the memory that the sender lends its receiver.
 struct RingControl {
   static constexpr std::size_t most_lent = 64;
+  static constexpr std::size_t backed = 1;  // of them that have memory in the segment, the first ones: 64 KiB for each ordered pair of ranks
   // Bytes of the ring. Those of a message that is there whole when it is announced count only with the next one that is not.
   alignas(2 * cache_line) std::atomic<std::uint64_t> written{0};
   PrivateCard card;  // of the sender, where it would lend: written before the message with which the receiver looks for it
@@ -185,6 +188,10 @@ class Segment : public HostMemory {
     return reinterpret_cast<Envelope*>(memory_ +
                                        envelopes_)[static_cast<std::size_t>(from * shape_.ranks + to) * Envelope::count + index % Envelope::count];
   }
+  /// Returns the memory of a lent message, of at most base::eager_bytes. `place` is below RingControl::backed.
+  std::byte* lent_data(int from, int to, std::size_t place) const {
+    return memory_ + lent_data_ + (static_cast<std::size_t>(from * shape_.ranks + to) * RingControl::backed + place) * base::eager_bytes;
+  }
   std::byte* ring_data(int from, int to) const {
     return memory_ + ring_data_ + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
   }
@@ -197,7 +204,7 @@ class Segment : public HostMemory {
   Shape shape_;
   std::byte* memory_;
   std::shared_ptr<void> keep_alive_;
-  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, envelopes_ = 0, ring_data_ = 0;
+  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, envelopes_ = 0, lent_data_ = 0, ring_data_ = 0;
 };
 
 /// Returns zeroed memory for ranks that are threads of this process.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/eager.h"
+#include "base/relax.h"
 #include "engines/message.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
@@ -21,7 +22,11 @@ namespace {
 
 // The most that a group keeps for receivers that do not come; beyond it senders wait like those of large messages.
 constexpr std::size_t most_buffered = std::size_t{64} << 20;
-constexpr std::size_t buffered_cost = 1024;  // of a kept send, beside its elements
+constexpr std::size_t bytes_of_a_look = 256;  // that are copied while a sender looks once for room
+constexpr std::size_t buffered_cost = 1024;   // of a kept send, beside its elements
+// Smaller messages are never read out of their sender's memory: a call of the system takes longer than two copies.
+constexpr std::size_t least_lent = std::size_t{4} << 10;
+
 /// A probe that is done after one look, whether or not it has found something.
 class Glance final : public Task {
  public:
@@ -108,17 +113,49 @@ bool MessageCalls::is_eager(const TensorView& data) const {
          !lies_on_device(calls_.facts(), data);
 }
 
-// Where there is no room, what is pending here may be what the peer waits for.
+MessageCalls::Exit MessageCalls::exit_of(const MessageCall& call) {
+  if (!is_eager(call.data)) return Exit::waits;
+  return pays_to_lend(call) ? Exit::lent : Exit::eagerly;
+}
+
+// Where ranks share a processor, the receiver does not come while this rank waits for it.
+bool MessageCalls::pays_to_lend(const MessageCall& call) {
+  if (call.data.bytes() < least_lent || !call.data.is_contiguous() || calls_.errors().coordination().is_crowded()) return false;
+  using Lending = engines::MessageCarrier::Lending;
+  const auto lends = [&] { return calls_.core().messages().lends(call); };
+  for (std::size_t looks = call.data.bytes() / bytes_of_a_look;; --looks) {
+    const bool beside_others = calls_.lane()->has_messages();
+    const Lending lending = beside_others ? calls_.progress().exclusively(lends) : lends();
+    if (lending != Lending::later || looks == 0) return lending == Lending::now;
+    if (beside_others) calls_.progress().advance(*calls_.lane());
+    base::relax();
+  }
+}
+
+bool MessageCalls::leaves_to_receiver(const MessageCall& call) {
+  if (!call.data.is_contiguous() || is_on_device(call.data)) return false;
+  return calls_.progress().exclusively([&] { return calls_.core().messages().leaves_to_receiver(call); });
+}
+
+// Where there is no room, what is pending here may be what the peer waits for, and a peer that reads soon makes room in less time than a copy of the
+// message for later would take.
 bool MessageCalls::leaves(const Begun& sent) {
-  const auto try_send = [&] { return calls_.core().try_send(sent.call); };
-  if (!calls_.lane()->has_messages()) return try_send();
-  const auto try_beside_others = [&] {
-    if (calls_.lane()->is_over()) std::rethrow_exception(calls_.errors().error_when_over(sent.operation, sent.call.sequence));
-    return try_send();
-  };
-  if (calls_.progress().exclusively(try_beside_others)) return true;
-  calls_.progress().advance(*calls_.lane());
-  return calls_.progress().exclusively(try_beside_others);
+  using Tried = engines::MessageCarrier::Tried;
+  const MessageCall& call = sent.call;
+  std::size_t looks = calls_.errors().coordination().is_crowded() ? 0 : call.data.bytes() / bytes_of_a_look;
+  for (;; --looks) {
+    const bool beside_others = calls_.lane()->has_messages();
+    const auto try_beside_others = [&] {
+      if (calls_.lane()->is_over()) std::rethrow_exception(calls_.errors().error_when_over(sent.operation, call.sequence));
+      return calls_.core().try_send(call);
+    };
+    const Tried tried = beside_others ? calls_.progress().exclusively(try_beside_others) : calls_.core().try_send(call);
+    if (tried == Tried::sent) return true;
+    if (tried == Tried::never) return false;
+    if (beside_others) calls_.progress().advance(*calls_.lane());
+    if (looks == 0) return false;
+    base::relax();
+  }
 }
 
 // A small send that nobody takes at once goes on without its caller. If it fails then, the next call throws its error.
@@ -171,7 +208,8 @@ MessageInfo MessageCalls::run(const detail::MessageRequest& request, const CallO
   const Begun begun = begin(request, options);
   recorder::Recording recording(calls_.recorder(), facts_of(begun));
   MessageInfo info;
-  if (begun.kind == Operation::send && is_eager(begun.call.data)) send_eagerly(begun, recording.call());
+  if (begun.kind == Operation::send && is_eager(begun.call.data) && (calls_.lane()->has_messages() || !pays_to_lend(begun.call)))
+    send_eagerly(begun, recording.call());
   else if (is_plain_receive(begun.call, begun.kind)) info = info_of(receive(begun, recording.call()));
   else info = info_of(carry_out(begun, recording.call(), [&] { return task_of(begun); }));
   recording.succeed();
@@ -182,22 +220,49 @@ Work MessageCalls::start(const detail::MessageRequest& request, const CallOption
   const Entry entry = calls_.enter(detail::name_of(request));
   const Begun begun = begin(request, options);
   if (is_plain_receive(begun.call, begun.kind)) return Work(post(begun, calls_.recorder().queue_and_run(facts_of(begun)), detail::WorkState::work));
-  if (begun.kind == Operation::send && is_eager(begun.call.data)) {
+  const Exit exit = begun.kind == Operation::send ? exit_of(begun.call) : Exit::waits;
+  if (exit == Exit::eagerly) {
     recorder::Recording recording(calls_.recorder(), facts_of(begun));
     send_eagerly(begun, recording.call());
     recording.succeed();
     return {};
   }
   calls_.get_ready(begun.operation, begun.call.sequence);
+  const bool needs_no_thread = exit == Exit::lent || (begun.kind == Operation::send && leaves_to_receiver(begun.call));
   const auto make = [&] { return task_of(begun); };
   return calls_.progress()
-      .submit(calls_.lane(), Lane::Kind::message, pending(begun, calls_.recorder().queue(facts_of(begun))), std::ref(make))
+      .submit(calls_.lane(), Lane::Kind::message, pending(begun, calls_.recorder().queue(facts_of(begun))), std::ref(make),
+              needs_no_thread ? Progress::Thread::later : Progress::Thread::at_once)
       .work();
+}
+
+bool MessageCalls::may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const {
+  if (out.data.bytes() < least_lent || calls_.lane()->has_messages() || lies_on_device(calls_.facts(), out.data) || !out.data.is_contiguous())
+    return false;
+  return is_plain_receive(check_message(calls_.facts(), in, options), in.operation);
+}
+
+// A small message leaves without its receiver. One that had better be lent does not, where its receiver sends as well and does not look meanwhile.
+std::optional<int> MessageCalls::exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
+  const Entry entry = calls_.enter(detail::name_of(in));
+  if (exit_of(check_message(calls_.facts(), out, options)) == Exit::eagerly) return std::nullopt;
+  const Begun sent = begin(out, options), received = begin(in, options);
+  recorder::Recording sending(calls_.recorder(), facts_of(sent)), receiving(calls_.recorder(), facts_of(received));
+  const Arrival arrival = with_errors(received, GroupErrors::Known::to_this_rank, [&] {
+    BothWays task(calls_.core().messages(), received.call, [&] { return task_of(sent); });
+    return wait(task, received, receiving.call());
+  });
+  sending.succeed();
+  receiving.succeed();
+  return arrival.source;
 }
 
 // A send that leaves at once needs no thread beside the caller.
 int MessageCalls::send_recv(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) {
   verify(in, options);
+  if (may_go_both_ways(out, in, options)) {
+    if (const auto source = exchange(out, in, options)) return *source;
+  }
   if (is_eager(out.data)) {
     run(out, options);
     return run(in, options).source;

@@ -35,13 +35,24 @@ class MessageCalls {
     const CallOptions& options;
     MessageCall call;
   };
+  /// How a send leaves its caller.
+  enum class Exit {
+    eagerly,  ///< into memory of the library, whether or not its receiver comes
+    lent,     ///< for a moment, in which its receiver copies it out of the caller's memory
+    waits,    ///< when its receiver takes it
+  };
+
   Begun begin(const detail::MessageRequest& request, const CallOptions& options);
   recorder::CallFacts facts_of(const Begun& begun) const { return calls_.facts_of(begun.call, begun.kind, begun.options); }
   Pending pending(const Begun& begun, const Record& record, std::size_t buffered = 0) const;
   std::unique_ptr<Task> task_of(const Begun& begun);
 
-  /// Returns true for data that is sent without a receive: into memory of the library. Any other send waits for its receiver.
   bool is_eager(const TensorView& data) const;
+  Exit exit_of(const MessageCall& call);
+  /// Returns true where a small send waits a moment for its receiver, which then copies by itself.
+  bool pays_to_lend(const MessageCall& call);
+  /// Whether a large send leaves all of the work to its receiver, so that no thread is needed beside the caller.
+  bool leaves_to_receiver(const MessageCall& call);
   /// Sends a small message if there is room for it.
   bool leaves(const Begun& sent);
   void send_eagerly(const Begun& sent, const Record& record);
@@ -51,6 +62,11 @@ class MessageCalls {
   /// Posts a receive beside its caller, for `other`: see PendingReceive::make.
   PendingReceive* post(const Begun& received, const Record& record, std::uint64_t other);
   Arrival receive(const Begun& received, const Record& record);
+  /// Returns true where the caller may carry out both halves of a send_recv at the same time.
+  bool may_go_both_ways(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options) const;
+  /// Does so, and returns the source; nullopt where the send leaves at once without that, and nothing has happened.
+  std::optional<int> exchange(const detail::MessageRequest& out, const detail::MessageRequest& in, const CallOptions& options);
+
   /// Carries out a message for a caller that waits: behind those that are under way, or by itself.
   Arrival carry_out(const Begun& begun, const Record& record, const MakeTask& make);
   Arrival wait(Task& task, const Begun& begun, const Record& record);

@@ -65,12 +65,18 @@ MessageMatcher::MessageMatcher(int rank, std::vector<Route> routes)
   }
 }
 
+void MessageMatcher::note_receives(int peer) {
+  const Route& route = routes_[static_cast<std::size_t>(peer)];
+  route.carrier->note_receives(route.peer, posted_[static_cast<std::size_t>(peer)].first != nullptr || posted_for_any_.first != nullptr);
+}
+
 std::unique_ptr<Task> MessageMatcher::send(const MessageCall& call) {
+  note_receives(call.peer);
   const Route& route = routes_[static_cast<std::size_t>(call.peer)];
   if (route.peer == call.peer) return route.carrier->send(route.peer, header_of(call), call.data.data());
   return std::make_unique<SendTask>(route, call);
 }
-bool MessageMatcher::try_send(const MessageCall& call) {
+engines::MessageCarrier::Tried MessageMatcher::try_send(const MessageCall& call) {
   const Route& route = routes_[static_cast<std::size_t>(call.peer)];
   return route.carrier->try_send(route.peer, header_of(call), call.data.data());
 }

@@ -65,7 +65,18 @@ class MessageMatcher {
 
   std::unique_ptr<Task> send(const engines::MessageCall& call);
   /// Sends a message if it can leave at once, whole.
-  bool try_send(const engines::MessageCall& call);
+  engines::MessageCarrier::Tried try_send(const engines::MessageCall& call);
+  /// Whether a small send had better lend its memory for a moment: see MessageCarrier.
+  engines::MessageCarrier::Lending lends(const engines::MessageCall& call) {
+    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
+    return route.carrier->lends(route.peer, call.data.bytes());
+  }
+  /// Whether a send leaves all of the work to its receiver now: see MessageCarrier.
+  bool leaves_to_receiver(const engines::MessageCall& call) {
+    note_receives(call.peer);
+    const Route& route = routes_[static_cast<std::size_t>(call.peer)];
+    return route.carrier->leaves_to_receiver(route.peer, call.data.bytes());
+  }
   /// Takes the messages that have come, and gives them to the receives that want them.
   void pump();
   /// Takes a receive out of those that report and have been given a message since they were posted; null: there is none.
@@ -92,6 +103,8 @@ class MessageMatcher {
   void forget(PostedReceive& receive) noexcept;
 
  private:
+  /// Tells the carrier of a peer, before a send, whether messages of that peer are wanted.
+  void note_receives(int peer);
   class SendTask;
   class ProbeTask;
   /// Receives in order. Each is in one list at most.

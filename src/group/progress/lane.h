@@ -82,7 +82,7 @@ class Lane {
   bool has_messages() const { return message_count_.load(std::memory_order_acquire) > 0; }
   /// All that is pending, devices included.
   int count() const { return count_.load(); }
-  /// Of that, what somebody has to advance although no caller comes: all but receives, and blocking calls
+  /// Of that, what somebody has to advance although no caller comes: all but receives, sends that lend their memory for a moment, and blocking calls
   /// whose rest is the device's.
   int urgent_count() const { return urgent_count_.load(std::memory_order_relaxed); }
   /// The end of the last collective that a device has yet to finish. Null: there is none.

@@ -96,14 +96,9 @@ void Progress::get_ready() {
   thread_.start();
 }
 
-StatePtr Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make) {
-  auto state = pending.state = state_in(lane);
-  {
-    Lanes::Locked locked(lanes_);
-    if (!lane->is_over()) pending.task = make();
-    locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
-  }
-  if (lanes_.count() > 0) thread_.wake();
+StatePtr Progress::submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread) {
+  auto state = put(lane, kind, std::move(pending), make, thread);
+  if (lanes_.count() > 0 && (thread == Thread::at_once || thread_.sleeps())) thread_.wake();
   return state;
 }
 
@@ -151,6 +146,17 @@ bool Progress::is_done_soon(const Lane& lane, Memory memory, Task& task) const {
     if (lanes_.is_wanted() || !backoff.spin()) return false;
   }
   return true;
+}
+
+StatePtr Progress::put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread) {
+  auto state = state_in(lane);
+  pending.state = state;
+  pending.is_urgent = thread == Thread::at_once;
+  Lanes::Locked locked(lanes_);
+  if (!lane->is_over()) pending.task = make();
+  locked.change(*lane, [&](Lane& to, Remains& remains) { to.add(kind, std::move(pending), remains); });
+  if (thread == Thread::later) lanes_.note_activity();
+  return state;
 }
 
 StatePtr Progress::watch(const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion) {

@@ -29,8 +29,10 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// thread to be had.
   void get_ready();
   using MakeTask = std::function<std::unique_ptr<Task>()>;
+  /// When the thread sees to what is submitted: at once, or, as for `post`, when no caller has come for a while.
+  enum class Thread { at_once, later };
   /// Calls `make` where no other thread advances the lane, and not where the lane is over. The caller has called get_ready.
-  StatePtr submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make);
+  StatePtr submit(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread = Thread::at_once);
   /// Posts a receive. The thread is not woken for it at once: a caller that posts a window of receives waits for them soon. The caller has called
   /// get_ready.
   void post(Lane& lane, PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call);
@@ -73,6 +75,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   class Waiting;
 
   bool is_done_soon(const Lane& lane, Memory memory, Task& task) const;
+  StatePtr put(const std::shared_ptr<Lane>& lane, Lane::Kind kind, Pending pending, const MakeTask& make, Thread thread);
   StatePtr watch_in(Lanes::Locked& locked, const std::shared_ptr<Lane>& lane, Pending pending, std::shared_ptr<DeviceEvent> completion);
   StatePtr state_in(const std::shared_ptr<Lane>& lane);
   template <class Done>

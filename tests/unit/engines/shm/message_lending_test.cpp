@@ -51,10 +51,76 @@ TEST(MessageRing, ALargeMessageIsReadWhereItLies) {
   EXPECT_TRUE(sent->waiting_for().empty());
 }
 
+TEST(MessageRing, ASmallMessageIsReadWhereItLiesIfItsReceiverComes) {
+  TwoRings world;
+  world.get_ready();
+  const std::uint64_t before = world.written();
+  const Data data = data_of(base::eager_bytes, 1);
+  EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::now);
+  const auto sent = world.send(data, 1);
+  const auto message = world.second.next(0);
+  EXPECT_EQ(world.receive(message.value()), data);
+  EXPECT_EQ(world.written(), before);
+  EXPECT_TRUE(sent->advance());
+  EXPECT_EQ(world.copies(), 0);
+}
+
+TEST(MessageRing, AMessageThatNeedsNoReceiveOutlivesItsSender) {
+  for (const bool gives_up : {false, true}) {
+    TwoRings world;
+    world.get_ready();
+    Data data = data_of(base::eager_bytes, 1);
+    auto sent = world.send(data, 1);
+    if (gives_up) {
+      EXPECT_TRUE(sent->detach());
+    }
+    const base::Deadline deadline(std::chrono::seconds(60));
+    while (!sent->advance()) ASSERT_FALSE(deadline.passed());
+    sent.reset();
+    data.assign(data.size(), 0);
+    EXPECT_EQ(world.copies(), 1);
+    world.segment->member(0).pid = ended_process();
+    EXPECT_EQ(world.receive(world.second.next(0).value()), data_of(base::eager_bytes, 1));
+  }
+}
+
+TEST(MessageRing, NoMoreAreLentForAMomentThanTheirCopiesHaveRoom) {
+  TwoRings world;
+  world.get_ready();
+  const Data data = data_of(20'000, 1);
+  std::vector<AnnouncedMessage> messages;
+  for (int i = 0; i < static_cast<int>(RingControl::backed); ++i) {
+    EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::now);
+    EXPECT_TRUE(world.send(data, i)->detach());
+    messages.push_back(world.second.next(0).value());
+  }
+  EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::later);
+  const std::uint64_t before = world.written();
+  EXPECT_TRUE(world.send(data, 9)->advance());
+  EXPECT_GT(world.written(), before);
+  messages.push_back(world.second.next(0).value());
+  for (const AnnouncedMessage& message : messages) EXPECT_EQ(world.receive(message), data) << message.header.tag;
+  EXPECT_EQ(world.first.lends(1, data.size()), MessageRing::Lending::now);
+}
+
+TEST(MessageRing, MemoryThatIsReadIsNotTakenBack) {
+  TwoRings world;
+  world.get_ready();
+  const Data data = data_of(20'000, 1);
+  const auto sent = world.send(data, 1);
+  LentBuffer& word = world.control().lent[0];
+  const auto address = word.begin_read();
+  ASSERT_TRUE(address);
+  EXPECT_FALSE(sent->detach());
+  EXPECT_FALSE(sent->advance());
+  EXPECT_TRUE(word.end_read(*address));
+  EXPECT_TRUE(sent->advance());
+}
+
 TEST(MessageRing, MoreAreLentThanThereArePlaces) {
   TwoRings world;
   world.get_ready();
-  constexpr int places = static_cast<int>(RingControl::most_lent), n = places + 3;
+  constexpr int places = static_cast<int>(RingControl::most_lent - RingControl::backed), n = places + 3;
   const Data data = data_of(large + n, 1);
   std::vector<std::unique_ptr<Task>> sends;
   for (int i = 0; i < n; ++i) sends.push_back(world.send(data.data(), large + static_cast<std::size_t>(i), i));
@@ -74,18 +140,20 @@ TEST(MessageRing, MoreAreLentThanThereArePlaces) {
   for (const auto& sent : sends) EXPECT_TRUE(sent->advance());
 }
 
-TEST(MessageRing, WhatDoesNotFitTheCachesGoesThroughTheRing) {
+TEST(MessageRing, WhatDoesNotFitTheCachesIsLentWhereMessagesGoInBothDirections) {
   using engines::shm::single_copy_rule, engines::shm::SingleCopyOf;
-  const std::size_t end = std::size_t{single_copy_rule(SingleCopyOf::messages).up_to} << 10;
-  for (const bool fits : {false, true}) {
-    const Data data = data_of(fits ? end - 1 : end, 1);
+  const Data data = data_of(std::size_t{single_copy_rule(SingleCopyOf::messages).up_to} << 10, 1);
+  for (const bool both_ways : {false, true}) {
     const base::Environment none;
     TwoRings world(none, none);
     world.get_ready();
     ASSERT_EQ(world.reach(), Reach::yes);
     const std::uint64_t before = world.written();
+    world.first.note_receives(1, both_ways);
+    EXPECT_TRUE(world.first.leaves_to_receiver(1, data.size() - 1));
+    EXPECT_EQ(world.first.leaves_to_receiver(1, data.size()), both_ways);
     const auto sent = world.send(data, 1);
-    EXPECT_EQ(world.written() == before, fits);
+    EXPECT_EQ(world.written() == before, both_ways);
     Delivery delivery;
     Data to(data.size());
     delivery.to = reinterpret_cast<std::byte*>(to.data());
@@ -96,6 +164,25 @@ TEST(MessageRing, WhatDoesNotFitTheCachesGoesThroughTheRing) {
     EXPECT_EQ(to, data);
     EXPECT_TRUE(sent->advance());
   }
+}
+
+// A send that waits for a place, or behind another one, is carried on by the sender.
+TEST(MessageRing, TheReceiverHasAllOfTheWorkOnlyWithWhatIsAnnounced) {
+  TwoRings world;
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "it has not been tried yet";
+  world.get_ready();
+  const Data data = data_of(large, 1);
+  std::vector<std::unique_ptr<Task>> sends;
+  for (std::size_t i = RingControl::backed; i < RingControl::most_lent; ++i) {
+    EXPECT_TRUE(world.first.leaves_to_receiver(1, large)) << i;
+    sends.push_back(world.send(data, 1));
+  }
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "there is no place";
+  sends.push_back(world.send(data, 1));
+  EXPECT_EQ(world.receive(world.second.next(0).value()), data);
+  EXPECT_TRUE(sends.front()->advance());
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, large)) << "another one waits";
+  EXPECT_FALSE(world.first.leaves_to_receiver(1, base::eager_bytes)) << "it leaves without a receive";
 }
 
 TEST(MessageRing, AMessageThatIsRefusedIsGivenBack) {

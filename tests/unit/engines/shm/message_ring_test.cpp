@@ -30,7 +30,7 @@ TEST(MessageRing, ASmallMessageIsOneLine) {
   TwoRings world;
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, Envelope::room}) {
     const Data data = data_of(bytes, static_cast<int>(bytes));
-    EXPECT_TRUE(world.first.try_send(1, {.bytes = bytes, .tag = 3, .kind = 5}, data.data()));
+    EXPECT_EQ(world.first.try_send(1, {.bytes = bytes, .tag = 3, .kind = 5}, data.data()), MessageRing::Tried::sent);
     const auto message = world.second.next(0);
     ASSERT_TRUE(message);
     EXPECT_EQ(message->header.tag, 3);
@@ -47,7 +47,7 @@ TEST(MessageRing, NoMoreAreAnnouncedThanThereAreEnvelopes) {
   TwoRings world;
   std::uint64_t sent = 0, received = 0;
   const auto send_all = [&] {
-    while (world.first.try_send(1, {.bytes = sizeof sent, .tag = 0, .kind = 0}, &sent)) ++sent;
+    while (world.first.try_send(1, {.bytes = sizeof sent, .tag = 0, .kind = 0}, &sent) == MessageRing::Tried::sent) ++sent;
   };
   for (int lap = 0; lap < 5; ++lap) {
     send_all();
@@ -70,7 +70,7 @@ TEST(MessageRing, AMessageThatWaitsHoldsUpNoOther) {
   std::vector<AnnouncedMessage> messages;
   const std::size_t sizes[] = {8, 5000, 40, 20'000, 0};
   for (const std::size_t bytes : sizes) {
-    EXPECT_TRUE(world.first.try_send(1, {.bytes = bytes, .tag = 0, .kind = 0}, data_of(bytes, 9).data()));
+    EXPECT_EQ(world.first.try_send(1, {.bytes = bytes, .tag = 0, .kind = 0}, data_of(bytes, 9).data()), MessageRing::Tried::sent);
     messages.push_back(world.second.next(0).value());
   }
   EXPECT_FALSE(world.second.next(0));

@@ -56,6 +56,12 @@ struct TwoRings {
     while (last < Envelope::count && segment->envelope(0, 1, last).number.load() == last + 1) ++last;
     return last;
   }
+  /// Returns how many words stand for copies in the segment.
+  int copies() const {
+    int count = 0;
+    for (std::size_t place = 0; place < RingControl::backed; ++place) count += control().lent[place].is_lent(0) ? 1 : 0;
+    return count;
+  }
   Reach reach() const { return static_cast<Reach>(control().reads_sender.load()); }
   std::unique_ptr<Task> send(const void* data, std::size_t bytes, int tag) {
     auto task = first.send(1, {.bytes = bytes, .tag = tag, .kind = 0}, data);

@@ -27,7 +27,6 @@ class AllToAllV final : public SharedBlockTask {
     if (!stays_) put_shares(k);
   }
   bool may_go_on() const override { return reader_.holds(); }
-  std::optional<CopyTuner::Method> method() const override { return stays_ ? CopyTuner::Method::read : CopyTuner::Method::staged; }
 
   void consume(std::size_t k) override {
     if (k == 0) learn();

@@ -81,7 +81,6 @@ class DirectTask : public CountedTask {
     if (k == 0) give_counts(ElementsIn::buffer);
   }
   bool may_go_on() const final { return reader_.holds(); }
-  std::optional<CopyTuner::Method> method() const final { return reads_ ? std::optional(CopyTuner::Method::read) : std::nullopt; }
   void consume(std::size_t k) final {
     if (k == 0) {
       const std::uint32_t step = step_number(0);
@@ -95,13 +94,11 @@ class DirectTask : public CountedTask {
         ins_.push_back(direct.in(r, step));
         outs_.push_back(direct.out(r, step));
       }
-      reads_ = !direct.in_pools(step);
     }
     work(k);
   }
 
   bool refused_ = false;
-  bool reads_ = false;  // private buffers
   PeerReader reader_;
   std::vector<Source> ins_, outs_;
 };

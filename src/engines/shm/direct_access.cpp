@@ -31,36 +31,10 @@ bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {
   return segment_.ranks() > 1 && suits(call) && (pools_.reach(call) || (reads(call) && may_be_read()));
 }
 
-bool DirectAccess::reads(const CollectiveCall& call) const {
-  if (!range_) return false;
-  const auto cell = cell_of(call);
-  const CopyTuner::Method by_rule = method_by_rule(call);
-  return (cell ? times_.method(call.operation, *cell, by_rule) : by_rule) == CopyTuner::Method::read;
-}
-
-// A range without an end was asked for.
-std::optional<CopyTuner::Cell> DirectAccess::cell_of(const CollectiveCall& call) const {
-  if (!range_ || range_->up_to == 0) return std::nullopt;
-  const bool is_own = call.operation == Operation::all_to_all_v;
-  if (is_own && pools_.reach(call)) return std::nullopt;
-  return CopyTuner::cell_of(is_own ? Operation::all_to_all : call.operation, bytes_of_rank(call, segment_.ranks()));
-}
-
-void DirectAccess::begin(const CollectiveCall& call) {
-  made_trial_ = false;
-  times_.begin(cell_of(call).has_value());
-}
-
-void DirectAccess::end(const CollectiveCall& call, std::optional<CopyTuner::Method> method) {
-  if (!times_.stop() || !method) return;
-  if (const auto cell = cell_of(call)) times_.ended(call.operation, *cell, *method, method_by_rule(call), made_trial_);
-}
-
 Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_ && may_be_read()};
   if (reads_all_) announcement.set_range(*own_range_);
-  times_.announce(announcement);
   announcement.streams = streams_;
   if (is_crowded_ && rank_ == 0) announcement.processor = processor_now();
   announcement.tries = rank_ == 0 && repeats_trial() && std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
@@ -80,7 +54,6 @@ void DirectAccess::note(std::uint32_t step) {
     tried_to_read_ = true;
     find_range(step, CopyTrial::Repeat::no);
   }
-  times_.take(segment_, step);
   follow_rank_0(step);
   pools_.note(step);
 }
@@ -90,8 +63,7 @@ void DirectAccess::follow_rank_0(std::uint32_t step) {
   range_.reset();
   if (all_read(step)) range_ = first.range();
   Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
-  made_trial_ = first.tries != 0;
-  if (made_trial_) find_range(step, CopyTrial::Repeat::yes);
+  if (first.tries != 0) find_range(step, CopyTrial::Repeat::yes);
 }
 
 // A rank that shares processors takes part if it runs on another one than rank 0: two on the same processor would measure the scheduler.

@@ -6,9 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "engines/shm/call_times.h"
 #include "engines/shm/copy_trial.h"
-#include "engines/shm/copy_tuner.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/reached_pools.h"
 #include "engines/shm/segment.h"
@@ -23,15 +21,14 @@ namespace unisono::engines::shm {
 ///   this in their next announcement. After a call in which all have reported it the next large call begins with an announcement alone: it is
 ///   expected to be direct. Where its buffers do not all lie in pools, the next one is not expected to be. Private buffers: after the first large
 ///   call each rank tries whether it can read the memory of all others, and reports this, and rank 0 from which size on that is faster. It finds out
-///   again now and then, since the cores on which virtual processors run change. From then on calls for which one copy by the system is
-///   faster than two by way of the slots begin with an announcement alone as well: by a rule at first (single_copy_pays), then as the times of the
-///   program's own calls show (CopyTuner), which the ranks announce. A call that begins so and cannot be direct is carried out as an ordinary one
-///   after that step.
+///   again now and then, since the cores on which virtual processors run change. From then on calls for which one copy by the system is faster than
+///   two by way of the slots (single_copy_pays) begin with an announcement alone as well.
+/// A call that begins so and cannot be direct is carried out as an ordinary one after that step.
 class DirectAccess {
  public:
   /// `is_crowded`: there are more ranks than processors.
   DirectAccess(Segment& segment, int rank, bool is_crowded)
-      : segment_(segment), rank_(rank), is_crowded_(is_crowded), private_(segment, rank), pools_(segment, rank), times_(is_crowded) {}
+      : segment_(segment), rank_(rank), is_crowded_(is_crowded), private_(segment, rank), pools_(segment, rank) {}
 
   /// Returns true where calls of this kind and size are announced: on all ranks alike, but for all_to_all_v.
   bool suits(const CollectiveCall& call) const;
@@ -41,13 +38,9 @@ class DirectAccess {
   bool begins(const CollectiveCall& call) const { return call.operation != Operation::all_to_all_v && suits(call) && (expected() || reads(call)); }
   /// Returns true where the others read what this rank gives them in an all_to_all_v where it lies.
   bool leaves_in_buffer(const CollectiveCall& call) const;
-  /// Called when a rank begins an announced call, before it moves anything.
-  void begin(const CollectiveCall& call);
   Announcement announce(const CollectiveCall& call);
   /// Called after a step in which every rank may have announced. Does nothing where one has not.
   void note(std::uint32_t step);
-  /// Called when an announced call has ended; `method`: how its data was exchanged, nullopt where that tells nothing about private buffers.
-  void end(const CollectiveCall& call, std::optional<CopyTuner::Method> method);
   /// Returns true where the buffers of a call all lie in pools that all ranks have mapped.
   bool in_pools(std::uint32_t step) const { return pools_.reach_all(step); }
   /// Called in a call that began with an announcement alone; returns true where it is direct.
@@ -66,12 +59,7 @@ class DirectAccess {
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
 
-  bool reads(const CollectiveCall& call) const;
-  CopyTuner::Method method_by_rule(const CollectiveCall& call) const {
-    return single_copy_pays(call, segment_.ranks(), is_crowded_, *range_) ? CopyTuner::Method::read : CopyTuner::Method::staged;
-  }
-  /// Returns the cell of a tuner for a call; nullopt where the rule decides.
-  std::optional<CopyTuner::Cell> cell_of(const CollectiveCall& call) const;
+  bool reads(const CollectiveCall& call) const { return range_ && single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
   bool all_read(std::uint32_t step) const;
   bool can_try() const { return segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
   /// Returns true where something depends on the next trial.
@@ -87,12 +75,10 @@ class DirectAccess {
   bool is_crowded_;
   PrivateMemory private_;
   ReachedPools pools_;
-  CallTimes times_;
   bool tried_to_read_ = false, reads_all_ = false;
   bool streams_ = false;  // of rank 0: what the last trial has found
   std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
-  bool made_trial_ = false;                           // between the ranks of this call, in its step
   std::vector<std::byte> scratch_;
   std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(100);  // a trial takes 0.2 to 0.5 ms
   std::chrono::steady_clock::time_point last_trial_{};

@@ -77,7 +77,6 @@ bool LockstepTask::advance() {
         if (k_ == 0) {
           first_ = engine_.step_ + 1;
           place_ = 0;
-          if (announces_) engine_.direct_.begin(call());
         } else if (!may_go_on()) {
           return false;
         }
@@ -98,7 +97,6 @@ bool LockstepTask::advance() {
           engine_.batch_.carry_out(first_, inline_ ? 0 : step_bytes());
         if (++k_ == steps_) {
           phase_ = Phase::done;
-          if (announces_) engine_.direct_.end(call(), method());
           return true;
         }
         phase_ = Phase::produce;

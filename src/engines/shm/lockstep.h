@@ -73,8 +73,6 @@ class LockstepTask : public Task, public BatchedCall {
 
   virtual void produce(std::size_t k) = 0;
   virtual void consume(std::size_t k) = 0;
-  /// Returns how the data of the call was exchanged, once it has ended, for DirectAccess::end.
-  virtual std::optional<CopyTuner::Method> method() const { return CopyTuner::Method::staged; }
   /// Asked before every step but the first. While it returns false, the task makes no progress, and the waiting thread finds that the group has
   /// failed.
   virtual bool may_go_on() const { return true; }

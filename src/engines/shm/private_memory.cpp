@@ -130,8 +130,6 @@ SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> f
   return {kibibytes(from.value_or(without_trial)), kibibytes(is_collective ? largest_of_collectives() : largest_of_messages())};
 }
 
-std::size_t bytes_of_rank(const CollectiveCall& call, int ranks) { return block_bytes(call, static_cast<std::size_t>(ranks)).all; }
-
 // Where ranks outnumber processors, a rank that reads by itself saves nothing: the copies of all ranks take the same processors one after the other,
 // and the slots stay in their caches. A scatter is different, since the root alone fills the slots for all.
 bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range) {

@@ -60,9 +60,6 @@ enum class SingleCopyOf { collectives, messages };
 /// collectives, and eight times that cache for messages.
 SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from = {});
 
-/// Returns the bytes of all data that a rank gives, or gets, in a call.
-std::size_t bytes_of_rank(const CollectiveCall& call, int ranks);
-
 /// Returns true where reading the others' private memory in a call is faster than staging it.
 bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range);
 

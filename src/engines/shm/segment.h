@@ -41,16 +41,15 @@ struct SingleCopyRange {
 
 /// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
 struct Announcement {
-  std::uint64_t in = 0, out = 0;       // addresses
-  std::uint32_t in_pools : 1 = 0;      // both lie in the shared pool of the process
-  std::uint32_t maps_all : 1 = 0;      // the rank has mapped the pools of all others
-  std::uint32_t reads_all : 1 = 0;     // the rank can read the private memory of all others, and lets them read its own
-  std::uint32_t tries : 1 = 0;         // of rank 0: it repeats the trial in this step
-  std::uint32_t streams : 1 = 0;       // of rank 0: slots are written past the caches
-  std::uint32_t log_up_to : 5 = 0;     // of rank 0: the power of two of SingleCopyRange::up_to, or 0
-  std::uint32_t processor : 16 = 0;    // of rank 0, where ranks share processors: the one on which it runs
-  std::uint32_t from = 0;              // of rank 0: that of SingleCopyRange
-  std::uint32_t began = 0, ended = 0;  // when the rank's last timed call did, in ticks of CopyTuner
+  std::uint64_t in = 0, out = 0;     // addresses
+  std::uint32_t in_pools : 1 = 0;    // both lie in the shared pool of the process
+  std::uint32_t maps_all : 1 = 0;    // the rank has mapped the pools of all others
+  std::uint32_t reads_all : 1 = 0;   // the rank can read the private memory of all others, and lets them read its own
+  std::uint32_t tries : 1 = 0;       // of rank 0: it repeats the trial in this step
+  std::uint32_t streams : 1 = 0;     // of rank 0: slots are written past the caches
+  std::uint32_t log_up_to : 5 = 0;   // of rank 0: the power of two of SingleCopyRange::up_to, or 0
+  std::uint32_t processor : 16 = 0;  // of rank 0, where ranks share processors: the one on which it runs
+  std::uint32_t from = 0;            // of rank 0: that of SingleCopyRange
 
   void set_range(const SingleCopyRange& range) {
     from = range.from;

@@ -1,13 +1,13 @@
 #include "engines/shm/direct_access.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sched.h>
 
 #include "base/environment.h"
 #include "base/log.h"
-#include "engines/shm/copy_trial.h"
 
 namespace unisono::engines::shm {
 namespace {
@@ -34,10 +34,10 @@ bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {
 Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_ && may_be_read()};
-  if (reads_all_) announcement.set_range(*own_range_);
-  announcement.streams = streams_;
-  if (is_crowded_ && rank_ == 0) announcement.processor = processor_now();
-  announcement.tries = rank_ == 0 && repeats_trial() && std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
+  if (reads_all_) announcement.range = *own_range_;
+  announcement.streams = found_ && found_->past_caches;
+  announcement.tries = makes_trial();
+  if (is_crowded_ && announcement.tries != 0) announcement.processor = processor_now();
   pools_.announce(call, announcement);
   return announcement;
 }
@@ -50,20 +50,12 @@ void DirectAccess::note(std::uint32_t step) {
   for (int r = 0; r < segment_.ranks(); ++r) {
     if (!segment_.line(r, step).announces) return;
   }
-  if (!tried_to_read_) {
-    tried_to_read_ = true;
-    find_range(step, CopyTrial::Repeat::no);
-  }
-  follow_rank_0(step);
-  pools_.note(step);
-}
-
-void DirectAccess::follow_rank_0(std::uint32_t step) {
   const Announcement first = segment_.line(0, step).announcement();
+  if (!std::exchange(tried_to_read_, true) || first.tries != 0) find_range(step, first.tries != 0);
   range_.reset();
-  if (all_read(step)) range_ = first.range();
+  if (all_read(step)) range_ = first.range;
   Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
-  if (first.tries != 0) find_range(step, CopyTrial::Repeat::yes);
+  pools_.note(step);
 }
 
 // A rank that shares processors takes part if it runs on another one than rank 0: two on the same processor would measure the scheduler.
@@ -71,18 +63,14 @@ bool DirectAccess::takes_part(std::uint32_t step) const {
   return is_crowded_ ? rank_ != 0 && segment_.line(0, step).announcement().processor != processor_now() : rank_ == 1;
 }
 
-void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
-  std::optional<CopyTrial::Found> found;
-  if (can_try()) {
+void DirectAccess::find_range(std::uint32_t step, bool tries) {
+  if (tries) {
     CopyTrial trial(segment_, private_, step + 1, trials_++);
-    if (rank_ == 0) found = trial.lead(repeat);
+    if (rank_ == 0) found_ = trial.lead();
     else if (takes_part(step)) trial.follow(rank_);
-    last_trial_ = std::chrono::steady_clock::now();
   }
-  if (found) streams_ = found->past_caches;
-  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(SingleCopyOf::collectives, found ? found->from : std::nullopt));
+  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(SingleCopyOf::collectives, found_ ? found_->from : 0));
   reads_all_ = own_range_ && private_.finds_all();
-  if (repeat == CopyTrial::Repeat::yes) return;
   if (reads_all_) base::debug(fmt::format("private buffers of other ranks are read where they lie, in blocks from {} KiB on", own_range_->from));
   else
     base::debug(own_range_ ? "the system does not let this rank read the memory of all others: private buffers are staged"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,8 +19,8 @@ namespace unisono::engines::shm {
 ///   Buffers in the shared pools of the processes: after an ordinary call whose buffers all lie there the ranks map each other's pools, and report
 ///   this in their next announcement. After a call in which all have reported it the next large call begins with an announcement alone: it is
 ///   expected to be direct. Where its buffers do not all lie in pools, the next one is not expected to be. Private buffers: after the first large
-///   call each rank tries whether it can read the memory of all others, and reports this, and rank 0 from which size on that is faster. It finds out
-///   again now and then, since the cores on which virtual processors run change. From then on calls for which one copy by the system is faster than
+///   call each rank tries whether it can read the memory of all others, and reports this, and rank 0 from which size on that is faster, if
+///   the trial of its process has shown it (CopyTrial). From then on calls for which one copy by the system is faster than
 ///   two by way of the slots (single_copy_pays) begin with an announcement alone as well.
 /// A call that begins so and cannot be direct is carried out as an ordinary one after that step.
 class DirectAccess {
@@ -51,24 +50,23 @@ class DirectAccess {
   const PrivateMemory& private_memory() const { return private_; }
   /// Returns memory for pieces of the others' inputs, which lasts until the next call with a larger size.
   std::byte* scratch(std::size_t bytes);
-  /// Sets the least time between two trials.
-  void set_trial_pause(std::chrono::nanoseconds pause) { trial_pause_ = pause; }
   /// Throws GroupFailure, with the reason of the system: the memory of a rank that lives cannot be read.
   [[noreturn]] void cannot_read(int rank, int error) const;
 
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
+  static constexpr std::uint32_t most_trials = 3;                   // until one is not given up
 
   bool reads(const CollectiveCall& call) const { return range_ && single_copy_pays(call, segment_.ranks(), is_crowded_, *range_); }
   bool all_read(std::uint32_t step) const;
-  bool can_try() const { return segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
-  /// Returns true where something depends on the next trial.
-  bool repeats_trial() const { return tried_to_read_ && can_try() && (!asked_staging_ || (range_ && range_->up_to != 0)); }
+  /// Returns true where rank 0 makes the trial in the next step.
+  bool makes_trial() const {
+    return rank_ == 0 && !found_ && trials_ < most_trials && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes;
+  }
   /// Returns true where this rank is rank 0's partner in a trial of this step, unless another one is sooner.
   bool takes_part(std::uint32_t step) const;
-  void find_range(std::uint32_t step, CopyTrial::Repeat repeat);
-  /// Takes over what rank 0 has announced, and repeats the trial where it has announced that.
-  void follow_rank_0(std::uint32_t step);
+  /// Finds out what this rank announces of its reach from now on; `tries`: by a trial.
+  void find_range(std::uint32_t step, bool tries);
 
   Segment& segment_;
   int rank_;
@@ -76,12 +74,10 @@ class DirectAccess {
   PrivateMemory private_;
   ReachedPools pools_;
   bool tried_to_read_ = false, reads_all_ = false;
-  bool streams_ = false;  // of rank 0: what the last trial has found
+  std::optional<CopyTrial::Found> found_ = CopyTrial::known();  // of rank 0
   std::optional<bool> asked_staging_ = asked_staging(base::Environment::process());
   std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
   std::vector<std::byte> scratch_;
-  std::chrono::nanoseconds trial_pause_ = std::chrono::milliseconds(100);  // a trial takes 0.2 to 0.5 ms
-  std::chrono::steady_clock::time_point last_trial_{};
   std::uint32_t trials_ = 0;
 };
 

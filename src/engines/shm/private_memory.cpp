@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -40,7 +41,7 @@ int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) 
 /// A slot that stays in the second-level cache of the core that fills it is slow to read for another core, which has to fetch each line from there.
 /// Where a call has more data it drives the slots out into a cache that both share, or to memory, and the two copies of the slots, which overlap, are
 /// faster than the system's one: on the machine of docs/design/performance.md from half that cache on, 512 KiB.
-std::size_t largest_of_collectives() { return std::max(std::size_t{512} << 10, base::second_level_cache() / 2); }
+std::size_t largest_of_collectives() { return std::max(std::size_t{512} << 10, std::bit_floor(base::second_level_cache() / 2)); }
 
 /// A ring is small and stays in the cache. Where a message is much more, its way through memory sets the time.
 std::size_t largest_of_messages() {
@@ -124,10 +125,10 @@ std::optional<SingleCopyRange> single_copy_range(const base::Environment& enviro
   return SingleCopyRange{static_cast<std::uint32_t>(from), 0};
 }
 
-SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from) {
+SingleCopyRange single_copy_rule(SingleCopyOf data, std::size_t bytes) {
   const bool is_collective = data == SingleCopyOf::collectives;
-  const std::size_t without_trial = std::size_t{is_collective ? 32U : 16U} << 10;  // a message is one block, and its rank makes one copy
-  return {kibibytes(from.value_or(without_trial)), kibibytes(is_collective ? largest_of_collectives() : largest_of_messages())};
+  const std::uint32_t without_trial = is_collective ? 32 : 16;  // a message is one block, and its rank makes one copy
+  return {bytes == 0 ? without_trial : kibibytes(bytes), kibibytes(is_collective ? largest_of_collectives() : largest_of_messages())};
 }
 
 // Where ranks outnumber processors, a rank that reads by itself saves nothing: the copies of all ranks take the same processors one after the other,

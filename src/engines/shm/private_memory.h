@@ -56,9 +56,9 @@ std::optional<SingleCopyRange> single_copy_range(const base::Environment& enviro
 
 enum class SingleCopyOf { collectives, messages };
 
-/// Returns the rule: `from` as the trial has found it, or what holds without one; up to half the second-level cache, 512 KiB at least, for
-/// collectives, and eight times that cache for messages.
-SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from = {});
+/// Returns the rule: from `bytes` on, as the trial has found it, or from what holds without one (0); up to half the second-level cache, 512 KiB at
+/// least, for collectives, and eight times that cache for messages.
+SingleCopyRange single_copy_rule(SingleCopyOf data, std::size_t bytes = 0);
 
 /// Returns true where reading the others' private memory in a call is faster than staging it.
 bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range);

@@ -80,7 +80,7 @@ bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
   if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10 && may_be_read();
   const auto found = CopyTrial::known();
   const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10 || destinations_[static_cast<std::size_t>(peer)].both_ways;
-  return is_below_end && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10) && may_be_read();
+  return is_below_end && bytes >= (found ? found->from : range_->from << 10) && may_be_read();
 }
 
 // A message that was posted behind others keeps their order.

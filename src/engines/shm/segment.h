@@ -33,29 +33,23 @@ namespace unisono::engines::shm {
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
 
-/// Sizes for which private memory is read where it lies.
+/// Sizes for which private memory is read where it lies, in KiB.
 struct SingleCopyRange {
-  std::uint32_t from = 0,
-                up_to = 0;  // KiB of a rank's block, and less than so many, a power of two, of all data of a rank; up_to 0: every call, however large
+  std::uint32_t from = 0;   // of a rank's block
+  std::uint32_t up_to = 0;  // all data of a rank is less; 0: every call, however large
 };
 
 /// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
 struct Announcement {
-  std::uint64_t in = 0, out = 0;     // addresses
-  std::uint32_t in_pools : 1 = 0;    // both lie in the shared pool of the process
-  std::uint32_t maps_all : 1 = 0;    // the rank has mapped the pools of all others
-  std::uint32_t reads_all : 1 = 0;   // the rank can read the private memory of all others, and lets them read its own
-  std::uint32_t tries : 1 = 0;       // of rank 0: it repeats the trial in this step
-  std::uint32_t streams : 1 = 0;     // of rank 0: slots are written past the caches
-  std::uint32_t log_up_to : 5 = 0;   // of rank 0: the power of two of SingleCopyRange::up_to, or 0
-  std::uint32_t processor : 16 = 0;  // of rank 0, where ranks share processors: the one on which it runs
-  std::uint32_t from = 0;            // of rank 0: that of SingleCopyRange
-
-  void set_range(const SingleCopyRange& range) {
-    from = range.from;
-    log_up_to = range.up_to == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(range.up_to) - 1) & 31U;
-  }
-  SingleCopyRange range() const { return {from, log_up_to == 0 ? 0 : std::uint32_t{1} << log_up_to}; }
+  std::uint64_t in = 0, out = 0;    // addresses
+  std::uint32_t in_pools : 1 = 0;   // both lie in the shared pool of the process
+  std::uint32_t maps_all : 1 = 0;   // the rank has mapped the pools of all others
+  std::uint32_t reads_all : 1 = 0;  // the rank can read the private memory of all others, and lets them read its own
+  // Of rank 0:
+  std::uint32_t tries : 1 = 0;       // it makes the trial in this step
+  std::uint32_t streams : 1 = 0;     // slots are written past the caches
+  std::uint32_t processor : 16 = 0;  // where ranks share processors: the one on which it runs
+  SingleCopyRange range;             // if it reads all
 };
 static_assert(sizeof(Announcement) <= line_payload);
 
@@ -104,7 +98,6 @@ struct alignas(2 * cache_line) Line {
   }
   std::string_view get_label() const { return has_label(signature) ? std::string_view(label, ::strnlen(label, sizeof label)) : std::string_view(); }
 };
-static_assert(sizeof(Announcement) <= line_payload);
 static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
 
 /// The line that announces a message: its number says that the message is there. A message that is small enough is in it, so that it goes from one

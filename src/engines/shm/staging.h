@@ -11,7 +11,7 @@ namespace unisono::engines::shm {
 
 /// How this process writes what other ranks read out of shared memory. A cached store has to take the line from the core that has read it last, and
 /// the reader takes it back; between cores that share no cache each of these transfers costs as much as a read of memory, or more. A store past the
-/// caches takes no line. Which one is faster the trial of single copy finds (CopyTrial), now and then anew.
+/// caches takes no line. A trial finds which one is faster (CopyTrial).
 class Staging {
  public:
   /// A smaller copy is over before the stores past the caches are.

@@ -105,12 +105,6 @@ constexpr std::array table = {
              "every kind of call, instead of where that is measured to be faster. The value of rank 0 holds for all; `off` on one rank is `off` for "
              "all. Of messages "
              "the sender's value holds, and `off` on either is `off` for both"},
-    Variable{
-        "UNISONO_STAGING",
-        "`cached` or `streamed`: whether a rank writes what other ranks of its host read through the caches or past them, instead of as rank 0 has "
-        "measured it; each rank for itself",
-        Value::word,
-        {"cached", "streamed"}},
     Variable{"UNISONO_STEP_SIZE",
              "4 to 1024 KiB: how much of a rank's data a step of a collective carries through shared memory, instead of the size by rule: 256, and "
              "up to 1024 where ranks share processors, as far as 16 MiB for all slots of a host go. The value of rank 0 holds for all"},

@@ -54,7 +54,7 @@ void DirectAccess::note(std::uint32_t step) {
   if (!std::exchange(tried_to_read_, true) || first.tries != 0) find_range(step, first.tries != 0);
   range_.reset();
   if (all_read(step)) range_ = first.range;
-  Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
+  Staging::set_past_caches(first.streams != 0);
   pools_.note(step);
 }
 

@@ -2,9 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <optional>
 
-#include "base/environment.h"
 #include "kernels/copy.h"
 
 namespace unisono::engines::shm {
@@ -23,14 +21,10 @@ class Staging {
     else kernels::copy(to, from, bytes);
   }
   static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && past_caches.load(std::memory_order_relaxed); }
-  /// Takes over what the trial has found, unless UNISONO_STAGING says otherwise.
-  static void set_past_caches(bool found) noexcept;
+  static void set_past_caches(bool found) noexcept { past_caches.store(found, std::memory_order_relaxed); }
 
  private:
-  static std::atomic<bool> past_caches;
+  static inline std::atomic<bool> past_caches{false};
 };
-
-/// Returns UNISONO_STAGING: true for `streamed`, false for `cached`, nullopt where it is unset. Throws InvalidArgument for another word.
-std::optional<bool> asked_staging(const base::Environment& environment);
 
 }  // namespace unisono::engines::shm

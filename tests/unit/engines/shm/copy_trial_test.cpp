@@ -9,9 +9,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <latch>
-#include <map>
 #include <optional>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,7 +17,6 @@
 #include "engines/shm/engine.h"
 #include "engines/shm/copy_trial.h"
 #include "two_engines.h"
-#include "unisono/error.h"
 
 using namespace unisono;
 
@@ -36,10 +33,6 @@ using two_engines::TwoRanks;
 namespace {
 
 constexpr std::size_t kib = 1024;
-
-base::Environment environment(const std::string& value) {
-  return base::Environment(std::map<std::string, std::string, std::less<>>{{"UNISONO_STAGING", value}});
-}
 
 TEST(CopyTrial, LinesCrossWhereTheSecondBecomesFaster) {
   EXPECT_EQ(engines::shm::crossing(1000, 100, 200, 3000, 300, 200), std::optional<std::size_t>(2000));
@@ -144,8 +137,8 @@ TEST(CopyTrial, MemoryThatCannotBeReadIsNotTimed) {
   EXPECT_EQ(found->from, 0U);
 }
 
-// All ranks write their slots as rank 0 says, unless the variable says otherwise.
-TEST(Staging, StagingFollowsRank0AndTheVariable) {
+// All ranks write their slots as rank 0 says.
+TEST(Staging, StagingFollowsRank0) {
   const TwoRanks world;
   std::array ranks{DirectAccess(*world.segment, 0, true), DirectAccess(*world.segment, 1, true)};
   std::vector<float> x(n), y(2 * n);
@@ -166,10 +159,6 @@ TEST(Staging, StagingFollowsRank0AndTheVariable) {
   EXPECT_TRUE(rank_1_notes(true, false));
   EXPECT_FALSE(engines::shm::Staging::is_past_caches(1 * kib));
   EXPECT_FALSE(rank_1_notes(false, false));
-  EXPECT_EQ(engines::shm::asked_staging(base::Environment()), std::nullopt);
-  EXPECT_EQ(engines::shm::asked_staging(environment("streamed")), true);
-  EXPECT_EQ(engines::shm::asked_staging(environment("cached")), false);
-  EXPECT_THROW(static_cast<void>(engines::shm::asked_staging(environment("fast"))), InvalidArgument);
 }
 
 // A rank that shares processors takes part if it runs on another one than rank 0 said.

@@ -27,7 +27,8 @@ namespace unisono::engines::shm {
 /// lines. Since the first step compares before anything is consumed, every rank notices a mismatch at the same step, and nothing is moved.
 class Lockstep {
  public:
-  Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded);
+  /// `streams_from`: the bytes of all ranks' outputs from which results are written past the caches.
+  Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded, std::size_t streams_from = shm::streams_from());
 
   Segment& segment() const { return *segment_; }
   int rank() const { return rank_; }
@@ -47,7 +48,7 @@ class Lockstep {
   std::shared_ptr<Segment> segment_;
   int rank_;
   std::size_t step_bytes_;
-  std::size_t streams_from_ = shm::streams_from(base::Environment::process());
+  std::size_t streams_from_;
   bool coalesces_;
   DirectAccess direct_;
   Batch batch_;

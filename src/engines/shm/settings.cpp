@@ -1,7 +1,6 @@
 #include "engines/shm/settings.h"
 
 #include "engines/shm/private_memory.h"
-#include "engines/shm/result_writer.h"
 #include "engines/shm/step_size.h"
 
 namespace unisono::engines::shm {
@@ -9,7 +8,6 @@ namespace unisono::engines::shm {
 void check_settings(const base::Environment& environment) {
   static_cast<void>(single_copy_range(environment, {}));
   static_cast<void>(asked_step_kib(environment));
-  static_cast<void>(streams_from(environment));
 }
 
 }  // namespace unisono::engines::shm

@@ -1,9 +1,12 @@
 // How much a step through shared memory carries, and how its results are written.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -72,10 +75,7 @@ TEST(StepSize, WhatRank0WasAskedForHolds) {
 
 TEST(ResultWriter, ResultsAreStreamedFromASizeOn) {
   const std::size_t second = base::second_level_cache();
-  EXPECT_EQ(streams_from(base::Environment()), std::clamp(base::third_level_cache() / 4, 16 * second, 32 * second));
-  EXPECT_EQ(streams_from(environment("UNISONO_STREAM_FROM", "64")), 64 * kib);
-  for (const char* wrong : {"-1", "all", "64KiB"})
-    EXPECT_THROW(static_cast<void>(streams_from(environment("UNISONO_STREAM_FROM", wrong))), InvalidArgument) << wrong;
+  EXPECT_EQ(streams_from(), std::clamp(base::third_level_cache() / 4, 16 * second, 32 * second));
 }
 
 TEST(ResultWriter, StreamsWhereTheOutputsOfAllRanksAreLarge) {
@@ -108,5 +108,107 @@ TEST(ResultWriter, BothWaysWriteTheSame) {
     ResultWriter(call, 0, 2, 0).copy(streamed.data() + at, first.data(), n * sizeof(float));
     EXPECT_TRUE(std::equal(first.begin(), first.end(), streamed.begin() + static_cast<std::ptrdiff_t>(at)));
     cached = streamed;
+  }
+}
+
+namespace {
+
+using List = std::vector<float>;
+using Lengths = std::vector<std::vector<std::size_t>>;  // of the blocks that each rank gives each other one
+
+/// Three ranks in one thread, whose steps fill 4 KiB, and whose results are all written past the caches.
+struct SmallSteps {
+  static constexpr std::size_t ranks = 3;
+  std::shared_ptr<engines::shm::Segment> segment = [] {
+    const engines::shm::Segment::Shape shape{.ranks = ranks, .slot_bytes = 4 * kib, .ring_bytes = 4 * kib};
+    auto memory = engines::shm::private_memory(engines::shm::Segment::size_for(shape));
+    return std::make_shared<engines::shm::Segment>(shape, memory.get(), memory);
+  }();
+  std::array<engines::shm::Lockstep, ranks> lockstep{engines::shm::Lockstep(segment, 0, false, 0), engines::shm::Lockstep(segment, 1, false, 0),
+                                                     engines::shm::Lockstep(segment, 2, false, 0)};
+
+  void carry_out(const std::array<CollectiveCall, ranks>& calls) {
+    std::array<std::unique_ptr<Task>, ranks> tasks;
+    for (std::size_t r = 0; r < ranks; ++r) tasks[r] = engines::shm::make_collective(lockstep[r], calls[r]);
+    for (bool is_done = false; !is_done;) {
+      is_done = true;
+      for (const auto& task : tasks) is_done = task->advance() && is_done;
+      ASSERT_LT(lockstep[0].step(), 100'000U);
+    }
+  }
+};
+
+List slice(const List& of, std::size_t begin, std::size_t count) {
+  return {of.begin() + static_cast<std::ptrdiff_t>(begin), of.begin() + static_cast<std::ptrdiff_t>(begin + count)};
+}
+List& operator+=(List& list, const List& more) {
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+/// Carries an operation out in small steps, of which rank 1 is the root, and compares what every rank gets.
+void expect_right(Operation operation, const Lengths& lengths) {
+  constexpr std::size_t ranks = SmallSteps::ranks, root = 1;
+  const OperationTraits& traits = traits_of(operation);
+  const bool is_own = operation == Operation::all_to_all_v;  // each rank has counts of its own
+  const auto& lengths_of_all = lengths[0];
+  const std::size_t n = lengths_of_all[0];
+  const auto before = [&](std::size_t from, std::size_t to) {
+    return std::accumulate(lengths[from].begin(), lengths[from].begin() + static_cast<std::ptrdiff_t>(to), std::size_t{0});
+  };
+  std::array<List, ranks> in, out, expected;
+  std::array<CollectiveCall, ranks> calls;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (traits.senders == Participants::all_ranks || r == root)
+      in[r].resize(traits.in == Layout::whole    ? n
+                   : traits.in == Layout::block  ? lengths_of_all[r]
+                   : traits.in == Layout::blocks ? before(r, ranks)
+                                                 : 0);
+    for (std::size_t i = 0; i < in[r].size(); ++i) in[r][i] = static_cast<float>(r * 100'000 + i);
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const bool receives = traits.receivers == Participants::all_ranks || r == root;
+    const std::size_t begin = before(0, r);
+    if (!receives) continue;
+    if (traits.reduces) {
+      const std::size_t first = traits.out == Layout::block ? begin : 0, size = traits.out == Layout::block ? lengths_of_all[r] : n;
+      expected[r].assign(size, 0.0F);
+      const std::size_t end = operation == Operation::scan ? r + 1 : operation == Operation::exscan ? r : ranks;
+      for (std::size_t from = 0; from < end; ++from)
+        for (std::size_t i = 0; i < size; ++i) expected[r][i] += in[from][first + i];
+    } else if (traits.in == Layout::whole) expected[r] = in[root];
+    else if (traits.out == Layout::block) expected[r] = slice(in[root], begin, lengths_of_all[r]);
+    else
+      for (std::size_t from = 0; from < ranks; ++from)
+        expected[r] += traits.in == Layout::block ? in[from] : slice(in[from], before(from, r), lengths[from][r]);
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    out[r].resize(expected[r].size());
+    CollectiveCall& call = calls[r];
+    call.operation = operation;
+    call.in = TensorView(in[r].data(), DType::float32, in[r].size());
+    call.out = TensorView(out[r].data(), DType::float32, out[r].size());
+    if (has_root(operation)) call.root = root;
+    if (operation == Operation::broadcast && r == root) call.out = TensorView(out[r].data(), DType::float32, (out[r] = in[r]).size());
+    if (traits.has_counts) call.counts = Counts(lengths[r]);
+    std::vector<std::size_t> column;
+    for (std::size_t from = 0; from < ranks; ++from) column.push_back(lengths[from][r]);
+    if (is_own) call.recv_counts = Counts(column);
+    call.count = is_own ? 0 : traits.has_counts ? call.counts.total() : n;
+  }
+  SmallSteps().carry_out(calls);
+  for (std::size_t r = 0; r < ranks; ++r) EXPECT_EQ(out[r], expected[r]) << to_string(operation) << " on rank " << r;
+}
+
+}  // namespace
+
+TEST(SmallSteps, EveryCollectiveIsRightInManyStepsAndPastTheCaches) {
+  for (const std::size_t n : {std::size_t{1}, std::size_t{999}, std::size_t{1024}, std::size_t{1025}, std::size_t{4999}}) {
+    for (const OperationTraits& traits : operation_table) {
+      if (is_message(traits.operation)) continue;
+      if (!traits.has_counts) expect_right(traits.operation, Lengths(3, std::vector<std::size_t>(3, traits.operation == Operation::barrier ? 0 : n)));
+      else if (traits.operation != Operation::all_to_all_v) expect_right(traits.operation, Lengths(3, {n, 0, 2 * n + 1}));
+      else expect_right(traits.operation, {{n, 0, 7}, {2 * n + 1, n, 0}, {0, 3, n}});
+    }
   }
 }

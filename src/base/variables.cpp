@@ -105,9 +105,6 @@ constexpr std::array table = {
              "every kind of call, instead of where that is measured to be faster. The value of rank 0 holds for all; `off` on one rank is `off` for "
              "all. Of messages "
              "the sender's value holds, and `off` on either is `off` for both"},
-    Variable{"UNISONO_STEP_SIZE",
-             "4 to 1024 KiB: how much of a rank's data a step of a collective carries through shared memory, instead of the size by rule: 256, and "
-             "up to 1024 where ranks share processors, as far as 16 MiB for all slots of a host go. The value of rank 0 holds for all"},
     Variable{"UNISONO_INSTRUCTION_SET",
              "the best instruction set of x86-64 that the reductions and copies use: `SCALAR` (none beyond the processor's base), `SSE4`, `AVX2`, "
              "`AVX3` (AVX-512); where it is unset, the best that the processor has. The results are the same bits with each",

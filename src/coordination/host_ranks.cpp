@@ -32,10 +32,7 @@ HostRanks join_host(const HostOptions& options) {
   }
   auto segment = std::make_shared<engines::shm::Segment>(shape, memory.address.get(), std::move(keep_alive), std::move(notifiers));
   segment->name_ranks(options.names);
-  if (options.rank == 0) {
-    segment->member(0).step_kib = engines::shm::asked_step_kib(base::Environment::process());
-    std::ranges::copy(store::fresh_nonce(), segment->member(0).secret.begin());
-  }
+  if (options.rank == 0) std::ranges::copy(store::fresh_nonce(), segment->member(0).secret.begin());
   auto peers = std::make_unique<Peers>(segment, options.rank, options.global_ranks, RecordedEndings(options.job_store, options.launched));
   peers->arrive(::getpid());
   // Every rank has mapped the segment and recorded itself before any of them watches or waits.

@@ -12,7 +12,7 @@ namespace unisono::engines::shm {
 Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded, std::size_t streams_from)
     : segment_(std::move(segment)),
       rank_(rank),
-      step_bytes_(shm::step_bytes(segment_->slot_bytes(), segment_->member(0).step_kib, is_crowded)),
+      step_bytes_(shm::step_bytes(segment_->slot_bytes(), is_crowded)),
       streams_from_(streams_from),
       coalesces_(Batch::pays(base::Environment::process(), is_crowded)),
       direct_(*segment_, rank, is_crowded),

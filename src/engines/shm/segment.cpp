@@ -63,9 +63,7 @@ std::shared_ptr<Segment> private_segment(int ranks, std::vector<base::Notifier*>
   auto memory = private_memory(Segment::size_for(shape));
   auto* const address = memory.get();
   auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep_alive));
-  auto segment = std::make_shared<Segment>(shape, address, std::move(both), std::move(notifiers));
-  segment->member(0).step_kib = asked_step_kib(base::Environment::process());
-  return segment;
+  return std::make_shared<Segment>(shape, address, std::move(both), std::move(notifiers));
 }
 
 }  // namespace unisono::engines::shm

@@ -17,7 +17,6 @@
 #include "base/notifier.h"
 #include "base/processors.h"
 #include "engines/shm/lent_buffer.h"
-#include "engines/shm/step_size.h"
 #include "engines/signature.h"
 #include "unisono/call.h"
 
@@ -143,7 +142,6 @@ struct alignas(2 * cache_line) Member {
   PoolCard pool;
   PrivateCard private_memory;
   std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial
-  std::uint32_t step_kib = 0;                                             // that was asked for; rank 0's holds. See step_bytes
   std::array<char, secret_size> secret{};  // of rank 0, drawn at random: only processes of this user that map this memory know it
 };
 
@@ -161,6 +159,17 @@ struct FailureRecord {
   std::uint32_t message_size = 0;
   char message[max_message]{};
 };
+
+/// Returns the bytes of a slot in a segment of so many ranks. The slots of all ranks take at most 16 MiB where that leaves each the smallest size;
+/// memory that no step uses is never touched.
+constexpr std::size_t slot_bytes_for(int ranks) {
+  constexpr std::size_t smallest = std::size_t{128} << 10, largest = std::size_t{1} << 20, slots_per_rank = 4, all_slots = std::size_t{16} << 20;
+  return std::clamp(std::bit_floor(all_slots / slots_per_rank / static_cast<std::size_t>(std::max(ranks, 1))), smallest, largest);
+}
+
+/// Returns how many bytes of a slot a step of a collective fills, the same on every rank. Ranks with a processor each fill one slot while they empty
+/// another, so a step shall be short; ranks that share processors lose a change of tasks with every step, so it shall be long.
+constexpr std::size_t step_bytes(std::size_t slot, bool is_crowded) { return is_crowded ? slot : std::min(slot, std::size_t{256} << 10); }
 
 class Segment {
  public:
@@ -234,7 +243,7 @@ class Segment {
 
 /// Returns zeroed memory for ranks that are threads of this process.
 std::shared_ptr<std::byte> private_memory(std::size_t bytes);
-/// Makes a segment in such memory, with the step size that this process was asked for. It keeps `keep_alive` as long. `notifiers`: as the
+/// Makes a segment in such memory. It keeps `keep_alive` as long. `notifiers`: as the
 /// constructor.
 std::shared_ptr<Segment> private_segment(int ranks, std::vector<base::Notifier*> notifiers = {}, std::shared_ptr<void> keep_alive = {});
 

@@ -4,21 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <functional>
-#include <map>
 #include <memory>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/caches.h"
 #include "engines/shm/engine.h"
 #include "engines/shm/result_writer.h"
-#include "unisono/error.h"
 
 using namespace unisono;
-using engines::shm::asked_step_kib;
 using engines::shm::ResultWriter;
 using engines::shm::slot_bytes_for;
 using engines::shm::streams_from;
@@ -27,13 +22,7 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-base::Environment environment(const std::string& name, const std::string& value) {
-  return base::Environment(std::map<std::string, std::string, std::less<>>{{name, value}});
-}
-
-std::size_t step_of(int ranks, bool is_crowded, std::uint32_t asked_kib = 0) {
-  return engines::shm::step_bytes(slot_bytes_for(ranks), asked_kib, is_crowded);
-}
+std::size_t step_of(int ranks, bool is_crowded) { return engines::shm::step_bytes(slot_bytes_for(ranks), is_crowded); }
 
 CollectiveCall call_of(Operation operation, std::vector<float>& in, std::vector<float>& out, int root = -1) {
   CollectiveCall call;
@@ -61,16 +50,6 @@ TEST(StepSize, RanksThatShareProcessorsTakeLongSteps) {
   EXPECT_EQ(step_of(2, true), 1024 * kib);
   EXPECT_EQ(step_of(8, true), 512 * kib);
   EXPECT_EQ(step_of(64, false), 128 * kib);
-}
-
-TEST(StepSize, WhatRank0WasAskedForHolds) {
-  EXPECT_EQ(step_of(2, true, 64), 64 * kib);
-  EXPECT_EQ(step_of(2, false, 64), 64 * kib);
-  EXPECT_EQ(step_of(8, false, 1024), 512 * kib) << "a slot is not larger";
-  EXPECT_EQ(asked_step_kib(base::Environment()), 0U);
-  EXPECT_EQ(asked_step_kib(environment("UNISONO_STEP_SIZE", "16")), 16U);
-  for (const char* wrong : {"0", "3", "1025", "-8", "128KiB"})
-    EXPECT_THROW(static_cast<void>(asked_step_kib(environment("UNISONO_STEP_SIZE", wrong))), InvalidArgument) << wrong;
 }
 
 TEST(ResultWriter, ResultsAreStreamedFromASizeOn) {
@@ -184,12 +163,12 @@ void expect_right(Operation operation, const Lengths& lengths) {
   }
   for (std::size_t r = 0; r < ranks; ++r) {
     out[r].resize(expected[r].size());
+    if (operation == Operation::broadcast && r == root) out[r] = in[r];
     CollectiveCall& call = calls[r];
     call.operation = operation;
     call.in = TensorView(in[r].data(), DType::float32, in[r].size());
     call.out = TensorView(out[r].data(), DType::float32, out[r].size());
     if (has_root(operation)) call.root = root;
-    if (operation == Operation::broadcast && r == root) call.out = TensorView(out[r].data(), DType::float32, (out[r] = in[r]).size());
     if (traits.has_counts) call.counts = Counts(lengths[r]);
     std::vector<std::size_t> column;
     for (std::size_t from = 0; from < ranks; ++from) column.push_back(lengths[from][r]);

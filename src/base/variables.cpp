@@ -93,12 +93,6 @@ constexpr std::array table = {
         "a whole number (64): where some rank has more peers on other hosts, ranks connect with each other when they first need to, and with their "
         "neighbours in a tree before that; `0` does so in every job on several hosts. All ranks need the same value: `initialize` throws "
         "`InvalidArgument` on all of them otherwise"},
-    Variable{
-        "UNISONO_COALESCE",
-        "`on` or `off`: whether small asynchronous calls that wait behind each other are carried out in one step through shared memory; where it "
-        "is unset, where ranks share processors",
-        Value::word,
-        {"on", "off"}},
     Variable{"UNISONO_SINGLE_COPY",
              "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
              "lie, in "

@@ -19,11 +19,6 @@ bool overlap(const TensorView& a, const TensorView& b) {
 
 }  // namespace
 
-bool Batch::pays(const base::Environment& environment, bool is_crowded) {
-  const auto asked = environment.get("UNISONO_COALESCE");
-  return asked == "on" || (asked != "off" && is_crowded);
-}
-
 std::size_t Batch::next_place(const BatchedCall& call, std::size_t place) { return place + aligned(sizeof(Signature) + call.step_bytes()); }
 
 // The ranks that have come already show how many calls they have.

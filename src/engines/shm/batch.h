@@ -5,7 +5,6 @@
 #include <exception>
 #include <vector>
 
-#include "base/environment.h"
 #include "engines/decision.h"
 #include "engines/shm/segment.h"
 #include "unisono/call.h"
@@ -49,10 +48,6 @@ class Batch {
  public:
   static constexpr std::size_t most_calls = 64;
   static constexpr std::size_t most_bytes = std::size_t{16} << 10;  // the batch has to stay in the nearest caches
-
-  /// Returns true where calls are to share steps: as UNISONO_COALESCE says, or else where ranks share processors and lose a change of tasks with
-  /// every step. A rank with a processor of its own has made the exchange of a step by the time that it has posted the next call.
-  static bool pays(const base::Environment& environment, bool is_crowded);
 
   /// `step_bytes`: what a step fills of a slot.
   Batch(const Segment& segment, int rank, std::size_t step_bytes) : segment_(segment), rank_(rank), step_bytes_(step_bytes) {

@@ -14,7 +14,7 @@ Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded, 
       rank_(rank),
       step_bytes_(shm::step_bytes(segment_->slot_bytes(), is_crowded)),
       streams_from_(streams_from),
-      coalesces_(Batch::pays(base::Environment::process(), is_crowded)),
+      coalesces_(is_crowded),
       direct_(*segment_, rank, is_crowded),
       batch_(*segment_, rank, step_bytes_) {}
 

@@ -39,7 +39,8 @@ class Lockstep {
   std::uint32_t step() const { return step_; }
   /// Returns true where the calls below are compared: see set_call_comparison.
   bool compares() const;
-  /// Returns true where small calls that wait share a step.
+  /// Returns true where small calls that wait share a step: where ranks share processors, and lose a change of tasks with every step. A rank with a
+  /// processor of its own has made the exchange of a step by the time that it has posted the next call.
   bool coalesces() const { return coalesces_; }
   DirectAccess& direct() { return direct_; }
 

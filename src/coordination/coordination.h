@@ -75,7 +75,9 @@ class Coordination {
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call, Carried* carried = nullptr);
   /// Returns true while ranks are known to differ in a call, and it is not decided yet who is to blame: its task is about to throw a Mismatch, and
   /// whatever else is the matter comes later.
-  bool is_disputed() const { return is_disputed_.load(std::memory_order_acquire); }
+  bool is_disputed() const {
+    return is_disputed_.load(std::memory_order_acquire) || (parts_.host.engine != nullptr && parts_.host.engine->lockstep().is_disputed());
+  }
   /// Returns the number of the agreement that was started last. It is the same on all ranks.
   std::uint64_t agreement_number() const { return agreements_; }
   /// Returns the way of elements that leave before the ranks have agreed; between hosts.

@@ -14,7 +14,7 @@ namespace unisono::engines::shm {
 /// Each rank knows only the counts that it sends and expects itself. It computes from the counts of the others, in the first step, how many steps
 /// they need and where its share lies in their slots. A rank that gives the others much leaves it in its buffer where they reach that (DirectAccess),
 /// whatever the others do: they read it in the first step, and the second one tells it that they have.
-class AllToAllV final : public SharedBlockTask {
+class AllToAllV : public SharedBlockTask {
  public:
   AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()), reader_(engine) {}
 

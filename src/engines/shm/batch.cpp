@@ -33,14 +33,14 @@ std::size_t Batch::most_at(std::uint32_t step) const {
   return all_are_here ? most : std::min(most, limit_);
 }
 
-bool Batch::reads_results(const CollectiveCall& leader, std::size_t i) const {
+bool Batch::reads_results(std::size_t i) const {
   const TensorView& in = calls_[i]->call().in;
-  if (overlap(in, leader.out)) return true;
+  if (overlap(in, leader_->call().out)) return true;
   return std::any_of(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(i),
                      [&](BatchedCall* before) { return overlap(in, before->call().out); });
 }
 
-std::uint8_t Batch::board(const CollectiveCall& leader, std::uint32_t step, std::size_t taken) {
+std::uint8_t Batch::board(std::uint32_t step, std::size_t taken) {
   const std::size_t most = most_at(step);
   const std::size_t end = std::min(most_bytes, step_bytes_);
   std::byte* const slot = segment_.inbox(rank_, step);
@@ -49,7 +49,7 @@ std::uint8_t Batch::board(const CollectiveCall& leader, std::uint32_t step, std:
   for (; i < most; ++i) {
     BatchedCall& call = *calls_[i];
     const std::size_t next = next_place(call, place);
-    if (next > end || reads_results(leader, i)) break;
+    if (next > end || reads_results(i)) break;
     std::memcpy(slot + place, &call.signature(), sizeof(Signature));
     call.produce_at(step, place + sizeof(Signature));
     place = next;

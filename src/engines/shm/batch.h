@@ -54,27 +54,34 @@ class Batch {
     calls_.reserve(most_calls);
   }
 
-  void clear() { calls_.clear(); }
+  /// Has the calls that are added behind it, in their order, share the step of `leader`.
+  void begin(const BatchedCall& leader) {
+    leader_ = &leader;
+    calls_.clear();
+  }
+  void clear() { leader_ = nullptr; }
+  const BatchedCall* leader() const { return leader_; }
   /// Adds a call behind the others. It stays where it is until its leader is done. Calls beyond the most are left out.
   void add(BatchedCall& call) {
     if (calls_.size() < most_calls) calls_.push_back(&call);
   }
-  /// Puts the calls into the slot of a step that `leader` is about to publish, whose elements take the first `taken` bytes. Returns how many there
+  /// Puts the calls into the slot of a step that the leader is about to publish, whose elements take the first `taken` bytes. Returns how many there
   /// are.
-  std::uint8_t board(const CollectiveCall& leader, std::uint32_t step, std::size_t taken);
+  std::uint8_t board(std::uint32_t step, std::size_t taken);
   /// Carries out those that all ranks have put there. The ranks have arrived, and the leader is done.
   void carry_out(std::uint32_t step, std::size_t taken);
 
  private:
   static std::size_t next_place(const BatchedCall& call, std::size_t place);
   std::size_t most_at(std::uint32_t step) const;
-  bool reads_results(const CollectiveCall& leader, std::size_t i) const;
+  bool reads_results(std::size_t i) const;
   void carry_out(BatchedCall& call, std::uint32_t step, std::size_t place) const;
   void adapt(std::size_t carried);
 
   const Segment& segment_;
   int rank_;
   std::size_t step_bytes_;
+  const BatchedCall* leader_ = nullptr;
   std::vector<BatchedCall*> calls_;
   std::size_t limit_ = 1;  // of calls put into a slot where it is not known how many the others have: those left over were put there in vain
 };

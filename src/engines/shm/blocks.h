@@ -141,7 +141,7 @@ class AllGatherV : public BlockTask {
   std::size_t most_;
 };
 
-class GatherV final : public AllGatherV {
+class GatherV : public AllGatherV {
  public:
   using AllGatherV::AllGatherV;
 
@@ -184,7 +184,7 @@ class SharedBlockTask : public BlockTask {
   Share mine_;
 };
 
-class ScatterV final : public SharedBlockTask {
+class ScatterV : public SharedBlockTask {
  public:
   ScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
 
@@ -202,7 +202,7 @@ class ScatterV final : public SharedBlockTask {
   }
 };
 
-class ReduceScatterV final : public SharedBlockTask {
+class ReduceScatterV : public SharedBlockTask {
  public:
   ReduceScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
 

@@ -14,7 +14,7 @@ namespace unisono::engines::shm {
 class CountedTask : public LockstepTask {
  protected:
   CountedTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, const BlockForm& form = {})
-      : LockstepTask(engine, call, steps, step_bytes, call.counts.size() != 0), form_(form) {}
+      : LockstepTask(engine, call, steps, step_bytes), form_(form) {}
 
   const Counts& counts() const { return call().counts; }
   const BlockForm& form() const { return form_; }

@@ -24,7 +24,7 @@ bool DirectAccess::suits(const CollectiveCall& call) const {
   if (call.operation == Operation::all_to_all_v) return std::max(call.counts.total(), call.recv_counts.total()) * element >= ranks * least_bytes;
   // The size is that of all blocks: counts that differ while their sum does not are compared in the same way on all ranks.
   if (has_counts(call.operation)) return call.count * element >= ranks * least_bytes;
-  return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && call.count * element >= least_bytes;
+  return call.count * element >= least_bytes && !is_prefix(call.operation);
 }
 
 bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {

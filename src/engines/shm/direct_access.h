@@ -75,7 +75,7 @@ class DirectAccess {
   ReachedPools pools_;
   bool tried_to_read_ = false, reads_all_ = false;
   std::optional<CopyTrial::Found> found_ = CopyTrial::known();  // of rank 0
-  std::optional<SingleCopyRange> own_range_, range_;  // what this rank announces; what holds, where all can read
+  std::optional<SingleCopyRange> own_range_, range_;            // what this rank announces; what holds, where all can read
   std::vector<std::byte> scratch_;
   std::uint32_t trials_ = 0;
 };

@@ -22,7 +22,7 @@ class ShmEngine final : public Engine {
 
   std::string_view name() const noexcept override { return "native"; }
   bool compares_calls() const noexcept override { return true; }
-  bool offers(const CollectiveCall&) const override { return true; }
+  bool offers(const CollectiveCall& call) const override;
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   void carry_out(const CollectiveCall& call, Waiter& waiter) override;
   /// The failure record of the segment ends pending calls.

@@ -1,13 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <span>
 #include <vector>
 
+#include "base/deadline.h"
 #include "engines/shm/batch.h"
 #include "engines/shm/direct_access.h"
 #include "engines/shm/result_writer.h"
@@ -43,9 +45,26 @@ class Lockstep {
   /// processor of its own has made the exchange of a step by the time that it has posted the next call.
   bool coalesces() const { return coalesces_; }
   DirectAccess& direct() { return direct_; }
+  /// Returns true while ranks are known to differ in a call, and it is not decided yet who is to blame: its task is about to throw. Any thread may
+  /// ask.
+  bool is_disputed() const { return is_disputed_.load(std::memory_order_acquire); }
 
  private:
   friend class LockstepTask;
+  /// The time for which a task waits for the ballots of late ranks.
+  class Dispute {
+   public:
+    explicit Dispute(std::atomic<bool>& is_disputed) : is_disputed_(is_disputed) { is_disputed_.store(true, std::memory_order_release); }
+    ~Dispute() { is_disputed_.store(false, std::memory_order_release); }
+    Dispute(const Dispute&) = delete;
+    Dispute& operator=(const Dispute&) = delete;
+    bool is_over() const { return deadline_.passed(); }
+
+   private:
+    std::atomic<bool>& is_disputed_;
+    base::Deadline deadline_{detail::ballot_time()};
+  };
+
   std::shared_ptr<Segment> segment_;
   int rank_;
   std::size_t step_bytes_;
@@ -55,6 +74,7 @@ class Lockstep {
   Batch batch_;
   std::uint32_t step_ = 0;  // the last step that was published
   bool ragged_ = false;     // that step was left (by a mismatch) before all ranks had published it
+  std::atomic<bool> is_disputed_{false};
 };
 
 /// A collective on a Lockstep. Derived classes define the number of steps, and produce and consume each of them.
@@ -62,24 +82,24 @@ class LockstepTask : public Task, public BatchedCall {
  public:
   bool advance() final;
   std::vector<int> waiting_for() const final;
-  /// Returns true where other calls may share the step of this one, or it that of another: it is one small step, and its signature says all.
-  bool is_small_step() const;
-  bool has_begun() const { return phase_ != Phase::start && phase_ != Phase::settle; }
-  /// Has calls follow in the step of this one, in the order in which they are added.
-  void lead();
-  void add_follower(LockstepTask& follower) { engine_.batch_.add(follower); }
+  /// Other calls may share the step of this one, or it that of another, if it is one small step, and its signature says all.
+  bool shares_step() const final;
+  void take_along(std::span<Task* const> followers) final;
 
  protected:
-  /// `call` must live as long as the task. `step_bytes`: the most that a rank produces in one step. `compares_more`: see disagrees.
-  LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes, bool compares_more = false);
+  /// `call` must live as long as the task. `step_bytes`: the most that a rank produces in one step.
+  LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes);
 
+  /// Returns the task that carries the call out on the ranks' buffers where they lie; null if this task itself does. That task has more than one
+  /// step, or else it has found that the buffers do not lie in reach, and has moved nothing.
+  virtual std::unique_ptr<LockstepTask> direct() { return nullptr; }
   virtual void produce(std::size_t k) = 0;
   virtual void consume(std::size_t k) = 0;
   /// Asked before every step but the first. While it returns false, the task makes no progress, and the waiting thread finds that the group has
   /// failed.
   virtual bool may_go_on() const { return true; }
   /// Returns true where a rank's call differs beyond the signature, as far as the ranks at the first step show it. Asked about every other rank
-  /// before anything is consumed. All ranks must notice the same difference.
+  /// before anything is consumed, in a call that has counts. All ranks must notice the same difference.
   virtual bool disagrees(int rank) const;
   /// Returns which rank is to blame where some rank disagrees. `ranks`: those that have arrived, this one among them; all have the same signature.
   virtual Decision decide_between(const std::vector<int>& ranks) const;
@@ -106,12 +126,13 @@ class LockstepTask : public Task, public BatchedCall {
   void consume_there() final;
   void fail(std::exception_ptr error) final;
   bool everybody_at(std::uint32_t step);
-  void compare(int rank, std::uint32_t step);
-  [[noreturn]] void leave(std::uint32_t step);
-  void wait_for_ballots(std::uint32_t step) const;
+  /// Compares a rank that has arrived; begins a dispute if it does not agree.
+  bool agrees(int rank, std::uint32_t step);
+  bool is_decidable() const;
+  [[noreturn]] void leave();
   void publish(std::size_t k);
 
-  enum class Phase { start, settle, produce, wait, done };
+  enum class Phase { start, direct, begin, settle, produce, wait, dispute, done };
   Lockstep& engine_;
   ResultWriter result_;
   std::size_t steps_;
@@ -123,11 +144,11 @@ class LockstepTask : public Task, public BatchedCall {
   std::uint32_t polls_ = 0;
   bool inline_;
   bool announces_;
-  bool compares_more_;
   bool compares_ = true;
   bool callables_differ_ = false;  // and nothing else, as far as the ranks that have come show
-  bool leads_ = false;
   Phase phase_ = Phase::start;
+  std::unique_ptr<LockstepTask> direct_;
+  std::optional<Lockstep::Dispute> dispute_;
   std::exception_ptr error_;  // with which it ended in the step of another call
 };
 

@@ -40,7 +40,7 @@ class MoveTask : public LockstepTask {
   std::byte* out_;
 };
 
-class Barrier final : public MoveTask {
+class Barrier : public MoveTask {
  public:
   Barrier(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, Pieces(0, 1), 1) {}
 
@@ -66,7 +66,7 @@ class Agreement final : public MoveTask {
   bool all_ = false;
 };
 
-class Broadcast final : public MoveTask {
+class Broadcast : public MoveTask {
  public:
   Broadcast(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, one_slot(engine, call), 1) {}
 
@@ -100,7 +100,7 @@ class AllGather : public MoveTask {
   }
 };
 
-class Gather final : public AllGather {
+class Gather : public AllGather {
  public:
   using AllGather::AllGather;
 
@@ -138,7 +138,7 @@ class SharedSlotTask : public MoveTask {
   std::byte* part(int from, int to, std::size_t k) const { return inbox(from, k) + bytes(static_cast<std::size_t>(to) * pieces().largest()); }
 };
 
-class Scatter final : public SharedSlotTask {
+class Scatter : public SharedSlotTask {
  public:
   using SharedSlotTask::SharedSlotTask;
 
@@ -152,7 +152,7 @@ class Scatter final : public SharedSlotTask {
   }
 };
 
-class AllToAll final : public SharedSlotTask {
+class AllToAll : public SharedSlotTask {
  public:
   using SharedSlotTask::SharedSlotTask;
 

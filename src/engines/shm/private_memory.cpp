@@ -59,7 +59,7 @@ BlockBytes block_bytes(const CollectiveCall& call, std::size_t ranks) {
   const std::size_t element = size_of(call.in.dtype());
   if (!has_counts(call.operation)) {
     const std::size_t block = call.count * element;
-    return {block, call.operation == Operation::broadcast ? block : block * ranks};
+    return {block, traits_of(call.operation).in == Layout::whole ? block : block * ranks};
   }
   const std::size_t all = call.counts.total() * element;
   const auto blocks = std::ranges::count_if(call.counts.span(), [](std::size_t count) { return count != 0; });
@@ -137,27 +137,10 @@ bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, co
   const BlockBytes bytes = block_bytes(call, static_cast<std::size_t>(ranks));
   if (bytes.one < std::size_t{range.from} << 10) return false;
   if (range.up_to == 0) return true;
-  switch (call.operation) {
-    case Operation::scatter:
-    case Operation::scatter_v: return true;
-    case Operation::broadcast:
-    case Operation::gather:
-    case Operation::gather_v:
-    case Operation::all_gather:
-    case Operation::all_gather_v:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v: return !is_crowded && bytes.all < std::size_t{range.up_to} << 10;
-    case Operation::all_reduce:
-    case Operation::reduce:
-    case Operation::barrier:
-    case Operation::scan:
-    case Operation::exscan:
-    case Operation::send:
-    case Operation::recv: return false;  // all_reduce and reduce combine out of the slots while these are filled
-  }
-  return false;
+  const OperationTraits& traits = traits_of(call.operation);
+  if (traits.reduces && traits.out == Layout::whole) return false;  // the ranks combine out of the slots while these are filled
+  if (traits.senders == Participants::root && traits.in == Layout::blocks) return true;
+  return !is_crowded && bytes.all < std::size_t{range.up_to} << 10;
 }
 
 }  // namespace unisono::engines::shm

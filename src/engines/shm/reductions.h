@@ -13,10 +13,12 @@ namespace unisono::engines::shm {
 inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
 /// Two ranks share the work from here on where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded.
 inline constexpr std::size_t sliced_halves_bytes = std::size_t{32} << 10;
-inline bool prefers_one_shot(int ranks, std::size_t bytes, DType dtype) {
+inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
+  const DType dtype = call.in.dtype();
+  const std::size_t bytes = call.count * size_of(dtype);
   if (bytes <= one_shot_bytes) return true;
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
-  return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes);
+  return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes && call.operation == Operation::all_reduce);
 }
 
 class OneShot : public MoveTask {
@@ -36,7 +38,7 @@ class OneShot : public MoveTask {
   }
 };
 
-class OneShotAllReduce final : public OneShot {
+class OneShotAllReduce : public OneShot {
  public:
   OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
 
@@ -45,7 +47,7 @@ class OneShotAllReduce final : public OneShot {
   void consume(std::size_t k) override { combine_first(k, size()); }
 };
 
-class OneShotReduce final : public OneShot {
+class OneShotReduce : public OneShot {
  public:
   OneShotReduce(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
 
@@ -59,7 +61,7 @@ class OneShotReduce final : public OneShot {
 };
 
 /// Inclusive or exclusive prefix: rank r combines ranks 0 … r, or 0 … r-1 (the output of rank 0 stays as it is then).
-class Scan final : public OneShot {
+class Scan : public OneShot {
  public:
   Scan(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
 
@@ -72,7 +74,7 @@ class Scan final : public OneShot {
 };
 
 /// all_reduce, or reduce to a root: in step k every rank stages piece k, and combines its slice of piece k-1 for the others to fetch.
-class SlicedReduce final : public MoveTask {
+class SlicedReduce : public MoveTask {
  public:
   SlicedReduce(Lockstep& engine, const CollectiveCall& call) : SlicedReduce(engine, call, whole_slots(engine, call)) {}
 
@@ -119,7 +121,7 @@ class SlicedReduce final : public MoveTask {
   Pieces pieces_;
 };
 
-class ReduceScatter final : public SharedSlotTask {
+class ReduceScatter : public SharedSlotTask {
  public:
   using SharedSlotTask::SharedSlotTask;
 

@@ -1,8 +1,9 @@
-// How much a step through shared memory carries, and how its results are written.
+// Steps through shared memory: how much one carries, how its results are written, and what happens if the ranks differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <numeric>
@@ -10,8 +11,11 @@
 #include <vector>
 
 #include "base/caches.h"
+#include "base/deadline.h"
+#include "base/switches.h"
 #include "engines/shm/engine.h"
 #include "engines/shm/result_writer.h"
+#include "unisono/error.h"
 
 using namespace unisono;
 using engines::shm::ResultWriter;
@@ -189,5 +193,55 @@ TEST(SmallSteps, EveryCollectiveIsRightInManyStepsAndPastTheCaches) {
       else if (traits.operation != Operation::all_to_all_v) expect_right(traits.operation, Lengths(3, {n, 0, 2 * n + 1}));
       else expect_right(traits.operation, {{n, 0, 7}, {2 * n + 1, n, 0}, {0, 3, n}});
     }
+  }
+}
+
+namespace {
+
+class Dispute : public ::testing::Test {
+ protected:
+  ~Dispute() override { detail::set_ballot_time(usual_); }
+
+ private:
+  std::chrono::milliseconds usual_ = detail::ballot_time();
+};
+
+}  // namespace
+
+// The ranks that have come know that they differ, and wait for the last one, by which they name whoever is to blame.
+TEST_F(Dispute, ATaskReturnsWhileTheRanksDifferAndOneIsOnTheWay) {
+  SmallSteps world;
+  std::array<List, 3> x{List(2, 1.0F), List(3, 1.0F), List(3, 1.0F)};
+  std::array<std::unique_ptr<Task>, 3> tasks;
+  for (std::size_t r = 0; r < 3; ++r) tasks[r] = engines::shm::make_collective(world.lockstep[r], call_of(Operation::all_reduce, x[r], x[r]));
+  detail::set_ballot_time(std::chrono::minutes(2));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(tasks[0]->advance() || tasks[1]->advance());
+  EXPECT_TRUE(world.lockstep[0].is_disputed() && world.lockstep[1].is_disputed());
+  EXPECT_EQ(tasks[0]->waiting_for(), std::vector<int>{2});
+  for (const std::size_t r : {2, 1, 0}) {
+    try {
+      tasks[r]->advance();
+      ADD_FAILURE() << "rank " << r << " has not noticed";
+    } catch (const Mismatch& error) {
+      EXPECT_EQ(error.info().culprit, 0) << error.what();
+    }
+    EXPECT_FALSE(world.lockstep[r].is_disputed());
+  }
+}
+
+// A rank that does not come delays the error for a limited time, and not at all once the group is over.
+TEST_F(Dispute, ADisputeEndsWithoutARankThatDoesNotCome) {
+  for (const bool is_over : {false, true}) {
+    SmallSteps world;
+    std::array<List, 2> x{List(2, 1.0F), List(3, 1.0F)};
+    std::array<std::unique_ptr<Task>, 2> tasks;
+    for (std::size_t r = 0; r < 2; ++r) tasks[r] = engines::shm::make_collective(world.lockstep[r], call_of(Operation::all_reduce, x[r], x[r]));
+    detail::set_ballot_time(is_over ? std::chrono::minutes(2) : std::chrono::milliseconds(1));
+    if (is_over) world.segment->failure().state = 2;
+    const base::Deadline deadline(std::chrono::seconds(60));
+    const auto ends = [&] {
+      while (!deadline.passed()) tasks[0]->advance() || tasks[1]->advance();
+    };
+    EXPECT_THROW(ends(), Mismatch);
   }
 }

@@ -19,11 +19,11 @@ class AllToAllV : public SharedBlockTask {
   AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()), reader_(engine) {}
 
  private:
-  ElementsIn choose() override {
-    stays_ = form().elements != ElementsIn::line && engine().direct().leaves_in_buffer(call());
-    return stays_ ? ElementsIn::buffer : form().elements;
-  }
-  void put(std::size_t k) override {
+  void produce(std::size_t k) override {
+    if (k == 0) {  // its turn has come
+      stays_ = form().elements != ElementsIn::line && engine().direct().leaves_in_buffer(call());
+      give_counts(stays_ ? ElementsIn::buffer : form().elements);
+    }
     if (!stays_) put_shares(k);
   }
   bool may_go_on() const override { return reader_.holds(); }
@@ -31,19 +31,19 @@ class AllToAllV : public SharedBlockTask {
   void consume(std::size_t k) override {
     if (k == 0) learn();
     const Counts& expected = call().recv_counts;
-    std::size_t block = expected.before(static_cast<std::size_t>(rank()));
+    std::size_t to = expected.before(static_cast<std::size_t>(rank()));
     for (int i = 0; i < size(); ++i) {
       const int from = (rank() + i) % size();  // each starts with another rank
-      if (from == 0) block = 0;
-      if (k == 0) take_first(from, block);
-      else if (!from_.empty()) take_from_slot(from, block, k);
-      block += expected[static_cast<std::size_t>(from)];
+      if (from == 0) to = 0;
+      if (k == 0) take_first(from, to);
+      else if (!from_.empty()) take_from_slot(from, to, k);
+      to += expected[static_cast<std::size_t>(from)];
     }
   }
   /// Takes the elements of a rank that come in the first step; `to`: where its block begins here.
   void take_first(int from, std::size_t to) {
     const ElementsIn elements = first_line(from).elements;
-    if (from == rank()) return result().copy(out(to), in(before(from)), bytes(count_of(from)));
+    if (from == rank()) return result().copy(out(to), in(block(from)), bytes(length(from)));
     if (elements == ElementsIn::slot) return take_from_slot(from, to, 0);
     // The counts can differ only where calls are not compared; the limits here and below keep the copy inside the output.
     const CountList given = counts_given_by(from);

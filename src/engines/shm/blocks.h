@@ -12,9 +12,9 @@
 #include "engines/shm/pieces.h"
 #include "engines/shm/reductions.h"
 
-// The collectives on blocks of different length. There is no padding: each step takes as much as fits. The counts travel with the data of the first
-// step, and are compared, number by number, before anything is consumed. They travel in the line where they fit, and so do a few elements behind
-// them; else they are in front of the data in the slot.
+// The collectives on blocks of different length, and all_gather on any. There is no padding: each step takes as much as fits. The counts travel with
+// the data of the first step, and are compared, number by number, before anything is consumed. They travel in the line where they fit, and so do a
+// few elements behind them; else they are in front of the data in the slot.
 
 namespace unisono::engines::shm {
 
@@ -70,17 +70,16 @@ class Shares {
   std::size_t steps_ = 1;
 };
 
+/// A collective on blocks, which differ in length if the call has counts.
 class BlockTask : public CountedTask {
  protected:
-  BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form)
-      : CountedTask(engine, call, steps, std::numeric_limits<std::size_t>::max(), form),  // what the line holds is the counts' and this class's
-        in_(static_cast<const std::byte*>(call.in.data())),
-        out_(static_cast<std::byte*>(call.out.data())),
-        room_(room(engine, call)) {}
+  /// `step_bytes`: of a call without counts.
+  BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form, std::size_t step_bytes = 0)
+      : CountedTask(engine, call, steps, call.counts.size() == 0 ? step_bytes : at_most, form), room_(room(engine, call)) {}
 
   /// Returns the form of a call in which a rank gives the others that many elements. An announcement takes the line.
   static BlockForm form_of(Lockstep& engine, const CollectiveCall& call, std::size_t travelling) {
-    return engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
+    return call.counts.size() == 0 || engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
   }
 
   /// Returns the bytes for data in a slot, behind the counts.
@@ -88,11 +87,6 @@ class BlockTask : public CountedTask {
     const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
     return engine.step_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
   }
-  std::size_t count_of(int rank) const { return counts()[static_cast<std::size_t>(rank)]; }
-  std::size_t before(int rank) const { return counts().before(static_cast<std::size_t>(rank)); }
-  std::size_t bytes(std::size_t elements) const { return elements * element(); }
-  const std::byte* in(std::size_t index) const { return in_ + bytes(index); }
-  std::byte* out(std::size_t index) const { return out_ + bytes(index); }
   /// Returns the data that a rank gives in step k.
   std::byte* data(int rank, std::size_t k) const {
     return form().elements == ElementsIn::line ? line_data(rank, form().count_bytes) : slot_data(rank, k);
@@ -100,58 +94,45 @@ class BlockTask : public CountedTask {
   std::byte* line_data(int rank, std::size_t count_bytes) const { return first_line(rank).payload + begin_in_line(call(), count_bytes, element()); }
   std::byte* slot_data(int rank, std::size_t k) const { return inbox(rank, k) + engine().step_bytes() - room_; }
 
-  void produce(std::size_t k) override {
-    if (k == 0) give_counts(choose());
-    put(k);
-  }
-  /// Returns where the others find this rank's elements, when its turn has come.
-  virtual ElementsIn choose() { return form().elements; }
-  virtual void put(std::size_t k) = 0;
-
  private:
-  const std::byte* in_;
-  std::byte* out_;
+  // What the line holds is the counts' and this class's.
+  static constexpr std::size_t at_most = std::numeric_limits<std::size_t>::max();
+
   std::size_t room_;
 };
 
-class AllGatherV : public BlockTask {
+/// all_gather and gather, and those of blocks of different length.
+class AllGather : public BlockTask {
  public:
-  AllGatherV(Lockstep& engine, const CollectiveCall& call)
-      : AllGatherV(engine, call, room(engine, call) / size_of(call.in.dtype()), *std::max_element(call.counts.begin(), call.counts.end())) {}
+  AllGather(Lockstep& engine, const CollectiveCall& call)
+      : AllGather(engine, call, longest_block(call), room(engine, call) / size_of(call.in.dtype())) {}
 
- protected:
-  void put(std::size_t k) override {
+ private:
+  AllGather(Lockstep& engine, const CollectiveCall& call, std::size_t longest, std::size_t most)
+      : BlockTask(engine, call, Pieces(longest, most).count(), form_of(engine, call, longest), std::min(longest, most) * size_of(call.in.dtype())),
+        most_(most) {}
+  static std::size_t longest_block(const CollectiveCall& call) {
+    return call.counts.size() == 0 ? call.count : *std::max_element(call.counts.begin(), call.counts.end());
+  }
+  Range piece_of(int r, std::size_t k) const { return Pieces(length(r), most_)[k]; }
+
+  void produce(std::size_t k) override {
+    if (k == 0) give_counts(form().elements);
+    if (is_root() && only_root_receives()) return;
     const Range piece = piece_of(rank(), k);
     Staging::copy(data(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
+    if (!is_receiver()) return;
     for (int i = 1; i <= size(); ++i) {
       const int from = (rank() + i) % size();  // each starts with another rank
       const Range piece = piece_of(from, k);
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : data(from, k);
-      result().copy(out(before(from) + piece.begin), source, bytes(piece.size()));
+      result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));
     }
   }
 
- private:
-  AllGatherV(Lockstep& engine, const CollectiveCall& call, std::size_t most, std::size_t longest)
-      : BlockTask(engine, call, Pieces(longest, most).count(), form_of(engine, call, longest)), most_(most) {}
-  Range piece_of(int r, std::size_t k) const { return Pieces(count_of(r), most_)[k]; }
-
   std::size_t most_;
-};
-
-class GatherV : public AllGatherV {
- public:
-  using AllGatherV::AllGatherV;
-
- private:
-  void put(std::size_t k) override {
-    if (rank() != call().root) AllGatherV::put(k);
-  }
-  void consume(std::size_t k) override {
-    if (rank() == call().root) AllGatherV::consume(k);
-  }
 };
 
 /// A task whose slots hold a share of the block of every rank.
@@ -163,11 +144,11 @@ class SharedBlockTask : public BlockTask {
 
   /// Puts the shares of all others into this rank's slot.
   void put_shares(std::size_t k) {
-    std::size_t block = 0;
+    std::size_t begin = 0;
     shares_.each([&](int to, const Share& share) {
       const Range piece = share[k];
-      if (to != rank()) Staging::copy(data(rank(), k) + share.begin, in(block + piece.begin), bytes(piece.size()));
-      block += count_of(to);
+      if (to != rank()) Staging::copy(data(rank(), k) + share.begin, in(begin + piece.begin), bytes(piece.size()));
+      begin += length(to);
     });
   }
   /// Returns this rank's share in the slots of the others.
@@ -189,12 +170,13 @@ class ScatterV : public SharedBlockTask {
   ScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
 
  private:
-  void put(std::size_t k) override {
-    if (rank() == call().root) put_shares(k);
+  void produce(std::size_t k) override {
+    if (k == 0) give_counts(form().elements);
+    if (is_root()) put_shares(k);
   }
   void consume(std::size_t k) override {
-    if (rank() == call().root) {
-      if (k == 0) result().copy(out(0), in(before(rank())), bytes(count_of(rank())));
+    if (is_root()) {
+      if (k == 0) result().copy(out(0), in(block(rank())), bytes(length(rank())));
       return;
     }
     const Range piece = mine()[k];
@@ -207,12 +189,15 @@ class ReduceScatterV : public SharedBlockTask {
   ReduceScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
 
  private:
-  void put(std::size_t k) override { put_shares(k); }
+  void produce(std::size_t k) override {
+    if (k == 0) give_counts(form().elements);
+    put_shares(k);
+  }
   void consume(std::size_t k) override {
     const Range piece = mine()[k];
     InputList inputs(size());
     for (int r = 0; r < size(); ++r) {
-      inputs[r] = r == rank() ? static_cast<const void*>(in(before(rank()) + piece.begin)) : data(r, k) + mine().begin;
+      inputs[r] = r == rank() ? static_cast<const void*>(in(block(rank()) + piece.begin)) : data(r, k) + mine().begin;
     }
     result().combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
   }

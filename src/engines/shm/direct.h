@@ -31,14 +31,6 @@ class DirectTask final : public CountedTask {
   static bool fetches(const OperationTraits& traits) {
     return traits.reduces && traits.out == Layout::whole && traits.receivers == Participants::all_ranks;
   }
-  const std::byte* own(std::size_t element_index) const { return static_cast<const std::byte*>(call().in.data()) + element_index * element(); }
-  std::byte* out(std::size_t element_index) const { return static_cast<std::byte*>(call().out.data()) + element_index * element(); }
-  /// Returns where the block of a rank begins, and how many elements it has.
-  std::size_t block(int r) const {
-    const auto index = static_cast<std::size_t>(r);
-    return has_counts(call().operation) ? counts().before(index) : index * call().count;
-  }
-  std::size_t length(int r) const { return has_counts(call().operation) ? counts()[static_cast<std::size_t>(r)] : call().count; }
   Range slice(int r) const { return owned_part(call().count, element(), r, size()); }
 
   void produce(std::size_t k) override {
@@ -65,16 +57,19 @@ class DirectTask final : public CountedTask {
   }
   void combine_or_copy() {
     const OperationTraits& traits = traits_of(call().operation);
-    const std::size_t n = call().count;
-    const int root = call().root;
-    const bool receives = traits.receivers == Participants::all_ranks || rank() == root;
-    if (fetches(traits)) combine_range(slice(rank()).begin, slice(rank()).begin, slice(rank()).size());
-    else if (traits.reduces && traits.out == Layout::block) combine_range(0, block(rank()), length(rank()));
-    else if (traits.reduces && receives) combine_range(0, 0, n);
-    else if (traits.reduces || !receives) return;
-    else if (traits.in == Layout::whole && rank() != root) copy_in(0, root, 0, n);
-    else if (traits.in == Layout::blocks && traits.senders == Participants::root) copy_in(0, root, block(rank()), length(rank()));
-    else if (traits.out == Layout::blocks) copy_blocks(traits.in == Layout::blocks ? block(rank()) : 0);
+    const std::size_t own_block = traits.in == Layout::blocks ? block(rank()) : 0;
+    if (traits.senders == Participants::root) {
+      if (traits.in == Layout::blocks || !is_root()) copy_in(0, call().root, own_block, length(rank()));
+    } else if (!is_receiver()) {
+      return;
+    } else if (fetches(traits)) {
+      const Range mine = slice(rank());
+      combine_range(mine.begin, mine.begin, mine.size());
+    } else if (traits.reduces) {
+      combine_range(0, own_block, length(rank()));
+    } else {
+      copy_blocks(own_block);
+    }
   }
   void fetch_slices() {
     for (int i = 1; i < size(); ++i) {
@@ -92,11 +87,11 @@ class DirectTask final : public CountedTask {
   }
   /// Copies elements of a rank's input to out[to …].
   void copy_in(std::size_t to, int r, std::size_t from, std::size_t count) {
-    if (r == rank()) result().copy(out(to), own(from), count * element());
+    if (r == rank()) result().copy(out(to), in(from), bytes(count));
     else fetch(to, r, ins_[static_cast<std::size_t>(r)], from, count);
   }
   void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
-    reader_.copy(result(), out(to), r, source, from * element(), count * element());
+    reader_.copy(result(), out(to), r, source, bytes(from), bytes(count));
   }
   /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the pieces of all ranks stay in cache.
   void combine_range(std::size_t to, std::size_t from, std::size_t count) {
@@ -107,14 +102,14 @@ class DirectTask final : public CountedTask {
     for (std::size_t k = 0; k < pieces.count(); ++k) {
       const Range piece = pieces[k];
       for (int r = 0; r < size(); ++r) {
-        const Source& in = ins_[static_cast<std::size_t>(r)];
+        const Source& theirs = ins_[static_cast<std::size_t>(r)];
         const std::size_t at = (from + piece.begin) * element();
-        if (r == rank()) inputs[r] = own(from + piece.begin);
-        else if (in.mapped != nullptr) inputs[r] = in.mapped + at;
+        if (r == rank()) inputs[r] = in(from + piece.begin);
+        else if (theirs.mapped != nullptr) inputs[r] = theirs.mapped + at;
         else {
           if (scratch == nullptr) scratch = engine().direct().scratch(static_cast<std::size_t>(size()) * piece_bytes);
           std::byte* const copy = scratch + static_cast<std::size_t>(r) * piece_bytes;
-          if (!reader_.read(r, copy, in.address + at, piece.size() * element())) return;
+          if (!reader_.read(r, copy, theirs.address + at, piece.size() * element())) return;
           inputs[r] = copy;
         }
       }

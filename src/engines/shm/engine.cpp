@@ -46,11 +46,11 @@ struct TableOf {
 };
 
 /// The operations that this engine has. Schedules compose any other.
-using Table = TableOf<Row<Operation::all_reduce, OneShotAllReduce, SlicedReduce>, Row<Operation::reduce, OneShotReduce, SlicedReduce>,
+using Table = TableOf<Row<Operation::all_reduce, OneShot, SlicedReduce>, Row<Operation::reduce, OneShot, SlicedReduce>,
                       Row<Operation::barrier, Barrier>, Row<Operation::broadcast, Broadcast>, Row<Operation::all_gather, AllGather>,
-                      Row<Operation::gather, Gather>, Row<Operation::scatter, Scatter>, Row<Operation::reduce_scatter, ReduceScatter>,
-                      Row<Operation::all_to_all, AllToAll>, Row<Operation::scan, Scan>, Row<Operation::exscan, Scan>,
-                      Row<Operation::all_gather_v, AllGatherV>, Row<Operation::gather_v, GatherV>, Row<Operation::scatter_v, ScatterV>,
+                      Row<Operation::gather, AllGather>, Row<Operation::scatter, Scatter>, Row<Operation::reduce_scatter, ReduceScatter>,
+                      Row<Operation::all_to_all, AllToAll>, Row<Operation::scan, OneShot>, Row<Operation::exscan, OneShot>,
+                      Row<Operation::all_gather_v, AllGather>, Row<Operation::gather_v, AllGather>, Row<Operation::scatter_v, ScatterV>,
                       Row<Operation::reduce_scatter_v, ReduceScatterV>, Row<Operation::all_to_all_v, AllToAllV>>;
 
 /// The task of a call. The call must live as long.

@@ -109,6 +109,13 @@ class LockstepTask : public Task, public BatchedCall {
   int rank() const { return engine_.rank_; }
   int size() const { return engine_.size(); }
   std::size_t element() const { return element_; }
+  std::size_t bytes(std::size_t elements) const { return elements * element_; }
+  /// Return the address of an element of the call's memory.
+  const std::byte* in(std::size_t index) const { return static_cast<const std::byte*>(call().in.data()) + bytes(index); }
+  std::byte* out(std::size_t index) const { return static_cast<std::byte*>(call().out.data()) + bytes(index); }
+  bool is_root() const { return rank() == call().root; }
+  bool only_root_receives() const { return traits_of(call().operation).receivers == Participants::root; }
+  bool is_receiver() const { return is_root() || !only_root_receives(); }
   const ResultWriter& result() const { return result_; }
   /// Returns the engine's number of step k.
   std::uint32_t step_number(std::size_t k) const { return first_ + static_cast<std::uint32_t>(k); }

@@ -8,18 +8,12 @@
 
 namespace unisono::engines::shm {
 
-/// Gives access to the elements of a call's memory as bytes.
+/// A collective that cuts the elements of a rank, or of each of its blocks, into pieces, the same on all ranks.
 class MoveTask : public LockstepTask {
  protected:
   MoveTask(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces, std::size_t copies)
-      : LockstepTask(engine, call, pieces.count(), pieces.largest() * size_of(call.in.dtype()) * copies),
-        pieces_(pieces),
-        in_(static_cast<const std::byte*>(call.in.data())),
-        out_(static_cast<std::byte*>(call.out.data())) {}
+      : LockstepTask(engine, call, pieces.count(), pieces.largest() * size_of(call.in.dtype()) * copies), pieces_(pieces) {}
 
-  std::size_t bytes(std::size_t elements) const { return elements * element(); }
-  const std::byte* in(std::size_t index) const { return in_ + bytes(index); }
-  std::byte* out(std::size_t index) const { return out_ + bytes(index); }
   const Pieces& pieces() const { return pieces_; }
   std::size_t block(int rank) const { return static_cast<std::size_t>(rank) * call().count; }
 
@@ -36,8 +30,6 @@ class MoveTask : public LockstepTask {
 
  private:
   Pieces pieces_;
-  const std::byte* in_;
-  std::byte* out_;
 };
 
 class Barrier : public MoveTask {
@@ -73,43 +65,11 @@ class Broadcast : public MoveTask {
  private:
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (rank() == call().root) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    if (is_root()) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (rank() != call().root) result().copy(out(piece.begin), inbox(call().root, k), bytes(piece.size()));
-  }
-};
-
-class AllGather : public MoveTask {
- public:
-  AllGather(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}
-
- protected:
-  void produce(std::size_t k) override {
-    const Range piece = pieces()[k];
-    Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
-  }
-  void consume(std::size_t k) override {
-    const Range piece = pieces()[k];
-    for (int i = 1; i <= size(); ++i) {
-      const int from = (rank() + i) % size();  // each starts with another rank
-      const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(from, k);
-      result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));
-    }
-  }
-};
-
-class Gather : public AllGather {
- public:
-  using AllGather::AllGather;
-
- private:
-  void produce(std::size_t k) override {
-    if (rank() != call().root) AllGather::produce(k);
-  }
-  void consume(std::size_t k) override {
-    if (rank() == call().root) AllGather::consume(k);
+    if (!is_root()) result().copy(out(piece.begin), inbox(call().root, k), bytes(piece.size()));
   }
 };
 
@@ -144,7 +104,7 @@ class Scatter : public SharedSlotTask {
 
  private:
   void produce(std::size_t k) override {
-    if (rank() == call().root) SharedSlotTask::produce(k);
+    if (is_root()) SharedSlotTask::produce(k);
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];

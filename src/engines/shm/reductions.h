@@ -21,55 +21,23 @@ inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
   return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes && call.operation == Operation::all_reduce);
 }
 
+/// all_reduce, reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
 class OneShot : public MoveTask {
- protected:
+ public:
   OneShot(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}
 
-  void stage(std::size_t k) {
+ private:
+  void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    if (!(is_root() && only_root_receives())) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
-  /// Combines piece k of the first `fan_in` ranks.
-  void combine_first(std::size_t k, int fan_in) {
+  void consume(std::size_t k) override {
+    const int fan_in = !is_prefix(call().operation) ? size() : rank() + (call().operation == Operation::scan ? 1 : 0);
+    if (fan_in == 0 || !is_receiver()) return;
     const Range piece = pieces()[k];
     InputList inputs(fan_in);
     for (int r = 0; r < fan_in; ++r) inputs[r] = r == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(r, k);
     result().combine(out(piece.begin), inputs.data(), fan_in, piece.size(), call(), size());
-  }
-};
-
-class OneShotAllReduce : public OneShot {
- public:
-  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
-
- private:
-  void produce(std::size_t k) override { stage(k); }
-  void consume(std::size_t k) override { combine_first(k, size()); }
-};
-
-class OneShotReduce : public OneShot {
- public:
-  OneShotReduce(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
-
- private:
-  void produce(std::size_t k) override {
-    if (rank() != call().root) stage(k);
-  }
-  void consume(std::size_t k) override {
-    if (rank() == call().root) combine_first(k, size());
-  }
-};
-
-/// Inclusive or exclusive prefix: rank r combines ranks 0 … r, or 0 … r-1 (the output of rank 0 stays as it is then).
-class Scan : public OneShot {
- public:
-  Scan(Lockstep& engine, const CollectiveCall& call) : OneShot(engine, call) {}
-
- private:
-  void produce(std::size_t k) override { stage(k); }
-  void consume(std::size_t k) override {
-    const int fan_in = rank() + (call().operation == Operation::scan ? 1 : 0);
-    if (fan_in > 0) combine_first(k, fan_in);
   }
 };
 
@@ -83,7 +51,6 @@ class SlicedReduce : public MoveTask {
 
   // Returns one step more than there are pieces; its data never travels inside a line.
   static Pieces with_last(const Pieces& pieces) { return {pieces.count() + 1, 1}; }
-  bool receives(int r) const { return call().root < 0 || call().root == r; }
   Range slice(std::size_t piece, int r) const { return owned_part(pieces_[piece].size(), element(), r, size()); }
 
   void produce(std::size_t k) override {
@@ -109,7 +76,7 @@ class SlicedReduce : public MoveTask {
     }
   }
   void consume(std::size_t k) override {
-    if (k == 0 || !receives(rank())) return;
+    if (k == 0 || !is_receiver()) return;
     const std::size_t begin = pieces_[k - 1].begin;
     for (int i = 0; i < size(); ++i) {
       const int owner = (rank() + i) % size();

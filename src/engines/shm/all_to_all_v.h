@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engines/shm/blocks.h"
-#include "engines/shm/peer_reader.h"
 
 namespace unisono::engines::shm {
 
@@ -16,7 +15,7 @@ namespace unisono::engines::shm {
 /// whatever the others do: they read it in the first step, and the second one tells it that they have.
 class AllToAllV : public SharedBlockTask {
  public:
-  AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()), reader_(engine) {}
+  AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()), reader_(engine.direct()) {}
 
  private:
   void produce(std::size_t k) override {

@@ -4,7 +4,6 @@
 
 #include "base/caches.h"
 #include "engines/shm/counted_task.h"
-#include "engines/shm/peer_reader.h"
 #include "engines/shm/pieces.h"
 
 // The collectives on buffers that the ranks read where they lie, without staging. Ranks only read each other's memory, so a rank that has given up a
@@ -22,7 +21,7 @@ namespace unisono::engines::shm {
 class DirectTask final : public CountedTask {
  public:
   DirectTask(Lockstep& engine, const CollectiveCall& call)
-      : CountedTask(engine, call, fetches(traits_of(call.operation)) ? 3 : 2, more_than_a_line), reader_(engine) {}
+      : CountedTask(engine, call, fetches(traits_of(call.operation)) ? 3 : 2, more_than_a_line), reader_(engine.direct()) {}
 
  private:
   static constexpr std::size_t more_than_a_line = std::size_t{1} << 20;

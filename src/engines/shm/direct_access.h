@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -8,6 +10,7 @@
 #include "engines/shm/copy_trial.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/reached_pools.h"
+#include "engines/shm/result_writer.h"
 #include "engines/shm/segment.h"
 #include "engines/shm/staging.h"
 #include "unisono/call.h"
@@ -48,6 +51,7 @@ class DirectAccess {
   Source in(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().in); }
   Source out(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().out); }
   const PrivateMemory& private_memory() const { return private_; }
+  const Segment& segment() const { return segment_; }
   /// Returns memory for pieces of the others' inputs, which lasts until the next call with a larger size.
   std::byte* scratch(std::size_t bytes);
   /// Throws GroupFailure, with the reason of the system: the memory of a rank that lives cannot be read.
@@ -78,6 +82,40 @@ class DirectAccess {
   std::optional<SingleCopyRange> own_range_, range_;            // what this rank announces; what holds, where all can read
   std::vector<std::byte> scratch_;
   std::uint32_t trials_ = 0;
+};
+
+/// Reads the buffers of other ranks where they lie, for one task. What was read is valid only if the task finds after that that the reader holds.
+class PeerReader {
+ public:
+  explicit PeerReader(const DirectAccess& access) : access_(access) {}
+
+  /// Copies what begins `at` bytes behind the beginning of a rank's buffer into the result.
+  void copy(const ResultWriter& result, std::byte* to, int r, const Source& source, std::size_t at, std::size_t bytes) {
+    if (source.mapped != nullptr) result.copy(to, source.mapped + at, bytes);
+    else read(r, to, source.address + at, bytes);
+  }
+  /// Reads a rank's private memory. If it cannot, the rank has ended, which whoever waits for the task will find, or its memory is not there.
+  bool read(int r, std::byte* to, std::uint64_t address, std::size_t bytes) {
+    if (is_stuck_ || bytes == 0) return !is_stuck_;
+    const int error = access_.private_memory().read(r, to, address, bytes);
+    if (error == 0) return true;
+    is_stuck_ = true;
+    if (error != ESRCH) access_.cannot_read(r, error);
+    return false;
+  }
+  /// A rank that gives up a call records the failure first, and may then use its memory for other data at once. So the data read is valid if there is
+  /// no failure yet. Once this rank has published that, the call cannot fail for it any more.
+  bool holds() const {
+    if (is_stuck_) return false;
+#if !defined(__SANITIZE_THREAD__)                         // the thread sanitizer does not support fences
+    std::atomic_thread_fence(std::memory_order_acquire);  // litmus: failure-read-fence. The data was read before the failure is looked up
+#endif
+    return access_.segment().failure().state.load(std::memory_order_acquire) == 0;  // litmus: failure-none
+  }
+
+ private:
+  const DirectAccess& access_;
+  bool is_stuck_ = false;  // a rank's memory could not be read
 };
 
 }  // namespace unisono::engines::shm

@@ -49,7 +49,7 @@ class AllToAllV : public SharedBlockTask {
     const std::size_t count = std::min(given[static_cast<std::size_t>(rank())], call().recv_counts[static_cast<std::size_t>(from)]);
     std::size_t begin = 0;
     for (int r = 0; r < rank(); ++r) begin += r == from && elements == ElementsIn::line ? 0 : given[static_cast<std::size_t>(r)];
-    if (elements == ElementsIn::line) copy_bytes(out(to), line_data(from, first_line(from).count_bytes) + bytes(begin), bytes(count));
+    if (elements == ElementsIn::line) kernels::copy(out(to), line_data(from, first_line(from).count_bytes) + bytes(begin), bytes(count));
     else reader_.copy(result(), out(to), from, engine().direct().in(from, step_number(0)), bytes(begin), bytes(count));
   }
   void take_from_slot(int from, std::size_t to, std::size_t k) {

@@ -10,11 +10,13 @@
 
 #include "engines/shm/counted_task.h"
 #include "engines/shm/pieces.h"
-#include "engines/shm/reductions.h"
+#include "engines/shm/whole.h"
 
-// The collectives on blocks of different length, and all_gather on any. There is no padding: each step takes as much as fits. The counts travel with
-// the data of the first step, and are compared, number by number, before anything is consumed. They travel in the line where they fit, and so do a
-// few elements behind them; else they are in front of the data in the slot.
+// The collectives on blocks. With blocks of S bytes and P ranks, a rank copies through shared memory, in and out:
+//   all_gather S + (P-1) S · gather S, or (P-1) S at the root · scatter (P-1) S at the root, or S · all_to_all 2 (P-1) S
+// Blocks of different length are not padded: each step takes as much as fits. Their counts travel with the data of the first step, and are compared,
+// number by number, before anything is consumed. They travel in the line where they fit, and so do a few elements behind them; else they are in front
+// of the data in the slot.
 
 namespace unisono::engines::shm {
 
@@ -28,28 +30,36 @@ struct Share {
 /// blocks are.
 class Shares {
  public:
+  /// Of blocks of one length, which are cut into `pieces`, side by side in the slot.
+  Shares(int blocks, const Pieces& pieces, std::size_t element)
+      : blocks_(static_cast<std::size_t>(blocks)), pieces_(pieces), element_(element), unit_(element), steps_(pieces.count()) {}
   /// `skipped`: a rank whose block does not travel, or -1. `room`: bytes for data in a slot. `in_line`: they travel in the line, all in one step and
   /// without gaps.
   Shares(const CountList& counts, int skipped, std::size_t element, std::size_t room, bool in_line)
-      : counts_(counts), skipped_(skipped), element_(element), unit_(in_line ? element : cache_line) {
+      : blocks_(counts.size()), counts_(counts), skipped_(skipped), element_(element), unit_(in_line ? element : cache_line) {
     if (in_line) return;
     std::size_t total = 0;
-    for (std::size_t r = 0; r < counts.size(); ++r) total += travelling(r);
+    for (std::size_t r = 0; r < blocks_; ++r) total += travelling(r);
     // The largest loss by rounding a share up to an element, and to a cache line.
-    const std::size_t loss = counts.size() * (element + cache_line);
+    const std::size_t loss = blocks_ * (element + cache_line);
     steps_ = Pieces(total, (room - loss) / element).count();
   }
 
   std::size_t steps() const { return steps_; }
+  /// Returns a block of that length, without a place in the slot.
+  Share share_of(std::size_t count) const {
+    if (counts_.size() == 0) return {.count = count, .most = pieces_.largest()};
+    return {.count = count, .most = steps_ == 1 ? count : (count + steps_ - 1) / steps_};
+  }
   /// Calls f with the share of each rank, in their order.
   template <class F>
   void each(F&& f) const {
-    Share share;
-    for (std::size_t r = 0; r < counts_.size(); ++r) {
-      share.count = travelling(r);
-      share.most = steps_ == 1 ? share.count : (share.count + steps_ - 1) / steps_;
+    std::size_t begin = 0;
+    for (std::size_t r = 0; r < blocks_; ++r) {
+      Share share = share_of(travelling(r));
+      share.begin = begin;
       f(static_cast<int>(r), std::as_const(share));
-      share.begin += (share.most * element_ + unit_ - 1) & ~(unit_ - 1);  // a power of two
+      begin += (share.most * element_ + unit_ - 1) & ~(unit_ - 1);  // a power of two
     }
   }
   Share operator[](int rank) const {
@@ -61,10 +71,15 @@ class Shares {
   }
 
  private:
-  std::size_t travelling(std::size_t r) const { return static_cast<int>(r) == skipped_ ? 0 : counts_[r]; }
+  std::size_t travelling(std::size_t r) const {
+    if (counts_.size() == 0) return pieces_.total();
+    return static_cast<int>(r) == skipped_ ? 0 : counts_[r];
+  }
 
-  CountList counts_;
-  int skipped_;
+  std::size_t blocks_;
+  Pieces pieces_{0, 1};
+  CountList counts_{std::span<const std::size_t>()};
+  int skipped_ = -1;
   std::size_t element_;
   std::size_t unit_;
   std::size_t steps_ = 1;
@@ -138,10 +153,14 @@ class AllGather : public BlockTask {
 /// A task whose slots hold a share of the block of every rank.
 class SharedBlockTask : public BlockTask {
  protected:
+  /// `skipped`: a rank whose block does not travel if they differ in length, or -1.
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped)
-      : SharedBlockTask(engine, call, skipped,
-                        form_of(engine, call, call.counts.total() - (skipped < 0 ? 0 : call.counts[static_cast<std::size_t>(skipped)]))) {}
+      : SharedBlockTask(engine, call, skipped, form_of(engine, call, travelling(call, skipped))) {}
 
+  void produce(std::size_t k) override {
+    if (k == 0) give_counts(form().elements);
+    put_shares(k);
+  }
   /// Puts the shares of all others into this rank's slot.
   void put_shares(std::size_t k) {
     std::size_t begin = 0;
@@ -151,55 +170,68 @@ class SharedBlockTask : public BlockTask {
       begin += length(to);
     });
   }
-  /// Returns this rank's share in the slots of the others.
-  const Share& mine() const { return mine_; }
+  /// Returns the piece of this rank's block that step k carries, and its address in what rank `from` gives.
+  Range piece(std::size_t k) const { return mine_[k]; }
+  const void* given_by(int from, std::size_t k) const { return from == rank() ? in(block(from) + piece(k).begin) : data(from, k) + mine_.begin; }
 
  private:
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form)
-      : SharedBlockTask(engine, call, skipped, form,
-                        Shares(call.counts.span(), skipped, size_of(call.in.dtype()), room(engine, call), form.elements == ElementsIn::line)) {}
+      : SharedBlockTask(engine, call, skipped, form, divide(engine, call, skipped, form)) {}
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form, const Shares& shares)
-      : BlockTask(engine, call, shares.steps(), form), shares_(shares), mine_(skipped == engine.rank() ? Share{} : shares[engine.rank()]) {}
+      : BlockTask(engine, call, shares.steps(), form,
+                  shares.share_of(call.count).most * size_of(call.in.dtype()) * static_cast<std::size_t>(engine.size())),
+        shares_(shares),
+        mine_(skipped == engine.rank() ? shares.share_of(length(skipped)) : shares[engine.rank()]) {}
+
+  static std::size_t travelling(const CollectiveCall& call, int skipped) {
+    if (call.counts.size() == 0) return 0;
+    return call.counts.total() - (skipped < 0 ? 0 : call.counts[static_cast<std::size_t>(skipped)]);
+  }
+  static Shares divide(const Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form) {
+    const std::size_t element = size_of(call.in.dtype());
+    if (call.counts.size() == 0) return {engine.size(), one_slot(engine, call, static_cast<std::size_t>(engine.size())), element};
+    return {call.counts.span(), skipped, element, room(engine, call), form.elements == ElementsIn::line};
+  }
 
   Shares shares_;
   Share mine_;
 };
 
-class ScatterV : public SharedBlockTask {
+class Scatter : public SharedBlockTask {
  public:
-  ScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
+  Scatter(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
 
  private:
   void produce(std::size_t k) override {
-    if (k == 0) give_counts(form().elements);
-    if (is_root()) put_shares(k);
+    if (is_root()) SharedBlockTask::produce(k);
+    else if (k == 0) give_counts(form().elements);
   }
+  void consume(std::size_t k) override { result().copy(out(piece(k).begin), given_by(call().root, k), bytes(piece(k).size())); }
+};
+
+class ReduceScatter : public SharedBlockTask {
+ public:
+  ReduceScatter(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
+
+ private:
   void consume(std::size_t k) override {
-    if (is_root()) {
-      if (k == 0) result().copy(out(0), in(block(rank())), bytes(length(rank())));
-      return;
-    }
-    const Range piece = mine()[k];
-    result().copy(out(piece.begin), data(call().root, k) + mine().begin, bytes(piece.size()));
+    InputList inputs(size());
+    for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
+    result().combine(out(piece(k).begin), inputs.data(), size(), piece(k).size(), call(), size());
   }
 };
 
-class ReduceScatterV : public SharedBlockTask {
+/// Of blocks of one length; all_to_all_v.h has the other.
+class AllToAll : public SharedBlockTask {
  public:
-  ReduceScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
+  AllToAll(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
 
  private:
-  void produce(std::size_t k) override {
-    if (k == 0) give_counts(form().elements);
-    put_shares(k);
-  }
   void consume(std::size_t k) override {
-    const Range piece = mine()[k];
-    InputList inputs(size());
-    for (int r = 0; r < size(); ++r) {
-      inputs[r] = r == rank() ? static_cast<const void*>(in(block(rank()) + piece.begin)) : data(r, k) + mine().begin;
+    for (int i = 1; i <= size(); ++i) {
+      const int from = (rank() + i) % size();  // each starts with another rank
+      result().copy(out(block(from) + piece(k).begin), given_by(from, k), bytes(piece(k).size()));
     }
-    result().combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
   }
 };
 

@@ -176,7 +176,7 @@ void CopyTrial::follow(int rank) {
     std::uint32_t answer = last;
     if (method_of(number_in_trial(last)) != Method::read) {
       if (!copy_slot(rank, last, block.data())) continue;
-    } else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) {
+    } else if (read_memory(segment_, 0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) {
       answer |= refused;
     }
     segment_.member(rank).trial.store(answer, std::memory_order_release);

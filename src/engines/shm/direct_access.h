@@ -50,7 +50,6 @@ class DirectAccess {
 
   Source in(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().in); }
   Source out(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().out); }
-  const PrivateMemory& private_memory() const { return private_; }
   const Segment& segment() const { return segment_; }
   /// Returns memory for pieces of the others' inputs, which lasts until the next call with a larger size.
   std::byte* scratch(std::size_t bytes);
@@ -97,7 +96,7 @@ class PeerReader {
   /// Reads a rank's private memory. If it cannot, the rank has ended, which whoever waits for the task will find, or its memory is not there.
   bool read(int r, std::byte* to, std::uint64_t address, std::size_t bytes) {
     if (is_stuck_ || bytes == 0) return !is_stuck_;
-    const int error = access_.private_memory().read(r, to, address, bytes);
+    const int error = read_memory(access_.segment(), r, to, address, bytes);
     if (error == 0) return true;
     is_stuck_ = true;
     if (error != ESRCH) access_.cannot_read(r, error);

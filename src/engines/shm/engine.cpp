@@ -7,8 +7,7 @@
 #include "engines/shm/all_to_all_v.h"
 #include "engines/shm/blocks.h"
 #include "engines/shm/direct.h"
-#include "engines/shm/moves.h"
-#include "engines/shm/reductions.h"
+#include "engines/shm/whole.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::shm {
@@ -50,8 +49,8 @@ using Table = TableOf<Row<Operation::all_reduce, OneShot, SlicedReduce>, Row<Ope
                       Row<Operation::barrier, Barrier>, Row<Operation::broadcast, Broadcast>, Row<Operation::all_gather, AllGather>,
                       Row<Operation::gather, AllGather>, Row<Operation::scatter, Scatter>, Row<Operation::reduce_scatter, ReduceScatter>,
                       Row<Operation::all_to_all, AllToAll>, Row<Operation::scan, OneShot>, Row<Operation::exscan, OneShot>,
-                      Row<Operation::all_gather_v, AllGather>, Row<Operation::gather_v, AllGather>, Row<Operation::scatter_v, ScatterV>,
-                      Row<Operation::reduce_scatter_v, ReduceScatterV>, Row<Operation::all_to_all_v, AllToAllV>>;
+                      Row<Operation::all_gather_v, AllGather>, Row<Operation::gather_v, AllGather>, Row<Operation::scatter_v, Scatter>,
+                      Row<Operation::reduce_scatter_v, ReduceScatter>, Row<Operation::all_to_all_v, AllToAllV>>;
 
 /// The task of a call. The call must live as long.
 template <class T>

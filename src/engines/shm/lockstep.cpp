@@ -19,10 +19,12 @@ Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded, 
 bool Lockstep::compares() const { return base::compares_calls.load(std::memory_order_relaxed); }
 
 LockstepTask::LockstepTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, std::size_t step_bytes)
-    : BatchedCall(call, step_bytes),
-      engine_(engine),
+    : engine_(engine),
+      call_(call),
+      signature_(signature_of(call)),
       result_(call, engine.rank(), engine.size(), engine.streams_from()),
       steps_(steps),
+      step_bytes_(step_bytes),
       element_(size_of(call.in.dtype())),
       inline_(steps == 1 && step_bytes <= line_payload),
       announces_(!inline_ && engine.size() > 1 && engine.direct_.suits(call)) {}
@@ -75,7 +77,7 @@ bool LockstepTask::advance() {
         break;
       case Phase::begin:
         compares_ = engine_.compares();
-        callables_differ_ = is_to_be_tried(signature()) && size() > 1;
+        callables_differ_ = is_to_be_tried(signature_) && size() > 1;
         phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
         break;
       case Phase::settle:
@@ -96,28 +98,10 @@ bool LockstepTask::advance() {
         next_ = 0;
         phase_ = Phase::wait;
         break;
-      case Phase::wait: {
-        if (!everybody_at(engine_.step_)) {
-          if (phase_ == Phase::wait) return false;
-          break;
-        }
-        if (k_ == 0 && callables_differ_ && compares_) [[unlikely]] {
-          phase_ = Phase::done;
-          throw CallablesDiffer();
-        }
-        if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
-        consume(k_);
-        if (engine_.batch_.leader() == this) [[unlikely]] {
-          engine_.batch_.carry_out(first_, inline_ ? 0 : step_bytes());
-          engine_.batch_.clear();
-        }
-        if (++k_ == steps_) {
-          phase_ = Phase::done;
-          return true;
-        }
-        phase_ = Phase::produce;
+      case Phase::wait:
+        if (everybody_at(engine_.step_)) end_step();
+        else if (phase_ == Phase::wait) return false;
         break;
-      }
       // Those that have come show that the ranks differ, but not yet which of them differ from most. As a rule the others are on their way to the
       // same call. A rank that is far behind delays the error only for a limited time.
       case Phase::dispute:
@@ -130,14 +114,28 @@ bool LockstepTask::advance() {
   }
 }
 
+void LockstepTask::end_step() {
+  if (k_ == 0 && callables_differ_ && compares_) [[unlikely]] {
+    phase_ = Phase::done;
+    throw CallablesDiffer();
+  }
+  if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
+  consume(k_);
+  if (engine_.batch_.leader() == this) [[unlikely]] {
+    engine_.batch_.carry_out(first_, inline_ ? 0 : step_bytes_);
+    engine_.batch_.clear();
+  }
+  phase_ = ++k_ == steps_ ? Phase::done : Phase::produce;
+}
+
 void LockstepTask::publish(std::size_t k) {
   const std::uint32_t step = ++engine_.step_;
   const int me = engine_.rank_;
   Line& line = segment().line(me, step);
   if (k == 0) {
     if (!compares_) engine_.batch_.clear();
-    line.followers = engine_.batch_.leader() == this ? engine_.batch_.board(first_, inline_ ? 0 : step_bytes()) : std::uint8_t{0};
-    line.signature = signature();
+    line.followers = engine_.batch_.leader() == this ? engine_.batch_.board(first_, inline_ ? 0 : step_bytes_) : std::uint8_t{0};
+    line.signature = signature_;
     if (!call().label.empty()) line.set_label(call());
     line.announces = false;
     if (announces_) line.announce(engine_.direct_.announce(call()));
@@ -173,8 +171,8 @@ bool LockstepTask::everybody_at(std::uint32_t step) {
 // Every rank compares itself with every other at this step, so all throw in the end, and none has consumed anything.
 bool LockstepTask::agrees(int rank, std::uint32_t step) {
   const Signature& theirs = segment().line(rank, step).signature;
-  const bool is_same = theirs == signature();
-  if (is_same || fit(theirs, signature())) [[likely]] {
+  const bool is_same = theirs == signature_;
+  if (is_same || fit(theirs, signature_)) [[likely]] {
     if (!is_same) callables_differ_ = true;
     if (call().counts.size() == 0 || !disagrees(rank)) return true;
   }

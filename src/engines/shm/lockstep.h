@@ -10,14 +10,65 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "engines/shm/batch.h"
+#include "engines/decision.h"
 #include "engines/shm/direct_access.h"
 #include "engines/shm/result_writer.h"
 #include "engines/shm/segment.h"
 #include "unisono/call.h"
+#include "unisono/detail/switches.h"
 #include "unisono/task.h"
 
 namespace unisono::engines::shm {
+
+class LockstepTask;
+
+/// The small calls that share the step of the one in front of them. A rank whose queue has several puts the signatures and the elements of those
+/// behind the first one into its slot, and their number into its line. All ranks carry out as many as every one of them has put there: the others
+/// have come to the step with fewer, and none waits for them. Each call is compared by itself, and the first that differs ends the batch, so that
+/// everything behind it is as if it had had a step of its own.
+///
+/// A call may read what one before it writes. It gets a step behind that one, since its elements would leave too early.
+class Batch {
+ public:
+  static constexpr std::size_t most_calls = 64;
+  static constexpr std::size_t most_bytes = std::size_t{16} << 10;  // the batch has to stay in the nearest caches
+
+  /// `step_bytes`: what a step fills of a slot.
+  Batch(const Segment& segment, int rank, std::size_t step_bytes) : segment_(segment), rank_(rank), step_bytes_(step_bytes) {
+    calls_.reserve(most_calls);
+  }
+
+  /// Has the calls that are added behind it, in their order, share the step of `leader`.
+  void begin(const LockstepTask& leader) {
+    leader_ = &leader;
+    calls_.clear();
+  }
+  void clear() { leader_ = nullptr; }
+  const LockstepTask* leader() const { return leader_; }
+  /// Adds a call behind the others. It stays where it is until its leader is done. Calls beyond the most are left out.
+  void add(LockstepTask& call) {
+    if (calls_.size() < most_calls) calls_.push_back(&call);
+  }
+  /// Puts the calls into the slot of a step that the leader is about to publish, whose elements take the first `taken` bytes. Returns how many there
+  /// are.
+  std::uint8_t board(std::uint32_t step, std::size_t taken);
+  /// Carries out those that all ranks have put there. The ranks have arrived, and the leader is done.
+  void carry_out(std::uint32_t step, std::size_t taken);
+
+ private:
+  static std::size_t next_place(const LockstepTask& call, std::size_t place);
+  std::size_t most_at(std::uint32_t step) const;
+  bool reads_results(std::size_t i) const;
+  void carry_out(LockstepTask& call, std::uint32_t step, std::size_t place) const;
+  void adapt(std::size_t carried);
+
+  const Segment& segment_;
+  int rank_;
+  std::size_t step_bytes_;
+  const LockstepTask* leader_ = nullptr;
+  std::vector<LockstepTask*> calls_;
+  std::size_t limit_ = 1;  // of calls put into a slot where it is not known how many the others have: those left over were put there in vain
+};
 
 /// Cooperative collectives: every collective of a group is a sequence of steps, and in every step each rank
 ///   1. produces: puts the data for the others into its own inbox,
@@ -78,7 +129,7 @@ class Lockstep {
 };
 
 /// A collective on a Lockstep. Derived classes define the number of steps, and produce and consume each of them.
-class LockstepTask : public Task, public BatchedCall {
+class LockstepTask : public Task {
  public:
   bool advance() final;
   std::vector<int> waiting_for() const final;
@@ -104,6 +155,7 @@ class LockstepTask : public Task, public BatchedCall {
   /// Returns which rank is to blame where some rank disagrees. `ranks`: those that have arrived, this one among them; all have the same signature.
   virtual Decision decide_between(const std::vector<int>& ranks) const;
 
+  const CollectiveCall& call() const { return call_; }
   Lockstep& engine() const { return engine_; }
   Segment& segment() const { return *engine_.segment_; }
   int rank() const { return engine_.rank_; }
@@ -129,20 +181,28 @@ class LockstepTask : public Task, public BatchedCall {
   }
 
  private:
-  void produce_at(std::uint32_t step, std::size_t place) final;
-  void consume_there() final;
-  void fail(std::exception_ptr error) final;
+  friend class Batch;
+  /// Puts the elements into this place of the slot, in a step that another call publishes.
+  void produce_at(std::uint32_t step, std::size_t place);
+  /// Ends the call, which all ranks have put into that step: with the elements that lie there, or with an error.
+  void consume_there();
+  void fail(std::exception_ptr error);
   bool everybody_at(std::uint32_t step);
   /// Compares a rank that has arrived; begins a dispute if it does not agree.
   bool agrees(int rank, std::uint32_t step);
   bool is_decidable() const;
   [[noreturn]] void leave();
   void publish(std::size_t k);
+  /// Takes what the others have put there, once all have.
+  void end_step();
 
   enum class Phase { start, direct, begin, settle, produce, wait, dispute, done };
   Lockstep& engine_;
+  const CollectiveCall& call_;
+  Signature signature_;
   ResultWriter result_;
   std::size_t steps_;
+  std::size_t step_bytes_;  // the most that the call puts into a slot in one step
   std::size_t element_;
   std::size_t place_ = 0;  // of the data in the slot, where another call publishes the step: not 0 then
   std::size_t k_ = 0;

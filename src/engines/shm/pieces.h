@@ -24,6 +24,7 @@ class Pieces {
   Pieces(std::size_t total, std::size_t most) : total_(total), most_(std::max<std::size_t>(most, 1)) {}
   std::size_t count() const { return total_ == 0 ? 1 : (total_ + most_ - 1) / most_; }
   Range operator[](std::size_t k) const { return {std::min(total_, k * most_), std::min(total_, (k + 1) * most_)}; }
+  std::size_t total() const { return total_; }
   std::size_t largest() const { return std::min(total_, most_); }
 
  private:
@@ -45,11 +46,6 @@ inline Range owned_part(std::size_t m, std::size_t element, int rank, int n) {
 constexpr std::size_t piece_that_is_read(std::size_t second_level_cache, int ranks) {
   constexpr std::size_t least = std::size_t{64} << 10, most = std::size_t{256} << 10, page = 4096;
   return std::clamp(second_level_cache / 4 / static_cast<std::size_t>(ranks), least, most) / page * page;
-}
-
-inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes == 0 || to == from) return;
-  kernels::copy(to, from, bytes);
 }
 
 /// The inputs of one element range, in rank order.

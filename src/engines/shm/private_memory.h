@@ -41,8 +41,6 @@ class PrivateMemory {
   const std::byte* data() const noexcept { return memory_.data(); }
   /// Returns true where this rank finds the words of all others.
   bool finds_all() const;
-  /// As read_memory.
-  int read(int rank, void* to, std::uint64_t address, std::size_t bytes) const noexcept { return read_memory(segment_, rank, to, address, bytes); }
 
  private:
   Segment& segment_;

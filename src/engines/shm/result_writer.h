@@ -25,7 +25,7 @@ class ResultWriter {
 
   void copy(void* to, const void* from, std::size_t bytes) const {
     if (!streams_) [[likely]]
-      copy_bytes(to, from, bytes);
+      kernels::copy(to, from, bytes);
     else kernels::copy_streaming(to, from, bytes);
   }
   /// The same as engines::shm::combine.

@@ -15,17 +15,15 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-struct Offsets {
-  std::size_t lines, members, slots, rings, envelopes, lent_data, ring_data, end;
-};
+}  // namespace
 
-Offsets offsets_for(const Segment::Shape& shape) {
+Segment::Offsets Segment::offsets_for(const Shape& shape) {
   const auto n = static_cast<std::size_t>(shape.ranks);
   Offsets o{};
   o.lines = round_up(sizeof(FailureRecord), page);
   o.members = round_up(o.lines + 2 * n * sizeof(Line), page);
   o.slots = round_up(o.members + n * sizeof(Member), page);
-  o.rings = round_up(o.slots + Segment::slots_per_rank * n * shape.slot_bytes, page);
+  o.rings = round_up(o.slots + slots_per_rank * n * shape.slot_bytes, page);
   o.envelopes = round_up(o.rings + n * n * sizeof(RingControl), page);
   o.lent_data = round_up(o.envelopes + n * n * Envelope::count * sizeof(Envelope), page);
   o.ring_data = o.lent_data + n * n * RingControl::backed * base::eager_bytes;
@@ -33,20 +31,8 @@ Offsets offsets_for(const Segment::Shape& shape) {
   return o;
 }
 
-}  // namespace
-
-std::size_t Segment::size_for(const Shape& shape) { return offsets_for(shape).end; }
-
 Segment::Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers)
-    : shape_(shape), memory_(memory), keep_alive_(std::move(keep_alive)), notifiers_(std::move(notifiers)) {
-  const Offsets o = offsets_for(shape);
-  lines_ = o.lines;
-  members_ = o.members;
-  slots_ = o.slots;
-  rings_ = o.rings;
-  envelopes_ = o.envelopes;
-  lent_data_ = o.lent_data;
-  ring_data_ = o.ring_data;
+    : shape_(shape), at_(offsets_for(shape)), memory_(memory), keep_alive_(std::move(keep_alive)), notifiers_(std::move(notifiers)) {
   for (int r = 0; notifiers_.size() < static_cast<std::size_t>(shape.ranks); ++r) notifiers_.push_back(&member(r).notifier);
 }
 

@@ -184,7 +184,7 @@ class Segment {
   };
 
   /// Returns the bytes of a segment of that shape.
-  static std::size_t size_for(const Shape& shape);
+  static std::size_t size_for(const Shape& shape) { return offsets_for(shape).end; }
   /// `memory` is page-aligned and stays mapped as long as `keep_alive`. `notifiers`: those that the members have already, so that a rank of several
   /// groups sleeps in one place; empty: the segment's own are used.
   Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers = {});
@@ -197,7 +197,7 @@ class Segment {
   std::size_t ring_bytes() const { return shape_.ring_bytes; }
   FailureRecord& failure() const { return *reinterpret_cast<FailureRecord*>(memory_); }
   Line& line(int rank, std::uint32_t step) const {
-    return reinterpret_cast<Line*>(memory_ + lines_)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
+    return reinterpret_cast<Line*>(memory_ + at_.lines)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
   }
   /// Returns true where a rank has published that step.
   bool has_arrived(int rank, std::uint32_t step) const {
@@ -211,34 +211,39 @@ class Segment {
     }
     return true;
   }
-  Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + members_)[rank]; }
+  Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + at_.members)[rank]; }
   base::Notifier& notifier(int rank) const { return *notifiers_[static_cast<std::size_t>(rank)]; }
   std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }
   std::byte* result(int rank, std::uint32_t step) const { return slot(rank, 2 + (step & 1U)); }
-  RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + rings_)[from * shape_.ranks + to]; }
+  RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + at_.rings)[from * shape_.ranks + to]; }
   Envelope& envelope(int from, int to, std::uint64_t index) const {
     return reinterpret_cast<Envelope*>(memory_ +
-                                       envelopes_)[static_cast<std::size_t>(from * shape_.ranks + to) * Envelope::count + index % Envelope::count];
+                                       at_.envelopes)[static_cast<std::size_t>(from * shape_.ranks + to) * Envelope::count + index % Envelope::count];
   }
   /// Returns the memory of a lent message, of at most base::eager_bytes. `place` is below RingControl::backed.
   std::byte* lent_data(int from, int to, std::size_t place) const {
-    return memory_ + lent_data_ + (static_cast<std::size_t>(from * shape_.ranks + to) * RingControl::backed + place) * base::eager_bytes;
+    return memory_ + at_.lent_data + (static_cast<std::size_t>(from * shape_.ranks + to) * RingControl::backed + place) * base::eager_bytes;
   }
   std::byte* ring_data(int from, int to) const {
-    return memory_ + ring_data_ + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
+    return memory_ + at_.ring_data + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
   }
 
  private:
+  struct Offsets {
+    std::size_t lines, members, slots, rings, envelopes, lent_data, ring_data, end;
+  };
+  static Offsets offsets_for(const Shape& shape);
+
   std::byte* slot(int rank, std::size_t index) const {
-    return memory_ + slots_ + (slots_per_rank * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes;
+    return memory_ + at_.slots + (slots_per_rank * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes;
   }
 
   Shape shape_;
+  Offsets at_;
   std::byte* memory_;
   std::shared_ptr<void> keep_alive_;
   std::vector<base::Notifier*> notifiers_;
   std::vector<int> names_;
-  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, envelopes_ = 0, lent_data_ = 0, ring_data_ = 0;
 };
 
 /// Returns zeroed memory for ranks that are threads of this process.

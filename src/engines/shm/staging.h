@@ -16,7 +16,6 @@ class Staging {
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;
 
   static void copy(void* to, const void* from, std::size_t bytes) noexcept {
-    if (bytes == 0) return;
     if (is_past_caches(bytes)) kernels::copy_streaming(to, from, bytes);
     else kernels::copy(to, from, bytes);
   }

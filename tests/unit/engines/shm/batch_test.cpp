@@ -237,19 +237,12 @@ class Coalescing : public ::testing::Test {
   Coalescing() {
     cpu_set_t one;
     CPU_ZERO(&one);
-    int here = 0;
-    while (!CPU_ISSET(here, &all_)) ++here;
-    CPU_SET(here, &one);
+    CPU_SET(static_cast<unsigned>(::sched_getcpu()), &one);
+    EXPECT_EQ(::sched_getaffinity(0, sizeof all_, &all_), 0);
     EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
   }
   ~Coalescing() override { EXPECT_EQ(::sched_setaffinity(0, sizeof all_, &all_), 0); }
-
- private:
-  cpu_set_t all_ = [] {
-    cpu_set_t all;
-    EXPECT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);
-    return all;
-  }();
+  cpu_set_t all_{};
 };
 
 std::uint32_t step() { return world().implementation()->coordination().host_engine()->lockstep().step(); }

@@ -1,13 +1,80 @@
 #pragma once
 
-#include "engines/shm/moves.h"
+#include "engines/shm/lockstep.h"
+#include "engines/shm/pieces.h"
 
-// The collectives that combine. The order within an element is always rank 0, 1, …, P-1, whichever rank computes it, so that every rank gets the same
-// bits. With S bytes a rank and P ranks, a rank reads and writes, in and out of cache:
+// The collectives whose elements belong to no rank in particular. Those that combine keep the order rank 0, 1, …, P-1 within an element, whichever
+// rank computes it, so that every rank gets the same bits. With S bytes a rank and P ranks, a rank reads and writes, in and out of cache:
+//   broadcast  the root stages S; the others read S, write S
 //   one shot   stage S, read P S, write S                 one exchange a piece: best for two ranks, and for small messages
 //   sliced     stage S, read S, write S/P + S, read S     each reduces the slice of a piece it owns; two exchanges, overlapped from piece to piece
 
 namespace unisono::engines::shm {
+
+/// Returns one step where the data of a rank fits its slot: cores that share a cache copy faster one after the other than both at once, while one
+/// slot is filled and the other one emptied. The ranks must cut a call alike, so this depends on nothing that a rank finds out by itself. `parts`: of
+/// a slot.
+inline Pieces one_slot(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
+  const std::size_t slot = engine.segment().slot_bytes() / parts / cache_line * cache_line;
+  const std::size_t most = call.count * size_of(call.in.dtype()) <= slot ? slot : engine.step_bytes() / parts / cache_line * cache_line;
+  return {call.count, most / size_of(call.in.dtype())};
+}
+
+/// A collective that cuts the elements of a rank into pieces, the same on all ranks.
+class WholeTask : public LockstepTask {
+ protected:
+  WholeTask(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces)
+      : LockstepTask(engine, call, pieces.count(), pieces.largest() * size_of(call.in.dtype())), pieces_(pieces) {}
+
+  const Pieces& pieces() const { return pieces_; }
+  static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
+    return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
+  }
+
+ private:
+  Pieces pieces_;
+};
+
+class Barrier : public WholeTask {
+ public:
+  Barrier(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, Pieces(0, 1)) {}
+
+ private:
+  void produce(std::size_t) override {}
+  void consume(std::size_t) override {}
+};
+
+/// A barrier at which every rank sets a flag or does not, and learns whether all have.
+class Agreement final : public WholeTask {
+ public:
+  Agreement(Lockstep& engine, const CollectiveCall& call, bool flag) : WholeTask(engine, call, Pieces(0, 1)), flag_(flag) {}
+  bool all() const { return all_; }
+
+ private:
+  void produce(std::size_t k) override { *inbox(rank(), k) = static_cast<std::byte>(flag_ ? 1 : 0); }
+  void consume(std::size_t k) override {
+    all_ = flag_;
+    for (int r = 0; all_ && r < size(); ++r) all_ = r == rank() || *inbox(r, k) != std::byte{0};
+  }
+
+  bool flag_;
+  bool all_ = false;
+};
+
+class Broadcast : public WholeTask {
+ public:
+  Broadcast(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, one_slot(engine, call)) {}
+
+ private:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (is_root()) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+  }
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (!is_root()) result().copy(out(piece.begin), inbox(call().root, k), bytes(piece.size()));
+  }
+};
 
 /// Below this the second exchange costs more than the additional reading.
 inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
@@ -22,9 +89,9 @@ inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
 }
 
 /// all_reduce, reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
-class OneShot : public MoveTask {
+class OneShot : public WholeTask {
  public:
-  OneShot(Lockstep& engine, const CollectiveCall& call) : MoveTask(engine, call, whole_slots(engine, call), 1) {}
+  OneShot(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
 
  private:
   void produce(std::size_t k) override {
@@ -42,12 +109,12 @@ class OneShot : public MoveTask {
 };
 
 /// all_reduce, or reduce to a root: in step k every rank stages piece k, and combines its slice of piece k-1 for the others to fetch.
-class SlicedReduce : public MoveTask {
+class SlicedReduce : public WholeTask {
  public:
   SlicedReduce(Lockstep& engine, const CollectiveCall& call) : SlicedReduce(engine, call, whole_slots(engine, call)) {}
 
  private:
-  SlicedReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : MoveTask(engine, call, with_last(pieces), 1), pieces_(pieces) {}
+  SlicedReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : WholeTask(engine, call, with_last(pieces)), pieces_(pieces) {}
 
   // Returns one step more than there are pieces; its data never travels inside a line.
   static Pieces with_last(const Pieces& pieces) { return {pieces.count() + 1, 1}; }
@@ -86,19 +153,6 @@ class SlicedReduce : public MoveTask {
   }
 
   Pieces pieces_;
-};
-
-class ReduceScatter : public SharedSlotTask {
- public:
-  using SharedSlotTask::SharedSlotTask;
-
- private:
-  void consume(std::size_t k) override {
-    const Range piece = pieces()[k];
-    InputList inputs(size());
-    for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
-    result().combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
-  }
 };
 
 }  // namespace unisono::engines::shm

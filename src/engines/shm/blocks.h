@@ -90,11 +90,11 @@ class BlockTask : public CountedTask {
  protected:
   /// `step_bytes`: of a call without counts.
   BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form, std::size_t step_bytes = 0)
-      : CountedTask(engine, call, steps, call.counts.size() == 0 ? step_bytes : at_most, form), room_(room(engine, call)) {}
+      : CountedTask(engine, call, steps, !has_counts(call.operation) ? step_bytes : at_most, form), room_(room(engine, call)) {}
 
   /// Returns the form of a call in which a rank gives the others that many elements. An announcement takes the line.
   static BlockForm form_of(Lockstep& engine, const CollectiveCall& call, std::size_t travelling) {
-    return call.counts.size() == 0 || engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
+    return !has_counts(call.operation) || engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
   }
 
   /// Returns the bytes for data in a slot, behind the counts.
@@ -127,7 +127,7 @@ class AllGather : public BlockTask {
       : BlockTask(engine, call, Pieces(longest, most).count(), form_of(engine, call, longest), std::min(longest, most) * size_of(call.in.dtype())),
         most_(most) {}
   static std::size_t longest_block(const CollectiveCall& call) {
-    return call.counts.size() == 0 ? call.count : *std::max_element(call.counts.begin(), call.counts.end());
+    return !has_counts(call.operation) ? call.count : *std::max_element(call.counts.begin(), call.counts.end());
   }
   Range piece_of(int r, std::size_t k) const { return Pieces(length(r), most_)[k]; }
 
@@ -184,12 +184,12 @@ class SharedBlockTask : public BlockTask {
         mine_(skipped == engine.rank() ? shares.share_of(length(skipped)) : shares[engine.rank()]) {}
 
   static std::size_t travelling(const CollectiveCall& call, int skipped) {
-    if (call.counts.size() == 0) return 0;
+    if (!has_counts(call.operation)) return 0;
     return call.counts.total() - (skipped < 0 ? 0 : call.counts[static_cast<std::size_t>(skipped)]);
   }
   static Shares divide(const Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form) {
     const std::size_t element = size_of(call.in.dtype());
-    if (call.counts.size() == 0) return {engine.size(), one_slot(engine, call, static_cast<std::size_t>(engine.size())), element};
+    if (!has_counts(call.operation)) return {engine.size(), one_slot(engine, call, static_cast<std::size_t>(engine.size())), element};
     return {call.counts.span(), skipped, element, room(engine, call), form.elements == ElementsIn::line};
   }
 

@@ -108,13 +108,13 @@ class CountedTask : public LockstepTask {
   /// Returns where the block of a rank begins, and how many elements it has; without counts all have the same length.
   std::size_t block(int r) const {
     const auto index = static_cast<std::size_t>(r);
-    return counts().size() != 0 ? counts().before(index) : index * call().count;
+    return has_counts(call().operation) ? counts().before(index) : index * call().count;
   }
-  std::size_t length(int r) const { return counts().size() != 0 ? counts()[static_cast<std::size_t>(r)] : call().count; }
+  std::size_t length(int r) const { return has_counts(call().operation) ? counts()[static_cast<std::size_t>(r)] : call().count; }
   Line& first_line(int rank) const { return segment().line(rank, step_number(0)); }
   /// Puts this rank's counts where the others find them. `elements`: where these find its elements.
   void give_counts(ElementsIn elements) {
-    if (counts().size() == 0) return;
+    if (!has_counts(call().operation)) return;
     Line& line = first_line(rank());
     line.count_bytes = static_cast<std::uint8_t>(form_.count_bytes);
     line.elements = elements;

@@ -21,10 +21,10 @@ namespace unisono::engines::shm {
 /// beside the first step of each large call, and what it reaches, and all draw the same conclusions:
 ///   Buffers in the shared pools of the processes: after an ordinary call whose buffers all lie there the ranks map each other's pools, and report
 ///   this in their next announcement. After a call in which all have reported it the next large call begins with an announcement alone: it is
-///   expected to be direct. Where its buffers do not all lie in pools, the next one is not expected to be. Private buffers: after the first large
-///   call each rank tries whether it can read the memory of all others, and reports this, and rank 0 from which size on that is faster, if
-///   the trial of its process has shown it (CopyTrial). From then on calls for which one copy by the system is faster than
-///   two by way of the slots (single_copy_pays) begin with an announcement alone as well.
+///   expected to be direct. Where its buffers do not all lie in pools, the next one is not expected to be.
+///   Private buffers: after the first large call each rank tries whether it can read the memory of all others, and reports this, and rank 0 from
+///   which size on that is faster, if the trial of its process has shown it (CopyTrial). From then on calls for which one copy by the system is
+///   faster than two by way of the slots (single_copy_pays) begin with an announcement alone as well.
 /// A call that begins so and cannot be direct is carried out as an ordinary one after that step.
 class DirectAccess {
  public:
@@ -43,10 +43,8 @@ class DirectAccess {
   Announcement announce(const CollectiveCall& call);
   /// Called after a step in which every rank may have announced. Does nothing where one has not.
   void note(std::uint32_t step);
-  /// Returns true where the buffers of a call all lie in pools that all ranks have mapped.
-  bool in_pools(std::uint32_t step) const { return pools_.reach_all(step); }
   /// Called in a call that began with an announcement alone; returns true where it is direct.
-  bool agreed(std::uint32_t step, const CollectiveCall& call) const { return in_pools(step) || (reads(call) && all_read(step)); }
+  bool agreed(std::uint32_t step, const CollectiveCall& call) const { return pools_.reach_all(step) || (reads(call) && all_read(step)); }
 
   Source in(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().in); }
   Source out(int rank, std::uint32_t step) const { return pools_.source(rank, step, segment_.line(rank, step).announcement().out); }

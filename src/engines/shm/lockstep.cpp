@@ -174,7 +174,7 @@ bool LockstepTask::agrees(int rank, std::uint32_t step) {
   const bool is_same = theirs == signature_;
   if (is_same || fit(theirs, signature_)) [[likely]] {
     if (!is_same) callables_differ_ = true;
-    if (call().counts.size() == 0 || !disagrees(rank)) return true;
+    if (!has_counts(call().operation) || !disagrees(rank)) return true;
   }
   dispute_.emplace(engine_.is_disputed_);
   phase_ = Phase::dispute;

@@ -99,7 +99,7 @@ class BlockTask : public CountedTask {
 
   /// Returns the bytes for data in a slot, behind the counts.
   static std::size_t room(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
+    const std::size_t bytes = has_counts(call.operation) ? (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t) : 0;
     return engine.step_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
   }
   /// Returns the data that a rank gives in step k.

@@ -48,7 +48,7 @@ struct Announcement {
   std::uint32_t tries : 1 = 0;       // it makes the trial in this step
   std::uint32_t streams : 1 = 0;     // slots are written past the caches
   std::uint32_t processor : 16 = 0;  // where ranks share processors: the one on which it runs
-  SingleCopyRange range;             // if it reads all
+  SingleCopyRange range = {};        // if it reads all
 };
 static_assert(sizeof(Announcement) <= line_payload);
 

@@ -61,7 +61,9 @@ TEST(CopyTrial, ATrialIsMadeOnceInAProcess) {
   }
   EXPECT_LE(trials, before ? 0U : 3U);
   const auto known = CopyTrial::known();
-  if (known && known->from != 0) EXPECT_EQ(world.segment->line(0, step).announcement().range.from, known->from >> 10);
+  if (known && known->from != 0) {
+    EXPECT_EQ(world.segment->line(0, step).announcement().range.from, known->from >> 10);
+  }
 }
 
 TEST(CopyTrial, ATrialIsGivenUpWhereTheOtherRankDoesNotAnswer) {

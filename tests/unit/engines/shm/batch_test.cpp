@@ -255,8 +255,6 @@ std::vector<Work> post_all(std::vector<std::vector<int>>& lists, const CallOptio
   return works;
 }
 
-}  // namespace
-
 TEST_F(Coalescing, CallsThatWaitShareSteps) {
   Gate gate;
   run_threads(2, [&](int rank) {
@@ -348,3 +346,5 @@ TEST_F(Coalescing, CoalescingGivesTheSameBits) {
     EXPECT_EQ(together, alone);
   });
 }
+
+}  // namespace

@@ -206,8 +206,6 @@ class Dispute : public ::testing::Test {
   std::chrono::milliseconds usual_ = detail::ballot_time();
 };
 
-}  // namespace
-
 // The ranks that have come know that they differ, and wait for the last one, by which they name whoever is to blame.
 TEST_F(Dispute, ATaskReturnsWhileTheRanksDifferAndOneIsOnTheWay) {
   SmallSteps world;
@@ -245,3 +243,5 @@ TEST_F(Dispute, ADisputeEndsWithoutARankThatDoesNotCome) {
     EXPECT_THROW(ends(), Mismatch);
   }
 }
+
+}  // namespace

@@ -69,16 +69,17 @@ bool LockstepTask::advance() {
       case Phase::start:  // not in the constructor: each of several queued calls begins where the one before it ended
         if (announces_ && engine_.direct_.begins(call())) direct_ = direct();
         phase_ = direct_ ? Phase::direct : Phase::begin;
+        if (direct_) break;
+        [[fallthrough]];
+      case Phase::begin:
+        compares_ = engine_.compares();
+        callables_differ_ = is_to_be_tried(signature_) && size() > 1;
+        phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
         break;
       case Phase::direct:
         if (!direct_->advance()) return false;
         phase_ = direct_->steps_ > 1 ? Phase::done : Phase::begin;
         direct_.reset();
-        break;
-      case Phase::begin:
-        compares_ = engine_.compares();
-        callables_differ_ = is_to_be_tried(signature_) && size() > 1;
-        phase_ = engine_.ragged_ ? Phase::settle : Phase::produce;
         break;
       case Phase::settle:
         if (!everybody_at(engine_.step_)) return false;
@@ -101,6 +102,7 @@ bool LockstepTask::advance() {
       case Phase::wait:
         if (everybody_at(engine_.step_)) end_step();
         else if (phase_ == Phase::wait) return false;
+        if (phase_ == Phase::done) return true;
         break;
       // Those that have come show that the ranks differ, but not yet which of them differ from most. As a rule the others are on their way to the
       // same call. A rank that is far behind delays the error only for a limited time.

@@ -30,32 +30,26 @@ struct Share {
 /// blocks are.
 class Shares {
  public:
-  /// Of blocks of one length, which are cut into `pieces`, side by side in the slot.
-  Shares(int blocks, const Pieces& pieces, std::size_t element)
-      : blocks_(static_cast<std::size_t>(blocks)), pieces_(pieces), element_(element), unit_(element), steps_(pieces.count()) {}
   /// `skipped`: a rank whose block does not travel, or -1. `room`: bytes for data in a slot. `in_line`: they travel in the line, all in one step and
   /// without gaps.
   Shares(const CountList& counts, int skipped, std::size_t element, std::size_t room, bool in_line)
-      : blocks_(counts.size()), counts_(counts), skipped_(skipped), element_(element), unit_(in_line ? element : cache_line) {
+      : counts_(counts), skipped_(skipped), element_(element), unit_(in_line ? element : cache_line) {
     if (in_line) return;
     std::size_t total = 0;
-    for (std::size_t r = 0; r < blocks_; ++r) total += travelling(r);
+    for (std::size_t r = 0; r < counts.size(); ++r) total += travelling(r);
     // The largest loss by rounding a share up to an element, and to a cache line.
-    const std::size_t loss = blocks_ * (element + cache_line);
+    const std::size_t loss = counts.size() * (element + cache_line);
     steps_ = Pieces(total, (room - loss) / element).count();
   }
 
   std::size_t steps() const { return steps_; }
   /// Returns a block of that length, without a place in the slot.
-  Share share_of(std::size_t count) const {
-    if (counts_.size() == 0) return {.count = count, .most = pieces_.largest()};
-    return {.count = count, .most = steps_ == 1 ? count : (count + steps_ - 1) / steps_};
-  }
+  Share share_of(std::size_t count) const { return {.count = count, .most = steps_ == 1 ? count : (count + steps_ - 1) / steps_}; }
   /// Calls f with the share of each rank, in their order.
   template <class F>
   void each(F&& f) const {
     std::size_t begin = 0;
-    for (std::size_t r = 0; r < blocks_; ++r) {
+    for (std::size_t r = 0; r < counts_.size(); ++r) {
       Share share = share_of(travelling(r));
       share.begin = begin;
       f(static_cast<int>(r), std::as_const(share));
@@ -71,15 +65,10 @@ class Shares {
   }
 
  private:
-  std::size_t travelling(std::size_t r) const {
-    if (counts_.size() == 0) return pieces_.total();
-    return static_cast<int>(r) == skipped_ ? 0 : counts_[r];
-  }
+  std::size_t travelling(std::size_t r) const { return static_cast<int>(r) == skipped_ ? 0 : counts_[r]; }
 
-  std::size_t blocks_;
-  Pieces pieces_{0, 1};
-  CountList counts_{std::span<const std::size_t>()};
-  int skipped_ = -1;
+  CountList counts_;
+  int skipped_;
   std::size_t element_;
   std::size_t unit_;
   std::size_t steps_ = 1;
@@ -163,6 +152,14 @@ class SharedBlockTask : public BlockTask {
   }
   /// Puts the shares of all others into this rank's slot.
   void put_shares(std::size_t k) {
+    if (!has_counts(call().operation)) {
+      for (int to = 0; to < size(); ++to) {
+        if (to == rank()) continue;
+        std::byte* const place = data(rank(), k) + bytes(static_cast<std::size_t>(to) * mine_.most);
+        Staging::copy(place, in(block(to) + piece(k).begin), bytes(piece(k).size()));
+      }
+      return;
+    }
     std::size_t begin = 0;
     shares_.each([&](int to, const Share& share) {
       const Range piece = share[k];
@@ -176,21 +173,22 @@ class SharedBlockTask : public BlockTask {
 
  private:
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form)
-      : SharedBlockTask(engine, call, skipped, form, divide(engine, call, skipped, form)) {}
-  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form, const Shares& shares)
-      : BlockTask(engine, call, shares.steps(), form,
-                  shares.share_of(call.count).most * size_of(call.in.dtype()) * static_cast<std::size_t>(engine.size())),
-        shares_(shares),
-        mine_(skipped == engine.rank() ? shares.share_of(length(skipped)) : shares[engine.rank()]) {}
+      : SharedBlockTask(engine, call, skipped, form,
+                        Shares(call.counts.span(), skipped, size_of(call.in.dtype()), room(engine, call),
+                               form.elements == ElementsIn::line || !has_counts(call.operation)),
+                        has_counts(call.operation) ? Pieces(0, 1) : one_slot(engine, call, static_cast<std::size_t>(engine.size()))) {}
+  /// `pieces`: of each block if all have the same length; they lie side by side in the slot.
+  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form, const Shares& shares, const Pieces& pieces)
+      : BlockTask(engine, call, has_counts(call.operation) ? shares.steps() : pieces.count(), form,
+                  pieces.largest() * size_of(call.in.dtype()) * static_cast<std::size_t>(engine.size())),
+        shares_(shares) {
+    if (!has_counts(call.operation)) mine_ = {call.count, pieces.largest(), bytes(static_cast<std::size_t>(rank()) * pieces.largest())};
+    else mine_ = skipped == rank() ? shares.share_of(length(skipped)) : shares[rank()];
+  }
 
   static std::size_t travelling(const CollectiveCall& call, int skipped) {
     if (!has_counts(call.operation)) return 0;
     return call.counts.total() - (skipped < 0 ? 0 : call.counts[static_cast<std::size_t>(skipped)]);
-  }
-  static Shares divide(const Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form) {
-    const std::size_t element = size_of(call.in.dtype());
-    if (!has_counts(call.operation)) return {engine.size(), one_slot(engine, call, static_cast<std::size_t>(engine.size())), element};
-    return {call.counts.span(), skipped, element, room(engine, call), form.elements == ElementsIn::line};
   }
 
   Shares shares_;
@@ -215,9 +213,10 @@ class ReduceScatter : public SharedBlockTask {
 
  private:
   void consume(std::size_t k) override {
+    const Range part = piece(k);
     InputList inputs(size());
     for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
-    result().combine(out(piece(k).begin), inputs.data(), size(), piece(k).size(), call(), size());
+    result().combine(out(part.begin), inputs.data(), size(), part.size(), call(), size());
   }
 };
 

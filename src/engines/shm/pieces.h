@@ -24,7 +24,6 @@ class Pieces {
   Pieces(std::size_t total, std::size_t most) : total_(total), most_(std::max<std::size_t>(most, 1)) {}
   std::size_t count() const { return total_ == 0 ? 1 : (total_ + most_ - 1) / most_; }
   Range operator[](std::size_t k) const { return {std::min(total_, k * most_), std::min(total_, (k + 1) * most_)}; }
-  std::size_t total() const { return total_; }
   std::size_t largest() const { return std::min(total_, most_); }
 
  private:

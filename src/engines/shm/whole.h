@@ -96,11 +96,14 @@ class OneShot : public WholeTask {
  private:
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (!(is_root() && only_root_receives())) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    if (!is_root() || is_prefix(call().operation)) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
-    const int fan_in = !is_prefix(call().operation) ? size() : rank() + (call().operation == Operation::scan ? 1 : 0);
-    if (fan_in == 0 || !is_receiver()) return;
+    int fan_in = size();
+    if (call().operation != Operation::all_reduce) {
+      if (is_prefix(call().operation)) fan_in = rank() + (call().operation == Operation::scan ? 1 : 0);
+      if (fan_in == 0 || !is_receiver()) return;
+    }
     const Range piece = pieces()[k];
     InputList inputs(fan_in);
     for (int r = 0; r < fan_in; ++r) inputs[r] = r == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(r, k);

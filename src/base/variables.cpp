@@ -93,31 +93,12 @@ constexpr std::array table = {
         "a whole number (64): where some rank has more peers on other hosts, ranks connect with each other when they first need to, and with their "
         "neighbours in a tree before that; `0` does so in every job on several hosts. All ranks need the same value: `initialize` throws "
         "`InvalidArgument` on all of them otherwise"},
-    Variable{
-        "UNISONO_COALESCE",
-        "`on` or `off`: whether small asynchronous calls that wait behind each other are carried out in one step through shared memory; where it "
-        "is unset, where ranks share processors",
-        Value::word,
-        {"on", "off"}},
     Variable{"UNISONO_SINGLE_COPY",
              "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
              "lie, in "
              "every kind of call, instead of where that is measured to be faster. The value of rank 0 holds for all; `off` on one rank is `off` for "
              "all. Of messages "
              "the sender's value holds, and `off` on either is `off` for both"},
-    Variable{
-        "UNISONO_STAGING",
-        "`cached` or `streamed`: whether a rank writes what other ranks of its host read through the caches or past them, instead of as rank 0 has "
-        "measured it; each rank for itself",
-        Value::word,
-        {"cached", "streamed"}},
-    Variable{"UNISONO_STEP_SIZE",
-             "4 to 1024 KiB: how much of a rank's data a step of a collective carries through shared memory, instead of the size by rule: 256, and "
-             "up to 1024 where ranks share processors, as far as 16 MiB for all slots of a host go. The value of rank 0 holds for all"},
-    Variable{
-        "UNISONO_STREAM_FROM",
-        "a whole number of KiB: ranks of a host write their results past the caches where the outputs of all ranks are so large, instead of from "
-        "a quarter of the third-level cache on, but 16 to 32 times the second-level one"},
     Variable{"UNISONO_INSTRUCTION_SET",
              "the best instruction set of x86-64 that the reductions and copies use: `SCALAR` (none beyond the processor's base), `SSE4`, `AVX2`, "
              "`AVX3` (AVX-512); where it is unset, the best that the processor has. The results are the same bits with each",

@@ -74,7 +74,9 @@ class Coordination {
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call, Carried* carried = nullptr);
   /// Returns true while ranks are known to differ in a call, and it is not decided yet who is to blame: its task is about to throw a Mismatch, and
   /// whatever else is the matter comes later.
-  bool is_disputed() const { return is_disputed_.load(std::memory_order_acquire); }
+  bool is_disputed() const {
+    return is_disputed_.load(std::memory_order_acquire) || (parts_.host.engine != nullptr && parts_.host.engine->is_disputed());
+  }
   /// Lets the ranks of one host agree, for a caller that waits. Returns true where all ranks have come with the flag set; those that come by
   /// `start_agreement` have it unset.
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag);

@@ -74,6 +74,8 @@ class HostEngine : public Engine {
   virtual bool agree(const CollectiveCall& call, Waiter& waiter, bool flag) = 0;
   virtual std::unique_ptr<Task> start_agreement(const CollectiveCall& call) = 0;
   virtual MessageCarrier& messages() = 0;
+  /// Returns true while the ranks are known to differ in a call, and it is not decided yet who is to blame. Any thread may ask.
+  virtual bool is_disputed() const = 0;
 
   const std::shared_ptr<HostMemory>& memory() const { return memory_; }
   /// Returns true where there are more ranks than processors.

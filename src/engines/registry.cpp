@@ -10,7 +10,7 @@
 
 #include "engines/plugins.h"
 #include "engines/serial/serial.h"
-#include "engines/shm/settings.h"
+#include "engines/shm/private_memory.h"
 #include "engines/tcp/tcp.h"
 #include "base/essential_calls.h"
 #include "base/likeness.h"
@@ -33,7 +33,9 @@ struct Registry {
   std::mutex mutex;
   std::map<std::string, EngineMaker, std::less<>> engines{
       {"native",
-       {.is_shared_memory = true, .traits = {.spans_hosts = false, .why_not = why_no_shared_memory}, .check_settings = shm::check_settings}},
+       {.is_shared_memory = true,
+        .traits = {.spans_hosts = false, .why_not = why_no_shared_memory},
+        .check_settings = [](const base::Environment& environment) { static_cast<void>(shm::single_copy_range(environment, {})); }}},
       {"serial",
        {.make = [](const EngineOptions&, const std::shared_ptr<transport::Link>&) { return serial::make_serial(); },
         .traits = {.spans_hosts = false}}},

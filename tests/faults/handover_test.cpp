@@ -51,13 +51,13 @@ FileDescriptor connect_to(const std::string& name) {
 
 /// The hello of a rank, as it is on the socket.
 struct Hello {
-  std::array<unsigned char, 16> secret{};
+  std::array<char, 32> secret{};
   std::int32_t rank = -1;
 };
 
 Hello hello_of(const std::string& secret, int rank) {
   Hello hello;
-  for (std::size_t i = 0; i < hello.secret.size(); ++i) hello.secret[i] = static_cast<unsigned char>(std::stoi(secret.substr(2 * i, 2), nullptr, 16));
+  secret.copy(hello.secret.data(), hello.secret.size());
   hello.rank = rank;
   return hello;
 }

@@ -7,51 +7,49 @@
 #include <vector>
 
 #include "engines/shm/blocks.h"
-#include "engines/shm/peer_reader.h"
 
 namespace unisono::engines::shm {
 
 /// Each rank knows only the counts that it sends and expects itself. It computes from the counts of the others, in the first step, how many steps
 /// they need and where its share lies in their slots. A rank that gives the others much leaves it in its buffer where they reach that (DirectAccess),
 /// whatever the others do: they read it in the first step, and the second one tells it that they have.
-class AllToAllV final : public SharedBlockTask {
+class AllToAllV : public SharedBlockTask {
  public:
-  AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()), reader_(engine) {}
+  AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()), reader_(engine.direct()) {}
 
  private:
-  ElementsIn choose() override {
-    stays_ = form().elements != ElementsIn::line && engine().direct().leaves_in_buffer(call());
-    return stays_ ? ElementsIn::buffer : form().elements;
-  }
-  void put(std::size_t k) override {
+  void produce(std::size_t k) override {
+    if (k == 0) {  // its turn has come
+      stays_ = form().elements != ElementsIn::line && engine().direct().leaves_in_buffer(call());
+      give_counts(stays_ ? ElementsIn::buffer : form().elements);
+    }
     if (!stays_) put_shares(k);
   }
   bool may_go_on() const override { return reader_.holds(); }
-  std::optional<CopyTuner::Method> method() const override { return stays_ ? CopyTuner::Method::read : CopyTuner::Method::staged; }
 
   void consume(std::size_t k) override {
     if (k == 0) learn();
     const Counts& expected = call().recv_counts;
-    std::size_t block = expected.before(static_cast<std::size_t>(rank()));
+    std::size_t to = expected.before(static_cast<std::size_t>(rank()));
     for (int i = 0; i < size(); ++i) {
       const int from = (rank() + i) % size();  // each starts with another rank
-      if (from == 0) block = 0;
-      if (k == 0) take_first(from, block);
-      else if (!from_.empty()) take_from_slot(from, block, k);
-      block += expected[static_cast<std::size_t>(from)];
+      if (from == 0) to = 0;
+      if (k == 0) take_first(from, to);
+      else if (!from_.empty()) take_from_slot(from, to, k);
+      to += expected[static_cast<std::size_t>(from)];
     }
   }
   /// Takes the elements of a rank that come in the first step; `to`: where its block begins here.
   void take_first(int from, std::size_t to) {
     const ElementsIn elements = first_line(from).elements;
-    if (from == rank()) return result().copy(out(to), in(before(from)), bytes(count_of(from)));
+    if (from == rank()) return result().copy(out(to), in(block(from)), bytes(length(from)));
     if (elements == ElementsIn::slot) return take_from_slot(from, to, 0);
     // The counts can differ only where calls are not compared; the limits here and below keep the copy inside the output.
     const CountList given = counts_given_by(from);
     const std::size_t count = std::min(given[static_cast<std::size_t>(rank())], call().recv_counts[static_cast<std::size_t>(from)]);
     std::size_t begin = 0;
     for (int r = 0; r < rank(); ++r) begin += r == from && elements == ElementsIn::line ? 0 : given[static_cast<std::size_t>(r)];
-    if (elements == ElementsIn::line) copy_bytes(out(to), line_data(from, first_line(from).count_bytes) + bytes(begin), bytes(count));
+    if (elements == ElementsIn::line) kernels::copy(out(to), line_data(from, first_line(from).count_bytes) + bytes(begin), bytes(count));
     else reader_.copy(result(), out(to), from, engine().direct().in(from, step_number(0)), bytes(begin), bytes(count));
   }
   void take_from_slot(int from, std::size_t to, std::size_t k) {

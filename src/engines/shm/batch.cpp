@@ -1,4 +1,4 @@
-#include "engines/shm/batch.h"
+#include "engines/shm/lockstep.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,12 +19,7 @@ bool overlap(const TensorView& a, const TensorView& b) {
 
 }  // namespace
 
-bool Batch::pays(const base::Environment& environment, bool is_crowded) {
-  const auto asked = environment.get("UNISONO_COALESCE");
-  return asked == "on" || (asked != "off" && is_crowded);
-}
-
-std::size_t Batch::next_place(const BatchedCall& call, std::size_t place) { return place + aligned(sizeof(Signature) + call.step_bytes()); }
+std::size_t Batch::next_place(const LockstepTask& call, std::size_t place) { return place + aligned(sizeof(Signature) + call.step_bytes_); }
 
 // The ranks that have come already show how many calls they have.
 std::size_t Batch::most_at(std::uint32_t step) const {
@@ -38,24 +33,24 @@ std::size_t Batch::most_at(std::uint32_t step) const {
   return all_are_here ? most : std::min(most, limit_);
 }
 
-bool Batch::reads_results(const CollectiveCall& leader, std::size_t i) const {
+bool Batch::reads_results(std::size_t i) const {
   const TensorView& in = calls_[i]->call().in;
-  if (overlap(in, leader.out)) return true;
+  if (overlap(in, leader_->call().out)) return true;
   return std::any_of(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(i),
-                     [&](BatchedCall* before) { return overlap(in, before->call().out); });
+                     [&](LockstepTask* before) { return overlap(in, before->call().out); });
 }
 
-std::uint8_t Batch::board(const CollectiveCall& leader, std::uint32_t step, std::size_t taken) {
+std::uint8_t Batch::board(std::uint32_t step, std::size_t taken) {
   const std::size_t most = most_at(step);
   const std::size_t end = std::min(most_bytes, step_bytes_);
   std::byte* const slot = segment_.inbox(rank_, step);
   std::size_t place = aligned(taken);
   std::size_t i = 0;
   for (; i < most; ++i) {
-    BatchedCall& call = *calls_[i];
+    LockstepTask& call = *calls_[i];
     const std::size_t next = next_place(call, place);
-    if (next > end || reads_results(leader, i)) break;
-    std::memcpy(slot + place, &call.signature(), sizeof(Signature));
+    if (next > end || reads_results(i)) break;
+    std::memcpy(slot + place, &call.signature_, sizeof(Signature));
     call.produce_at(step, place + sizeof(Signature));
     place = next;
   }
@@ -71,7 +66,7 @@ void Batch::carry_out(std::uint32_t step, std::size_t taken) {
   adapt(count);
   std::size_t place = aligned(taken);
   for (std::size_t i = 0; i < count; ++i) {
-    BatchedCall& call = *calls_[i];
+    LockstepTask& call = *calls_[i];
     try {
       carry_out(call, step, std::exchange(place, next_place(call, place)));
     } catch (...) {
@@ -81,14 +76,14 @@ void Batch::carry_out(std::uint32_t step, std::size_t taken) {
   }
 }
 
-void Batch::carry_out(BatchedCall& call, std::uint32_t step, std::size_t place) const {
+void Batch::carry_out(LockstepTask& call, std::uint32_t step, std::size_t place) const {
   const auto signature_of_rank = [&](int r) {
     Signature signature;
     std::memcpy(&signature, segment_.inbox(r, step) + place, sizeof signature);
     return signature;
   };
   for (int r = 0; r < segment_.ranks(); ++r) {
-    if (r == rank_ || signature_of_rank(r) == call.signature()) [[likely]]
+    if (r == rank_ || signature_of_rank(r) == call.signature_) [[likely]]
       continue;
     std::vector<Ballot> ballots;
     for (int each = 0; each < segment_.ranks(); ++each) ballots.push_back(ballot_of(segment_.name_of(each), signature_of_rank(each), {}));

@@ -10,11 +10,13 @@
 
 #include "engines/shm/counted_task.h"
 #include "engines/shm/pieces.h"
-#include "engines/shm/reductions.h"
+#include "engines/shm/whole.h"
 
-// The collectives on blocks of different length. There is no padding: each step takes as much as fits. The counts travel with the data of the first
-// step, and are compared, number by number, before anything is consumed. They travel in the line where they fit, and so do a few elements behind
-// them; else they are in front of the data in the slot.
+// The collectives on blocks. With blocks of S bytes and P ranks, a rank copies through shared memory, in and out:
+//   all_gather S + (P-1) S · gather S, or (P-1) S at the root · scatter (P-1) S at the root, or S · all_to_all 2 (P-1) S
+// Blocks of different length are not padded: each step takes as much as fits. Their counts travel with the data of the first step, and are compared,
+// number by number, before anything is consumed. They travel in the line where they fit, and so do a few elements behind them; else they are in front
+// of the data in the slot.
 
 namespace unisono::engines::shm {
 
@@ -41,15 +43,17 @@ class Shares {
   }
 
   std::size_t steps() const { return steps_; }
+  /// Returns a block of that length, without a place in the slot.
+  Share share_of(std::size_t count) const { return {.count = count, .most = steps_ == 1 ? count : (count + steps_ - 1) / steps_}; }
   /// Calls f with the share of each rank, in their order.
   template <class F>
   void each(F&& f) const {
-    Share share;
+    std::size_t begin = 0;
     for (std::size_t r = 0; r < counts_.size(); ++r) {
-      share.count = travelling(r);
-      share.most = steps_ == 1 ? share.count : (share.count + steps_ - 1) / steps_;
+      Share share = share_of(travelling(r));
+      share.begin = begin;
       f(static_cast<int>(r), std::as_const(share));
-      share.begin += (share.most * element_ + unit_ - 1) & ~(unit_ - 1);  // a power of two
+      begin += (share.most * element_ + unit_ - 1) & ~(unit_ - 1);  // a power of two
     }
   }
   Share operator[](int rank) const {
@@ -70,29 +74,23 @@ class Shares {
   std::size_t steps_ = 1;
 };
 
+/// A collective on blocks, which differ in length if the call has counts.
 class BlockTask : public CountedTask {
  protected:
-  BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form)
-      : CountedTask(engine, call, steps, std::numeric_limits<std::size_t>::max(), form),  // what the line holds is the counts' and this class's
-        in_(static_cast<const std::byte*>(call.in.data())),
-        out_(static_cast<std::byte*>(call.out.data())),
-        room_(room(engine, call)) {}
+  /// `step_bytes`: of a call without counts.
+  BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form, std::size_t step_bytes = 0)
+      : CountedTask(engine, call, steps, !has_counts(call.operation) ? step_bytes : at_most, form), room_(room(engine, call)) {}
 
   /// Returns the form of a call in which a rank gives the others that many elements. An announcement takes the line.
   static BlockForm form_of(Lockstep& engine, const CollectiveCall& call, std::size_t travelling) {
-    return engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
+    return !has_counts(call.operation) || engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
   }
 
   /// Returns the bytes for data in a slot, behind the counts.
   static std::size_t room(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
+    const std::size_t bytes = has_counts(call.operation) ? (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t) : 0;
     return engine.step_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
   }
-  std::size_t count_of(int rank) const { return counts()[static_cast<std::size_t>(rank)]; }
-  std::size_t before(int rank) const { return counts().before(static_cast<std::size_t>(rank)); }
-  std::size_t bytes(std::size_t elements) const { return elements * element(); }
-  const std::byte* in(std::size_t index) const { return in_ + bytes(index); }
-  std::byte* out(std::size_t index) const { return out_ + bytes(index); }
   /// Returns the data that a rank gives in step k.
   std::byte* data(int rank, std::size_t k) const {
     return form().elements == ElementsIn::line ? line_data(rank, form().count_bytes) : slot_data(rank, k);
@@ -100,121 +98,139 @@ class BlockTask : public CountedTask {
   std::byte* line_data(int rank, std::size_t count_bytes) const { return first_line(rank).payload + begin_in_line(call(), count_bytes, element()); }
   std::byte* slot_data(int rank, std::size_t k) const { return inbox(rank, k) + engine().step_bytes() - room_; }
 
-  void produce(std::size_t k) override {
-    if (k == 0) give_counts(choose());
-    put(k);
-  }
-  /// Returns where the others find this rank's elements, when its turn has come.
-  virtual ElementsIn choose() { return form().elements; }
-  virtual void put(std::size_t k) = 0;
-
  private:
-  const std::byte* in_;
-  std::byte* out_;
+  // What the line holds is the counts' and this class's.
+  static constexpr std::size_t at_most = std::numeric_limits<std::size_t>::max();
+
   std::size_t room_;
 };
 
-class AllGatherV : public BlockTask {
+/// all_gather and gather, and those of blocks of different length.
+class AllGather : public BlockTask {
  public:
-  AllGatherV(Lockstep& engine, const CollectiveCall& call)
-      : AllGatherV(engine, call, room(engine, call) / size_of(call.in.dtype()), *std::max_element(call.counts.begin(), call.counts.end())) {}
+  AllGather(Lockstep& engine, const CollectiveCall& call)
+      : AllGather(engine, call, longest_block(call), room(engine, call) / size_of(call.in.dtype())) {}
 
- protected:
-  void put(std::size_t k) override {
+ private:
+  AllGather(Lockstep& engine, const CollectiveCall& call, std::size_t longest, std::size_t most)
+      : BlockTask(engine, call, Pieces(longest, most).count(), form_of(engine, call, longest), std::min(longest, most) * size_of(call.in.dtype())),
+        most_(most) {}
+  static std::size_t longest_block(const CollectiveCall& call) {
+    return !has_counts(call.operation) ? call.count : *std::max_element(call.counts.begin(), call.counts.end());
+  }
+  Range piece_of(int r, std::size_t k) const { return Pieces(length(r), most_)[k]; }
+
+  void produce(std::size_t k) override {
+    if (k == 0) give_counts(form().elements);
+    if (is_root() && only_root_receives()) return;
     const Range piece = piece_of(rank(), k);
     Staging::copy(data(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
+    if (!is_receiver()) return;
     for (int i = 1; i <= size(); ++i) {
       const int from = (rank() + i) % size();  // each starts with another rank
       const Range piece = piece_of(from, k);
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : data(from, k);
-      result().copy(out(before(from) + piece.begin), source, bytes(piece.size()));
+      result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));
     }
   }
 
- private:
-  AllGatherV(Lockstep& engine, const CollectiveCall& call, std::size_t most, std::size_t longest)
-      : BlockTask(engine, call, Pieces(longest, most).count(), form_of(engine, call, longest)), most_(most) {}
-  Range piece_of(int r, std::size_t k) const { return Pieces(count_of(r), most_)[k]; }
-
   std::size_t most_;
-};
-
-class GatherV final : public AllGatherV {
- public:
-  using AllGatherV::AllGatherV;
-
- private:
-  void put(std::size_t k) override {
-    if (rank() != call().root) AllGatherV::put(k);
-  }
-  void consume(std::size_t k) override {
-    if (rank() == call().root) AllGatherV::consume(k);
-  }
 };
 
 /// A task whose slots hold a share of the block of every rank.
 class SharedBlockTask : public BlockTask {
  protected:
+  /// `skipped`: a rank whose block does not travel if they differ in length, or -1.
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped)
-      : SharedBlockTask(engine, call, skipped,
-                        form_of(engine, call, call.counts.total() - (skipped < 0 ? 0 : call.counts[static_cast<std::size_t>(skipped)]))) {}
+      : SharedBlockTask(engine, call, skipped, form_of(engine, call, travelling(call, skipped))) {}
 
+  void produce(std::size_t k) override {
+    if (k == 0) give_counts(form().elements);
+    put_shares(k);
+  }
   /// Puts the shares of all others into this rank's slot.
   void put_shares(std::size_t k) {
-    std::size_t block = 0;
+    if (!has_counts(call().operation)) {
+      for (int to = 0; to < size(); ++to) {
+        if (to == rank()) continue;
+        std::byte* const place = data(rank(), k) + bytes(static_cast<std::size_t>(to) * mine_.most);
+        Staging::copy(place, in(block(to) + piece(k).begin), bytes(piece(k).size()));
+      }
+      return;
+    }
+    std::size_t begin = 0;
     shares_.each([&](int to, const Share& share) {
       const Range piece = share[k];
-      if (to != rank()) Staging::copy(data(rank(), k) + share.begin, in(block + piece.begin), bytes(piece.size()));
-      block += count_of(to);
+      if (to != rank()) Staging::copy(data(rank(), k) + share.begin, in(begin + piece.begin), bytes(piece.size()));
+      begin += length(to);
     });
   }
-  /// Returns this rank's share in the slots of the others.
-  const Share& mine() const { return mine_; }
+  /// Returns the piece of this rank's block that step k carries, and its address in what rank `from` gives.
+  Range piece(std::size_t k) const { return mine_[k]; }
+  const void* given_by(int from, std::size_t k) const { return from == rank() ? in(block(from) + piece(k).begin) : data(from, k) + mine_.begin; }
 
  private:
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form)
       : SharedBlockTask(engine, call, skipped, form,
-                        Shares(call.counts.span(), skipped, size_of(call.in.dtype()), room(engine, call), form.elements == ElementsIn::line)) {}
-  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form, const Shares& shares)
-      : BlockTask(engine, call, shares.steps(), form), shares_(shares), mine_(skipped == engine.rank() ? Share{} : shares[engine.rank()]) {}
+                        Shares(call.counts.span(), skipped, size_of(call.in.dtype()), room(engine, call),
+                               form.elements == ElementsIn::line || !has_counts(call.operation)),
+                        has_counts(call.operation) ? Pieces(0, 1) : one_slot(engine, call, static_cast<std::size_t>(engine.size()))) {}
+  /// `pieces`: of each block if all have the same length; they lie side by side in the slot.
+  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form, const Shares& shares, const Pieces& pieces)
+      : BlockTask(engine, call, has_counts(call.operation) ? shares.steps() : pieces.count(), form,
+                  pieces.largest() * size_of(call.in.dtype()) * static_cast<std::size_t>(engine.size())),
+        shares_(shares) {
+    if (!has_counts(call.operation)) mine_ = {call.count, pieces.largest(), bytes(static_cast<std::size_t>(rank()) * pieces.largest())};
+    else mine_ = skipped == rank() ? shares.share_of(length(skipped)) : shares[rank()];
+  }
+
+  static std::size_t travelling(const CollectiveCall& call, int skipped) {
+    if (!has_counts(call.operation)) return 0;
+    return call.counts.total() - (skipped < 0 ? 0 : call.counts[static_cast<std::size_t>(skipped)]);
+  }
 
   Shares shares_;
   Share mine_;
 };
 
-class ScatterV final : public SharedBlockTask {
+class Scatter : public SharedBlockTask {
  public:
-  ScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
+  Scatter(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
 
  private:
-  void put(std::size_t k) override {
-    if (rank() == call().root) put_shares(k);
+  void produce(std::size_t k) override {
+    if (is_root()) SharedBlockTask::produce(k);
+    else if (k == 0) give_counts(form().elements);
   }
+  void consume(std::size_t k) override { result().copy(out(piece(k).begin), given_by(call().root, k), bytes(piece(k).size())); }
+};
+
+class ReduceScatter : public SharedBlockTask {
+ public:
+  ReduceScatter(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
+
+ private:
   void consume(std::size_t k) override {
-    if (rank() == call().root) {
-      if (k == 0) result().copy(out(0), in(before(rank())), bytes(count_of(rank())));
-      return;
-    }
-    const Range piece = mine()[k];
-    result().copy(out(piece.begin), data(call().root, k) + mine().begin, bytes(piece.size()));
+    const Range part = piece(k);
+    InputList inputs(size());
+    for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
+    result().combine(out(part.begin), inputs.data(), size(), part.size(), call(), size());
   }
 };
 
-class ReduceScatterV final : public SharedBlockTask {
+/// Of blocks of one length; all_to_all_v.h has the other.
+class AllToAll : public SharedBlockTask {
  public:
-  ReduceScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
+  AllToAll(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
 
  private:
-  void put(std::size_t k) override { put_shares(k); }
   void consume(std::size_t k) override {
-    const Range piece = mine()[k];
-    InputList inputs(size());
-    for (int r = 0; r < size(); ++r) {
-      inputs[r] = r == rank() ? static_cast<const void*>(in(before(rank()) + piece.begin)) : data(r, k) + mine().begin;
+    for (int i = 1; i <= size(); ++i) {
+      const int from = (rank() + i) % size();  // each starts with another rank
+      result().copy(out(block(from) + piece(k).begin), given_by(from, k), bytes(piece(k).size()));
     }
-    result().combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
   }
 };
 

@@ -59,10 +59,9 @@ bool await_yielding(const std::atomic<std::uint32_t>& word, std::chrono::microse
   return false;
 }
 
-// The result in this process, in one word: known, past the caches, can be read, and the size above them.
-std::atomic<std::uint64_t> known_result{0};
-constexpr std::uint64_t is_known = 1, is_past_caches = 2, can_be_read = 4;
-constexpr int size_shift = 3;
+// The result in this process; the other two are written before the first.
+std::atomic<bool> is_known{false}, known_past_caches{false};
+std::atomic<std::uint32_t> known_from{0};
 
 }  // namespace
 
@@ -85,11 +84,8 @@ CopyTrial::CopyTrial(Segment& segment, PrivateMemory& memory, std::uint32_t free
       end_(turn_ + last_number) {}
 
 std::optional<CopyTrial::Found> CopyTrial::known() {
-  const std::uint64_t word = known_result.load(std::memory_order_relaxed);
-  if (word == 0) return std::nullopt;
-  Found found{.past_caches = (word & is_past_caches) != 0, .from = {}};
-  if ((word & can_be_read) != 0) found.from = word >> size_shift;
-  return found;
+  if (!is_known.load(std::memory_order_acquire)) return std::nullopt;
+  return Found{.past_caches = known_past_caches.load(std::memory_order_relaxed), .from = known_from.load(std::memory_order_relaxed)};
 }
 
 std::optional<double> CopyTrial::turn(std::size_t bytes) {
@@ -122,11 +118,11 @@ std::optional<CopyTrial::Times> CopyTrial::times_of(std::size_t bytes) {
 CopyTrial::Found CopyTrial::found_of(const Times& small, const Times& large, bool reads) {
   const auto cached = static_cast<std::size_t>(Method::cached), streamed = static_cast<std::size_t>(Method::streamed),
              read = static_cast<std::size_t>(Method::read);
-  Found found{.past_caches = small[streamed] < small[cached] && large[streamed] < clear_gain * large[cached], .from = {}};
+  Found found{.past_caches = small[streamed] < small[cached] && large[streamed] < clear_gain * large[cached]};
   if (!reads) return found;
   const std::size_t slot = found.past_caches ? streamed : cached;
   const auto size = crossing(small_block, small[slot], weight_of_reading * small[read], large_block, large[slot], weight_of_reading * large[read]);
-  found.from = std::clamp(size.value_or(largest_size), smallest_size, largest_size);
+  found.from = static_cast<std::uint32_t>(std::clamp<std::size_t>(size.value_or(largest_size), smallest_size, largest_size));
   return found;
 }
 
@@ -137,23 +133,22 @@ std::optional<int> CopyTrial::partner() const {
   return static_cast<int>(word.load(std::memory_order_acquire) & rank_mask);
 }
 
-std::optional<CopyTrial::Found> CopyTrial::lead(Repeat repeat) {
+std::optional<CopyTrial::Found> CopyTrial::lead() {
   std::optional<Times> small, large;
-  if (repeat == Repeat::yes || !known()) {
-    if (const auto rank = partner()) {
-      partner_ = *rank;
-      small = times_of(small_block);
-    }
+  if (const auto rank = partner()) {
+    partner_ = *rank;
+    small = times_of(small_block);
     if (small) large = times_of(large_block);
   }
   segment_.member(0).trial.store(end_);
   // A partner that was given up may still read the slot, which is written again from here on. (Each stores its word before it looks at the other's.)
   const auto& reads = segment_.member(partner_).trial_reads;
   if (partner_ != 0 && reads.load() != 0) await_yielding(reads, patience_for_reader, [](std::uint32_t turn) { return turn == 0; });
-  if (!small || !large) return known();
+  if (!small || !large) return std::nullopt;
   const Found found = found_of(*small, *large, reads_);
-  known_result.store(is_known | (found.past_caches ? is_past_caches : 0) | (found.from ? can_be_read | std::uint64_t{*found.from} << size_shift : 0),
-                     std::memory_order_relaxed);
+  known_past_caches.store(found.past_caches, std::memory_order_relaxed);
+  known_from.store(found.from, std::memory_order_relaxed);
+  is_known.store(true, std::memory_order_release);
   return found;
 }
 
@@ -181,7 +176,7 @@ void CopyTrial::follow(int rank) {
     std::uint32_t answer = last;
     if (method_of(number_in_trial(last)) != Method::read) {
       if (!copy_slot(rank, last, block.data())) continue;
-    } else if (memory_.read(0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) {
+    } else if (read_memory(segment_, 0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) {
       answer |= refused;
     }
     segment_.member(rank).trial.store(answer, std::memory_order_release);

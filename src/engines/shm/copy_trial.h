@@ -13,27 +13,25 @@ namespace unisono::engines::shm {
 
 /// Finds how a slot is written faster, through the caches or past them (Staging), and from which size on it is faster still that a rank reads another
 /// one's private memory. Rank 0 of a segment hands another rank blocks of two sizes in the three ways, five times each, within a large call; the
-/// times are taken as linear in the size. That takes 0.2 to 0.5 ms. What the other rank does not answer in time is given up.
+/// times are taken as linear in the size. That takes 0.2 to 0.5 ms. A trial in which the other rank does not answer in time is given up.
 class CopyTrial {
  public:
   static constexpr std::size_t most_bytes = PrivateMemory::readable_bytes;  ///< of a block
   struct Found {
-    bool past_caches = false;         ///< a slot is written faster past the caches
-    std::optional<std::size_t> from;  ///< bytes of a block from which on reading is faster; nullopt: the system does not allow it
+    bool past_caches = false;  ///< a slot is written faster past the caches
+    std::uint32_t from = 0;    ///< bytes of a block from which on reading is faster; 0: the system does not allow it
     friend bool operator==(const Found&, const Found&) = default;
   };
   /// `from` lies between these.
-  static constexpr std::size_t smallest_size = std::size_t{8} << 10, largest_size = std::size_t{1} << 20;
+  static constexpr std::uint32_t smallest_size = 8 << 10, largest_size = 1 << 20;
 
   /// `free_step`: one whose inbox nobody uses now. `number`: of the trials of this segment.
   CopyTrial(Segment& segment, PrivateMemory& memory, std::uint32_t free_step, std::uint32_t number = 0);
 
-  /// Returns what this process has found; nullopt where it could not find out. The result is kept for all groups of the process.
+  /// Returns what the last trial of this process has found, which holds for all of its groups; nullopt if there was none.
   static std::optional<Found> known();
-  /// `repeat`: the trial is made again where its result is known.
-  enum class Repeat { no, yes };
-  /// The part of rank 0.
-  std::optional<Found> lead(Repeat repeat = Repeat::no);
+  /// The part of rank 0. Returns nullopt if the trial was given up.
+  std::optional<Found> lead();
   /// The part of another rank, in the same step of the lockstep: the first rank that calls it is the partner, and for any further one it does
   /// nothing.
   void follow(int rank);

@@ -1,14 +1,10 @@
 #pragma once
 
-#include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "base/caches.h"
 #include "engines/shm/counted_task.h"
-#include "engines/shm/peer_reader.h"
 #include "engines/shm/pieces.h"
-#include "engines/shm/reductions.h"
 
 // The collectives on buffers that the ranks read where they lie, without staging. Ranks only read each other's memory, so a rank that has given up a
 // call is never written to. With S bytes a rank and P ranks, a rank reads and writes:
@@ -20,148 +16,65 @@
 
 namespace unisono::engines::shm {
 
-/// Step 0 announces and compares. If all agree, the work begins there, and another step confirms that all ranks have read what they need.
-class DirectTask : public CountedTask {
+/// Step 0 announces and compares. If all agree, the work begins there, and another step confirms that all ranks have read what they need. If the
+/// ranks' buffers do not all lie in reach, nothing is moved, and the call is still to be carried out.
+class DirectTask final : public CountedTask {
  public:
-  /// Returns true where the ranks' buffers do not all lie in reach: nothing was moved, and the call is still to be carried out.
-  bool refused() const { return refused_; }
-
- protected:
-  DirectTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps) : CountedTask(engine, call, steps, not_inline), reader_(engine) {}
-  // More than a line holds.
-  static constexpr std::size_t not_inline = std::size_t{1} << 20;
-
-  virtual void work(std::size_t k) = 0;
-  const std::byte* own(std::size_t element_index) const { return static_cast<const std::byte*>(call().in.data()) + element_index * element(); }
-  std::byte* out(std::size_t element_index) const { return static_cast<std::byte*>(call().out.data()) + element_index * element(); }
-  /// Returns where the block of a rank begins, and how many elements it has.
-  std::size_t block(int r) const {
-    const auto index = static_cast<std::size_t>(r);
-    return has_counts(call().operation) ? counts().before(index) : index * call().count;
-  }
-  std::size_t length(int r) const { return has_counts(call().operation) ? counts()[static_cast<std::size_t>(r)] : call().count; }
-
-  /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the pieces of all ranks stay in cache.
-  void combine_range(std::size_t to, std::size_t from, std::size_t count) {
-    const std::size_t piece_bytes = piece_that_is_read(base::second_level_cache(), size());
-    const std::size_t most = piece_bytes / element();
-    const Pieces pieces(count, most);
-    std::byte* scratch = nullptr;
-    InputList inputs(size());
-    for (std::size_t k = 0; k < pieces.count(); ++k) {
-      const Range piece = pieces[k];
-      for (int r = 0; r < size(); ++r) {
-        const Source& in = ins_[static_cast<std::size_t>(r)];
-        const std::size_t at = (from + piece.begin) * element();
-        if (r == rank()) inputs[r] = own(from + piece.begin);
-        else if (in.mapped != nullptr) inputs[r] = in.mapped + at;
-        else {
-          if (scratch == nullptr) scratch = engine().direct().scratch(static_cast<std::size_t>(size()) * piece_bytes);
-          std::byte* const copy = scratch + static_cast<std::size_t>(r) * piece_bytes;
-          if (!reader_.read(r, copy, in.address + at, piece.size() * element())) return;
-          inputs[r] = copy;
-        }
-      }
-      result().combine(out(to + piece.begin), inputs.data(), size(), piece.size(), call(), size());
-    }
-  }
-  /// Copies elements of a rank's input, or output, to out[to …].
-  void copy_in(std::size_t to, int r, std::size_t from, std::size_t count) {
-    if (r == rank()) result().copy(out(to), own(from), count * element());
-    else fetch(to, r, ins_[static_cast<std::size_t>(r)], from, count);
-  }
-  void copy_out(std::size_t to, int r, std::size_t from, std::size_t count) { fetch(to, r, outs_[static_cast<std::size_t>(r)], from, count); }
+  DirectTask(Lockstep& engine, const CollectiveCall& call)
+      : CountedTask(engine, call, fetches(traits_of(call.operation)) ? 3 : 2, more_than_a_line), reader_(engine.direct()) {}
 
  private:
-  void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
-    reader_.copy(result(), out(to), r, source, from * element(), count * element());
-  }
+  static constexpr std::size_t more_than_a_line = std::size_t{1} << 20;
 
-  void produce(std::size_t k) final {
+  /// Returns true where the ranks fetch what the others have combined, in a step of its own.
+  static bool fetches(const OperationTraits& traits) {
+    return traits.reduces && traits.out == Layout::whole && traits.receivers == Participants::all_ranks;
+  }
+  Range slice(int r) const { return owned_part(call().count, element(), r, size()); }
+
+  void produce(std::size_t k) override {
     if (k == 0) give_counts(ElementsIn::buffer);
   }
-  bool may_go_on() const final { return reader_.holds(); }
-  std::optional<CopyTuner::Method> method() const final { return reads_ ? std::optional(CopyTuner::Method::read) : std::nullopt; }
-  void consume(std::size_t k) final {
-    if (k == 0) {
-      const std::uint32_t step = step_number(0);
-      DirectAccess& direct = engine().direct();
-      if (!direct.agreed(step, call())) {
-        refused_ = true;
-        set_steps(1);
-        return;
-      }
-      for (int r = 0; r < size(); ++r) {  // the lines are written again two steps later
-        ins_.push_back(direct.in(r, step));
-        outs_.push_back(direct.out(r, step));
-      }
-      reads_ = !direct.in_pools(step);
-    }
-    work(k);
+  bool may_go_on() const override { return reader_.holds(); }
+  void consume(std::size_t k) override {
+    if (k == 0 && accepts()) combine_or_copy();
+    if (k == 1 && fetches(traits_of(call().operation))) fetch_slices();
   }
-
-  bool refused_ = false;
-  bool reads_ = false;  // private buffers
-  PeerReader reader_;
-  std::vector<Source> ins_, outs_;
-};
-
-class DirectAllReduce final : public DirectTask {
- public:
-  DirectAllReduce(Lockstep& engine, const CollectiveCall& call) : DirectTask(engine, call, 3) {}
-
- private:
-  Range slice(int r) const { return owned_part(call().count, element(), r, size()); }
-  void work(std::size_t k) override {
-    if (k == 0) {
+  /// Returns true where all ranks carry the call out in this way.
+  bool accepts() {
+    const std::uint32_t step = step_number(0);
+    DirectAccess& direct = engine().direct();
+    if (!direct.agreed(step, call())) {
+      set_steps(1);
+      return false;
+    }
+    for (int r = 0; r < size(); ++r) {  // the lines are written again two steps later
+      ins_.push_back(direct.in(r, step));
+      outs_.push_back(direct.out(r, step));
+    }
+    return true;
+  }
+  void combine_or_copy() {
+    const OperationTraits& traits = traits_of(call().operation);
+    const std::size_t own_block = traits.in == Layout::blocks ? block(rank()) : 0;
+    if (traits.senders == Participants::root) {
+      if (traits.in == Layout::blocks || !is_root()) copy_in(0, call().root, own_block, length(rank()));
+    } else if (!is_receiver()) {
+      return;
+    } else if (fetches(traits)) {
       const Range mine = slice(rank());
       combine_range(mine.begin, mine.begin, mine.size());
-    } else if (k == 1) {
-      for (int i = 1; i < size(); ++i) {
-        const int owner = (rank() + i) % size();  // each starts with another rank
-        const Range part = slice(owner);
-        copy_out(part.begin, owner, part.begin, part.size());
-      }
+    } else if (traits.reduces) {
+      combine_range(0, own_block, length(rank()));
+    } else {
+      copy_blocks(own_block);
     }
   }
-};
-
-/// The collectives that are done after the first step; the second one only confirms it.
-class DirectRead final : public DirectTask {
- public:
-  DirectRead(Lockstep& engine, const CollectiveCall& call) : DirectTask(engine, call, 2) {}
-
- private:
-  void work(std::size_t k) override {
-    if (k > 0) return;
-    const std::size_t n = call().count;
-    const int root = call().root;
-    const bool is_root = rank() == root;
-    switch (call().operation) {
-      case Operation::reduce:
-        if (is_root) combine_range(0, 0, n);
-        break;
-      case Operation::reduce_scatter:
-      case Operation::reduce_scatter_v: combine_range(0, block(rank()), length(rank())); break;
-      case Operation::broadcast:
-        if (!is_root) copy_in(0, root, 0, n);
-        break;
-      case Operation::scatter:
-      case Operation::scatter_v: copy_in(0, root, block(rank()), length(rank())); break;
-      case Operation::gather:
-      case Operation::gather_v:
-        if (is_root) copy_blocks(0);
-        break;
-      case Operation::all_gather:
-      case Operation::all_gather_v: copy_blocks(0); break;
-      case Operation::all_to_all: copy_blocks(block(rank())); break;
-      case Operation::all_reduce:
-      case Operation::barrier:
-      case Operation::scan:
-      case Operation::exscan:
-      case Operation::all_to_all_v:
-      case Operation::send:
-      case Operation::recv: break;
+  void fetch_slices() {
+    for (int i = 1; i < size(); ++i) {
+      const int owner = (rank() + i) % size();  // each starts with another rank
+      const Range part = slice(owner);
+      fetch(part.begin, owner, outs_[static_cast<std::size_t>(owner)], part.begin, part.size());
     }
   }
   /// Copies from every rank the block that begins at `from`.
@@ -171,11 +84,40 @@ class DirectRead final : public DirectTask {
       copy_in(block(r), r, from, length(r));
     }
   }
-};
+  /// Copies elements of a rank's input to out[to …].
+  void copy_in(std::size_t to, int r, std::size_t from, std::size_t count) {
+    if (r == rank()) result().copy(out(to), in(from), bytes(count));
+    else fetch(to, r, ins_[static_cast<std::size_t>(r)], from, count);
+  }
+  void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
+    reader_.copy(result(), out(to), r, source, bytes(from), bytes(count));
+  }
+  /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the pieces of all ranks stay in cache.
+  void combine_range(std::size_t to, std::size_t from, std::size_t count) {
+    const std::size_t piece_bytes = piece_that_is_read(base::second_level_cache(), size());
+    const Pieces pieces(count, piece_bytes / element());
+    std::byte* scratch = nullptr;
+    InputList inputs(size());
+    for (std::size_t k = 0; k < pieces.count(); ++k) {
+      const Range piece = pieces[k];
+      for (int r = 0; r < size(); ++r) {
+        const Source& theirs = ins_[static_cast<std::size_t>(r)];
+        const std::size_t at = (from + piece.begin) * element();
+        if (r == rank()) inputs[r] = in(from + piece.begin);
+        else if (theirs.mapped != nullptr) inputs[r] = theirs.mapped + at;
+        else {
+          if (scratch == nullptr) scratch = engine().direct().scratch(static_cast<std::size_t>(size()) * piece_bytes);
+          std::byte* const copy = scratch + static_cast<std::size_t>(r) * piece_bytes;
+          if (!reader_.read(r, copy, theirs.address + at, piece.size() * element())) return;
+          inputs[r] = copy;
+        }
+      }
+      result().combine(out(to + piece.begin), inputs.data(), size(), piece.size(), call(), size());
+    }
+  }
 
-inline std::unique_ptr<DirectTask> make_direct(Lockstep& engine, const CollectiveCall& call) {
-  if (call.operation == Operation::all_reduce) return std::make_unique<DirectAllReduce>(engine, call);
-  return std::make_unique<DirectRead>(engine, call);
-}
+  PeerReader reader_;
+  std::vector<Source> ins_, outs_;
+};
 
 }  // namespace unisono::engines::shm

@@ -1,13 +1,13 @@
 #include "engines/shm/direct_access.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sched.h>
 
 #include "base/environment.h"
 #include "base/log.h"
-#include "engines/shm/copy_trial.h"
 
 namespace unisono::engines::shm {
 namespace {
@@ -24,46 +24,20 @@ bool DirectAccess::suits(const CollectiveCall& call) const {
   if (call.operation == Operation::all_to_all_v) return std::max(call.counts.total(), call.recv_counts.total()) * element >= ranks * least_bytes;
   // The size is that of all blocks: counts that differ while their sum does not are compared in the same way on all ranks.
   if (has_counts(call.operation)) return call.count * element >= ranks * least_bytes;
-  return call.operation >= Operation::all_reduce && call.operation <= Operation::all_to_all && call.count * element >= least_bytes;
+  return call.count * element >= least_bytes && !is_prefix(call.operation);
 }
 
 bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {
   return segment_.ranks() > 1 && suits(call) && (pools_.reach(call) || (reads(call) && may_be_read()));
 }
 
-bool DirectAccess::reads(const CollectiveCall& call) const {
-  if (!range_) return false;
-  const auto cell = cell_of(call);
-  const CopyTuner::Method by_rule = method_by_rule(call);
-  return (cell ? times_.method(call.operation, *cell, by_rule) : by_rule) == CopyTuner::Method::read;
-}
-
-// A range without an end was asked for.
-std::optional<CopyTuner::Cell> DirectAccess::cell_of(const CollectiveCall& call) const {
-  if (!range_ || range_->up_to == 0) return std::nullopt;
-  const bool is_own = call.operation == Operation::all_to_all_v;
-  if (is_own && pools_.reach(call)) return std::nullopt;
-  return CopyTuner::cell_of(is_own ? Operation::all_to_all : call.operation, bytes_of_rank(call, segment_.ranks()));
-}
-
-void DirectAccess::begin(const CollectiveCall& call) {
-  made_trial_ = false;
-  times_.begin(cell_of(call).has_value());
-}
-
-void DirectAccess::end(const CollectiveCall& call, std::optional<CopyTuner::Method> method) {
-  if (!times_.stop() || !method) return;
-  if (const auto cell = cell_of(call)) times_.ended(call.operation, *cell, *method, method_by_rule(call), made_trial_);
-}
-
 Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_ && may_be_read()};
-  if (reads_all_) announcement.set_range(*own_range_);
-  times_.announce(announcement);
-  announcement.streams = streams_;
-  if (is_crowded_ && rank_ == 0) announcement.processor = processor_now();
-  announcement.tries = rank_ == 0 && repeats_trial() && std::chrono::steady_clock::now() - last_trial_ >= trial_pause_;
+  if (reads_all_) announcement.range = *own_range_;
+  announcement.streams = found_ && found_->past_caches;
+  announcement.tries = makes_trial();
+  if (is_crowded_ && announcement.tries != 0) announcement.processor = processor_now();
   pools_.announce(call, announcement);
   return announcement;
 }
@@ -76,22 +50,12 @@ void DirectAccess::note(std::uint32_t step) {
   for (int r = 0; r < segment_.ranks(); ++r) {
     if (!segment_.line(r, step).announces) return;
   }
-  if (!tried_to_read_) {
-    tried_to_read_ = true;
-    find_range(step, CopyTrial::Repeat::no);
-  }
-  times_.take(segment_, step);
-  follow_rank_0(step);
-  pools_.note(step);
-}
-
-void DirectAccess::follow_rank_0(std::uint32_t step) {
   const Announcement first = segment_.line(0, step).announcement();
+  if (!std::exchange(tried_to_read_, true) || first.tries != 0) find_range(step, first.tries != 0);
   range_.reset();
-  if (all_read(step)) range_ = first.range();
-  Staging::set_past_caches(asked_staging_.value_or(first.streams != 0));
-  made_trial_ = first.tries != 0;
-  if (made_trial_) find_range(step, CopyTrial::Repeat::yes);
+  if (all_read(step)) range_ = first.range;
+  Staging::set_past_caches(first.streams != 0);
+  pools_.note(step);
 }
 
 // A rank that shares processors takes part if it runs on another one than rank 0: two on the same processor would measure the scheduler.
@@ -99,18 +63,14 @@ bool DirectAccess::takes_part(std::uint32_t step) const {
   return is_crowded_ ? rank_ != 0 && segment_.line(0, step).announcement().processor != processor_now() : rank_ == 1;
 }
 
-void DirectAccess::find_range(std::uint32_t step, CopyTrial::Repeat repeat) {
-  std::optional<CopyTrial::Found> found;
-  if (can_try()) {
+void DirectAccess::find_range(std::uint32_t step, bool tries) {
+  if (tries) {
     CopyTrial trial(segment_, private_, step + 1, trials_++);
-    if (rank_ == 0) found = trial.lead(repeat);
+    if (rank_ == 0) found_ = trial.lead();
     else if (takes_part(step)) trial.follow(rank_);
-    last_trial_ = std::chrono::steady_clock::now();
   }
-  if (found) streams_ = found->past_caches;
-  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(SingleCopyOf::collectives, found ? found->from : std::nullopt));
+  own_range_ = single_copy_range(base::Environment::process(), single_copy_rule(SingleCopyOf::collectives, found_ ? found_->from : 0));
   reads_all_ = own_range_ && private_.finds_all();
-  if (repeat == CopyTrial::Repeat::yes) return;
   if (reads_all_) base::debug(fmt::format("private buffers of other ranks are read where they lie, in blocks from {} KiB on", own_range_->from));
   else
     base::debug(own_range_ ? "the system does not let this rank read the memory of all others: private buffers are staged"

@@ -1,96 +1,69 @@
 #include "engines/shm/engine.h"
 
-#include <span>
+#include <type_traits>
 
 #include <fmt/format.h>
 
 #include "engines/shm/all_to_all_v.h"
 #include "engines/shm/blocks.h"
 #include "engines/shm/direct.h"
-#include "engines/shm/moves.h"
-#include "engines/shm/reductions.h"
+#include "engines/shm/whole.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::shm {
 namespace {
 
-/// Calls `use` with the class that carries a call out.
-template <class Use>
-auto dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
-  const int n = engine.size();
-  const std::size_t bytes = call.count * size_of(call.in.dtype());
-  switch (call.operation) {
-    case Operation::all_reduce:
-      return prefers_one_shot(n, bytes, call.in.dtype()) ? use.template operator()<OneShotAllReduce>() : use.template operator()<SlicedReduce>();
-    case Operation::reduce:
-      return prefers_one_shot(n, bytes, DType::float32) ? use.template operator()<OneShotReduce>() : use.template operator()<SlicedReduce>();
-    case Operation::reduce_scatter: return use.template operator()<ReduceScatter>();
-    case Operation::scan:
-    case Operation::exscan: return use.template operator()<Scan>();
-    case Operation::broadcast: return use.template operator()<Broadcast>();
-    case Operation::all_gather: return use.template operator()<AllGather>();
-    case Operation::gather: return use.template operator()<Gather>();
-    case Operation::scatter: return use.template operator()<Scatter>();
-    case Operation::all_to_all: return use.template operator()<AllToAll>();
-    case Operation::all_gather_v: return use.template operator()<AllGatherV>();
-    case Operation::gather_v: return use.template operator()<GatherV>();
-    case Operation::scatter_v: return use.template operator()<ScatterV>();
-    case Operation::reduce_scatter_v: return use.template operator()<ReduceScatterV>();
-    case Operation::all_to_all_v: return use.template operator()<AllToAllV>();
-    case Operation::barrier: return use.template operator()<Barrier>();
-    case Operation::send:
-    case Operation::recv: break;
-  }
-  throw Unsupported(fmt::format("engine native has no {}", name_of(call)));
-}
-
-bool begins_direct(Lockstep& engine, const CollectiveCall& call) { return engine.size() > 1 && engine.direct().begins(call); }
-
-/// A collective that may wait behind others for its turn. A small one may be carried out before, in the step of one in front of it.
-class QueuedTask : public Task {
- public:
-  void take_along(std::span<Task* const> followers) final {
-    task().lead();
-    for (Task* const follower : followers) {
-      auto* const queued = dynamic_cast<QueuedTask*>(follower);
-      if (queued == nullptr) break;  // a task of another engine
-      task().add_follower(queued->task());
-    }
-  }
-
- private:
-  virtual LockstepTask& task() = 0;
+/// The task that carries an operation out, and the one for calls that do not prefer one shot.
+template <Operation of, class OneStage, class TwoStages = OneStage>
+struct Row {
+  static constexpr Operation operation = of;
+  using Small = OneStage;
+  using Large = TwoStages;
 };
 
-/// A call and the tasks that carry it out, directly if that is expected when its turn comes.
-template <class T>
-class Owning final : public QueuedTask {
- public:
-  Owning(Lockstep& engine, const CollectiveCall& call) : engine_(engine), call_(call), task_(engine, call_), is_small_step_(task_.is_small_step()) {}
-  bool advance() override {
-    if (!begun_) {
-      begun_ = true;
-      if (begins_direct(engine_, call_)) direct_ = make_direct(engine_, call_);
-    }
-    if (direct_) {
-      if (!direct_->advance()) return false;
-      if (!direct_->refused()) return true;
-      direct_.reset();
-    }
-    return task_.advance();
+template <class... Rows>
+struct TableOf {
+  static bool has(Operation operation) { return ((Rows::operation == operation) || ...); }
+  /// Calls `use` with the class of the task that carries a call out.
+  template <class Use>
+  static void dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
+    const auto use_row = [&]<class Row>() {
+      if constexpr (std::is_same_v<typename Row::Small, typename Row::Large>) use.template operator()<typename Row::Small>();
+      else if (prefers_one_shot(engine.size(), call)) use.template operator()<typename Row::Small>();
+      else use.template operator()<typename Row::Large>();
+    };
+    if (!((Rows::operation == call.operation && (use_row.template operator()<Rows>(), true)) || ...))
+      throw Unsupported(fmt::format("engine native has no {}", name_of(call)));
   }
-  bool shares_step() const override { return is_small_step_ && !task_.has_begun(); }
-  std::vector<int> waiting_for() const override { return direct_ ? direct_->waiting_for() : task_.waiting_for(); }
+};
+
+/// The operations that this engine has. Schedules compose any other.
+using Table = TableOf<Row<Operation::all_reduce, OneShot, SlicedReduce>, Row<Operation::reduce, OneShot, SlicedReduce>,
+                      Row<Operation::barrier, Barrier>, Row<Operation::broadcast, Broadcast>, Row<Operation::all_gather, AllGather>,
+                      Row<Operation::gather, AllGather>, Row<Operation::scatter, Scatter>, Row<Operation::reduce_scatter, ReduceScatter>,
+                      Row<Operation::all_to_all, AllToAll>, Row<Operation::scan, OneShot>, Row<Operation::exscan, OneShot>,
+                      Row<Operation::all_gather_v, AllGather>, Row<Operation::gather_v, AllGather>, Row<Operation::scatter_v, Scatter>,
+                      Row<Operation::reduce_scatter_v, ReduceScatter>, Row<Operation::all_to_all_v, AllToAllV>>;
+
+/// The task of a call. The call must live as long.
+template <class T>
+class CallTask : public T {
+ public:
+  CallTask(Lockstep& engine, const CollectiveCall& call) : T(engine, call) {}
 
  private:
-  LockstepTask& task() override { return task_; }
+  std::unique_ptr<LockstepTask> direct() override { return std::make_unique<DirectTask>(this->engine(), this->call()); }
+};
 
-  Lockstep& engine_;
-  CollectiveCall call_;
-  bool begun_ = false;
-  std::unique_ptr<DirectTask> direct_;
-  T task_;
-  const bool is_small_step_;
+struct CallCopy {
+  CollectiveCall copy;
+};
+
+/// The same with a copy of the call.
+template <class T>
+class QueuedTask final : CallCopy, public CallTask<T> {
+ public:
+  QueuedTask(Lockstep& engine, const CollectiveCall& call) : CallCopy{call}, CallTask<T>(engine, copy) {}
 };
 
 }  // namespace
@@ -100,19 +73,18 @@ ShmEngine::ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded
 
 ShmEngine::~ShmEngine() = default;
 
+bool ShmEngine::offers(const CollectiveCall& call) const { return Table::has(call.operation); }
+
 std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& call) {
-  return dispatch(engine, call, [&]<class T>() -> std::unique_ptr<Task> { return std::make_unique<Owning<T>>(engine, call); });
+  std::unique_ptr<Task> task;
+  Table::dispatch(engine, call, [&]<class T>() { task = std::make_unique<QueuedTask<T>>(engine, call); });
+  return task;
 }
 
 // The task lies on the caller's stack: a call allocates nothing.
 void ShmEngine::carry_out(const CollectiveCall& call, Waiter& waiter) {
-  dispatch(lockstep_, call, [&]<class T>() {
-    if (begins_direct(lockstep_, call)) {
-      const auto direct = make_direct(lockstep_, call);
-      if (!direct->advance()) waiter.wait(*direct);
-      if (!direct->refused()) return;
-    }
-    T task(lockstep_, call);
+  Table::dispatch(lockstep_, call, [&]<class T>() {
+    CallTask<T> task(lockstep_, call);
     if (!task.advance()) waiter.wait(task);
   });
 }

@@ -21,7 +21,7 @@ class ShmEngine final : public HostEngine {
 
   std::string_view name() const noexcept override { return "native"; }
   bool compares_calls() const noexcept override { return true; }
-  bool offers(const CollectiveCall&) const override { return true; }
+  bool offers(const CollectiveCall& call) const override;
   std::unique_ptr<Task> start(const CollectiveCall& call) override;
   void carry_out(const CollectiveCall& call, Waiter& waiter) override;
   /// The failure record of the segment ends pending calls.
@@ -30,6 +30,7 @@ class ShmEngine final : public HostEngine {
   bool agree(const CollectiveCall& call, Waiter& waiter, bool flag) override;
   std::unique_ptr<Task> start_agreement(const CollectiveCall& call) override;
   MessageRing& messages() override { return messages_; }
+  bool is_disputed() const override { return lockstep_.is_disputed(); }
   Segment& segment() { return *segment_; }
   Lockstep& lockstep() { return lockstep_; }
 

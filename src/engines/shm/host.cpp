@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "base/environment.h"
 #include "base/log.h"
 #include "engines/shm/engine.h"
-#include "engines/shm/step_size.h"
 #include "store/authentication.h"
 #include "transport/shm/handover.h"
 
@@ -21,10 +19,7 @@ std::shared_ptr<HostMemory> share_host_memory(Store& store, int rank, int ranks,
   auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(memory.address, std::move(keep_alive));
   auto segment = std::make_shared<Segment>(shape, memory.address.get(), std::move(both), std::move(notifiers));
   segment->name_ranks(names);
-  if (rank == 0) {
-    segment->member(0).step_kib = shm::asked_step_kib(base::Environment::process());
-    std::ranges::copy(store::fresh_nonce(), segment->member(0).secret.begin());
-  }
+  if (rank == 0) std::ranges::copy(store::fresh_nonce(), segment->member(0).secret.begin());
   return segment;
 }
 
@@ -33,9 +28,7 @@ std::shared_ptr<HostMemory> host_memory_of_threads(int ranks, std::vector<base::
   auto memory = shm::private_memory(Segment::size_for(shape));
   auto* const address = memory.get();
   auto both = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(std::move(memory), std::move(keep_alive));
-  auto segment = std::make_shared<Segment>(shape, address, std::move(both), std::move(notifiers));
-  segment->member(0).step_kib = shm::asked_step_kib(base::Environment::process());
-  return segment;
+  return std::make_shared<Segment>(shape, address, std::move(both), std::move(notifiers));
 }
 
 std::shared_ptr<HostEngine> make_host_engine(const std::shared_ptr<HostMemory>& memory, int rank, bool is_crowded, std::string_view group_name) {

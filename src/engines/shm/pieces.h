@@ -47,11 +47,6 @@ constexpr std::size_t piece_that_is_read(std::size_t second_level_cache, int ran
   return std::clamp(second_level_cache / 4 / static_cast<std::size_t>(ranks), least, most) / page * page;
 }
 
-inline void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes == 0 || to == from) return;
-  kernels::copy(to, from, bytes);
-}
-
 /// The inputs of one element range, in rank order.
 class InputList {
  public:

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -40,7 +41,7 @@ int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) 
 /// A slot that stays in the second-level cache of the core that fills it is slow to read for another core, which has to fetch each line from there.
 /// Where a call has more data it drives the slots out into a cache that both share, or to memory, and the two copies of the slots, which overlap, are
 /// faster than the system's one: on the machine of docs/design/performance.md from half that cache on, 512 KiB.
-std::size_t largest_of_collectives() { return std::max(std::size_t{512} << 10, base::second_level_cache() / 2); }
+std::size_t largest_of_collectives() { return std::max(std::size_t{512} << 10, std::bit_floor(base::second_level_cache() / 2)); }
 
 /// A ring is small and stays in the cache. Where a message is much more, its way through memory sets the time.
 std::size_t largest_of_messages() {
@@ -58,7 +59,7 @@ BlockBytes block_bytes(const CollectiveCall& call, std::size_t ranks) {
   const std::size_t element = size_of(call.in.dtype());
   if (!has_counts(call.operation)) {
     const std::size_t block = call.count * element;
-    return {block, call.operation == Operation::broadcast ? block : block * ranks};
+    return {block, traits_of(call.operation).in == Layout::whole ? block : block * ranks};
   }
   const std::size_t all = call.counts.total() * element;
   const auto blocks = std::ranges::count_if(call.counts.span(), [](std::size_t count) { return count != 0; });
@@ -124,13 +125,11 @@ std::optional<SingleCopyRange> single_copy_range(const base::Environment& enviro
   return SingleCopyRange{static_cast<std::uint32_t>(from), 0};
 }
 
-SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from) {
+SingleCopyRange single_copy_rule(SingleCopyOf data, std::size_t bytes) {
   const bool is_collective = data == SingleCopyOf::collectives;
-  const std::size_t without_trial = std::size_t{is_collective ? 32U : 16U} << 10;  // a message is one block, and its rank makes one copy
-  return {kibibytes(from.value_or(without_trial)), kibibytes(is_collective ? largest_of_collectives() : largest_of_messages())};
+  const std::uint32_t without_trial = is_collective ? 32 : 16;  // a message is one block, and its rank makes one copy
+  return {bytes == 0 ? without_trial : kibibytes(bytes), kibibytes(is_collective ? largest_of_collectives() : largest_of_messages())};
 }
-
-std::size_t bytes_of_rank(const CollectiveCall& call, int ranks) { return block_bytes(call, static_cast<std::size_t>(ranks)).all; }
 
 // Where ranks outnumber processors, a rank that reads by itself saves nothing: the copies of all ranks take the same processors one after the other,
 // and the slots stay in their caches. A scatter is different, since the root alone fills the slots for all.
@@ -138,27 +137,10 @@ bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, co
   const BlockBytes bytes = block_bytes(call, static_cast<std::size_t>(ranks));
   if (bytes.one < std::size_t{range.from} << 10) return false;
   if (range.up_to == 0) return true;
-  switch (call.operation) {
-    case Operation::scatter:
-    case Operation::scatter_v: return true;
-    case Operation::broadcast:
-    case Operation::gather:
-    case Operation::gather_v:
-    case Operation::all_gather:
-    case Operation::all_gather_v:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-    case Operation::reduce_scatter:
-    case Operation::reduce_scatter_v: return !is_crowded && bytes.all < std::size_t{range.up_to} << 10;
-    case Operation::all_reduce:
-    case Operation::reduce:
-    case Operation::barrier:
-    case Operation::scan:
-    case Operation::exscan:
-    case Operation::send:
-    case Operation::recv: return false;  // all_reduce and reduce combine out of the slots while these are filled
-  }
-  return false;
+  const OperationTraits& traits = traits_of(call.operation);
+  if (traits.reduces && traits.out == Layout::whole) return false;  // the ranks combine out of the slots while these are filled
+  if (traits.senders == Participants::root && traits.in == Layout::blocks) return true;
+  return !is_crowded && bytes.all < std::size_t{range.up_to} << 10;
 }
 
 }  // namespace unisono::engines::shm

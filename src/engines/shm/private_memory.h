@@ -41,8 +41,6 @@ class PrivateMemory {
   const std::byte* data() const noexcept { return memory_.data(); }
   /// Returns true where this rank finds the words of all others.
   bool finds_all() const;
-  /// As read_memory.
-  int read(int rank, void* to, std::uint64_t address, std::size_t bytes) const noexcept { return read_memory(segment_, rank, to, address, bytes); }
 
  private:
   Segment& segment_;
@@ -56,12 +54,9 @@ std::optional<SingleCopyRange> single_copy_range(const base::Environment& enviro
 
 enum class SingleCopyOf { collectives, messages };
 
-/// Returns the rule: `from` as the trial has found it, or what holds without one; up to half the second-level cache, 512 KiB at least, for
-/// collectives, and eight times that cache for messages.
-SingleCopyRange single_copy_rule(SingleCopyOf data, std::optional<std::size_t> from = {});
-
-/// Returns the bytes of all data that a rank gives, or gets, in a call.
-std::size_t bytes_of_rank(const CollectiveCall& call, int ranks);
+/// Returns the rule: from `bytes` on, as the trial has found it, or from what holds without one (0); up to half the second-level cache, 512 KiB at
+/// least, for collectives, and eight times that cache for messages.
+SingleCopyRange single_copy_rule(SingleCopyOf data, std::size_t bytes = 0);
 
 /// Returns true where reading the others' private memory in a call is faster than staging it.
 bool single_copy_pays(const CollectiveCall& call, int ranks, bool is_crowded, const SingleCopyRange& range);

@@ -34,8 +34,8 @@ inline void into_ring(std::byte* ring, std::size_t capacity, std::uint64_t posit
 inline void out_of_ring(void* to, const std::byte* ring, std::size_t capacity, std::uint64_t position, std::size_t bytes) {
   const std::size_t at = position % capacity;
   const std::size_t first = std::min(bytes, capacity - at);
-  if (first > 0) kernels::copy(to, ring + at, first);
-  if (bytes > first) kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
+  kernels::copy(to, ring + at, first);
+  kernels::copy(static_cast<std::byte*>(to) + first, ring, bytes - first);
 }
 
 /// The bits of the places that have memory in the segment.

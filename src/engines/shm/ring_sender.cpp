@@ -80,12 +80,15 @@ bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
   if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10 && may_be_read();
   const auto found = CopyTrial::known();
   const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10 || destinations_[static_cast<std::size_t>(peer)].both_ways;
-  return is_below_end && bytes >= (found ? found->from.value_or(0) : std::uint64_t{range_->from} << 10) && may_be_read();
+  return is_below_end && bytes >= (found ? found->from : range_->from << 10) && may_be_read();
 }
 
-// A message that was posted behind others keeps their order.
+// A smaller message than least_lent is through the ring before its receiver has taken it out of this rank's memory. A message that was posted behind
+// others keeps their order.
 MessageCarrier::Lending RingSender::lends(int peer, std::uint64_t bytes) {
-  if (bytes > base::eager_bytes || !pays_to_lend(peer, bytes) || reach_of(peer) != Reach::yes) return Lending::no;
+  constexpr std::uint64_t least_lent = std::uint64_t{32} << 10;
+  const bool is_short = range_ && range_->up_to != 0 && bytes < least_lent;
+  if (bytes > base::eager_bytes || is_short || !pays_to_lend(peer, bytes) || reach_of(peer) != Reach::yes) return Lending::no;
   const Destination& destination = to(peer);
   if (!destination.queue.empty()) return Lending::no;
   if (destination.copies != 0) reclaim(peer);

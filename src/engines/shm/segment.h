@@ -18,7 +18,6 @@
 #include "base/processors.h"
 #include "engines/host_engine.h"
 #include "engines/shm/lent_buffer.h"
-#include "engines/shm/step_size.h"
 #include "engines/signature.h"
 #include "unisono/call.h"
 
@@ -34,30 +33,23 @@ namespace unisono::engines::shm {
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
 
-/// Sizes for which private memory is read where it lies.
+/// Sizes for which private memory is read where it lies, in KiB.
 struct SingleCopyRange {
-  std::uint32_t from = 0,
-                up_to = 0;  // KiB of a rank's block, and less than so many, a power of two, of all data of a rank; up_to 0: every call, however large
+  std::uint32_t from = 0;   // of a rank's block
+  std::uint32_t up_to = 0;  // all data of a rank is less; 0: every call, however large
 };
 
 /// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
 struct Announcement {
-  std::uint64_t in = 0, out = 0;       // addresses
-  std::uint32_t in_pools : 1 = 0;      // both lie in the shared pool of the process
-  std::uint32_t maps_all : 1 = 0;      // the rank has mapped the pools of all others
-  std::uint32_t reads_all : 1 = 0;     // the rank can read the private memory of all others, and lets them read its own
-  std::uint32_t tries : 1 = 0;         // of rank 0: it repeats the trial in this step
-  std::uint32_t streams : 1 = 0;       // of rank 0: slots are written past the caches
-  std::uint32_t log_up_to : 5 = 0;     // of rank 0: the power of two of SingleCopyRange::up_to, or 0
-  std::uint32_t processor : 16 = 0;    // of rank 0, where ranks share processors: the one on which it runs
-  std::uint32_t from = 0;              // of rank 0: that of SingleCopyRange
-  std::uint32_t began = 0, ended = 0;  // when the rank's last timed call did, in ticks of CopyTuner
-
-  void set_range(const SingleCopyRange& range) {
-    from = range.from;
-    log_up_to = range.up_to == 0 ? 0 : static_cast<std::uint32_t>(std::bit_width(range.up_to) - 1) & 31U;
-  }
-  SingleCopyRange range() const { return {from, log_up_to == 0 ? 0 : std::uint32_t{1} << log_up_to}; }
+  std::uint64_t in = 0, out = 0;    // addresses
+  std::uint32_t in_pools : 1 = 0;   // both lie in the shared pool of the process
+  std::uint32_t maps_all : 1 = 0;   // the rank has mapped the pools of all others
+  std::uint32_t reads_all : 1 = 0;  // the rank can read the private memory of all others, and lets them read its own
+  // Of rank 0:
+  std::uint32_t tries : 1 = 0;       // it makes the trial in this step
+  std::uint32_t streams : 1 = 0;     // slots are written past the caches
+  std::uint32_t processor : 16 = 0;  // where ranks share processors: the one on which it runs
+  SingleCopyRange range = {};        // if it reads all
 };
 static_assert(sizeof(Announcement) <= line_payload);
 
@@ -106,7 +98,6 @@ struct alignas(2 * cache_line) Line {
   }
   std::string_view get_label() const { return has_label(signature) ? std::string_view(label, ::strnlen(label, sizeof label)) : std::string_view(); }
 };
-static_assert(sizeof(Announcement) <= line_payload);
 static_assert(sizeof(Line) == 2 * cache_line && offsetof(Line, payload) + line_payload <= cache_line);
 
 /// The line that announces a message: its number says that the message is there. A message that is small enough is in it, so that it goes from one
@@ -142,8 +133,18 @@ struct alignas(2 * cache_line) Member : HostMember {
   PoolCard pool;
   PrivateCard private_memory;
   std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial
-  std::uint32_t step_kib = 0;                                             // that was asked for; rank 0's holds. See step_bytes
 };
+
+/// Returns the bytes of a slot in a segment of so many ranks. The slots of all ranks take at most 16 MiB where that leaves each the smallest size;
+/// memory that no step uses is never touched.
+constexpr std::size_t slot_bytes_for(int ranks) {
+  constexpr std::size_t smallest = std::size_t{128} << 10, largest = std::size_t{1} << 20, slots_per_rank = 4, all_slots = std::size_t{16} << 20;
+  return std::clamp(std::bit_floor(all_slots / slots_per_rank / static_cast<std::size_t>(std::max(ranks, 1))), smallest, largest);
+}
+
+/// Returns how many bytes of a slot a step of a collective fills, the same on every rank. Ranks with a processor each fill one slot while they empty
+/// another, so a step shall be short; ranks that share processors lose a change of tasks with every step, so it shall be long.
+constexpr std::size_t step_bytes(std::size_t slot, bool is_crowded) { return is_crowded ? slot : std::min(slot, std::size_t{256} << 10); }
 
 class Segment : public HostMemory {
  public:
@@ -158,15 +159,16 @@ class Segment : public HostMemory {
   };
 
   /// Returns the bytes of a segment of that shape.
-  static std::size_t size_for(const Shape& shape);
+  static std::size_t size_for(const Shape& shape) { return offsets_for(shape).end; }
   /// `memory` is page-aligned and stays mapped as long as `keep_alive`. `notifiers`: those that the members have already, so that a rank of several
   /// groups sleeps in one place; empty: the segment's own are used.
   Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers = {});
 
+  int ranks() const { return shape_.ranks; }
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
   std::size_t ring_bytes() const { return shape_.ring_bytes; }
   Line& line(int rank, std::uint32_t step) const {
-    return reinterpret_cast<Line*>(memory_ + lines_)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
+    return reinterpret_cast<Line*>(memory_ + at_.lines)[2 * static_cast<std::size_t>(rank) + (step & 1U)];
   }
   /// Returns true where a rank has published that step.
   bool has_arrived(int rank, std::uint32_t step) const {
@@ -180,31 +182,37 @@ class Segment : public HostMemory {
     }
     return true;
   }
-  Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + members_)[rank]; }
+  Member& member(int rank) const { return reinterpret_cast<Member*>(memory_ + at_.members)[rank]; }
   std::byte* inbox(int rank, std::uint32_t step) const { return slot(rank, step & 1U); }
   std::byte* result(int rank, std::uint32_t step) const { return slot(rank, 2 + (step & 1U)); }
-  RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + rings_)[from * shape_.ranks + to]; }
+  RingControl& ring(int from, int to) const { return reinterpret_cast<RingControl*>(memory_ + at_.rings)[from * shape_.ranks + to]; }
   Envelope& envelope(int from, int to, std::uint64_t index) const {
     return reinterpret_cast<Envelope*>(memory_ +
-                                       envelopes_)[static_cast<std::size_t>(from * shape_.ranks + to) * Envelope::count + index % Envelope::count];
+                                       at_.envelopes)[static_cast<std::size_t>(from * shape_.ranks + to) * Envelope::count + index % Envelope::count];
   }
   /// Returns the memory of a lent message, of at most base::eager_bytes. `place` is below RingControl::backed.
   std::byte* lent_data(int from, int to, std::size_t place) const {
-    return memory_ + lent_data_ + (static_cast<std::size_t>(from * shape_.ranks + to) * RingControl::backed + place) * base::eager_bytes;
+    return memory_ + at_.lent_data + (static_cast<std::size_t>(from * shape_.ranks + to) * RingControl::backed + place) * base::eager_bytes;
   }
   std::byte* ring_data(int from, int to) const {
-    return memory_ + ring_data_ + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
+    return memory_ + at_.ring_data + static_cast<std::size_t>(from * shape_.ranks + to) * shape_.ring_bytes;
   }
 
  private:
+  struct Offsets {
+    std::size_t lines, members, slots, rings, envelopes, lent_data, ring_data, end;
+  };
+  static Offsets offsets_for(const Shape& shape);
+  static std::vector<HostMember*> members_in(std::byte* memory, const Shape& shape);
+
   std::byte* slot(int rank, std::size_t index) const {
-    return memory_ + slots_ + (slots_per_rank * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes;
+    return memory_ + at_.slots + (slots_per_rank * static_cast<std::size_t>(rank) + index) * shape_.slot_bytes;
   }
 
   Shape shape_;
+  Offsets at_;
   std::byte* memory_;
   std::shared_ptr<void> keep_alive_;
-  std::size_t lines_ = 0, members_ = 0, slots_ = 0, rings_ = 0, envelopes_ = 0, lent_data_ = 0, ring_data_ = 0;
 };
 
 /// Returns zeroed memory for ranks that are threads of this process.

@@ -2,35 +2,28 @@
 
 #include <atomic>
 #include <cstddef>
-#include <optional>
 
-#include "base/environment.h"
 #include "kernels/copy.h"
 
 namespace unisono::engines::shm {
 
 /// How this process writes what other ranks read out of shared memory. A cached store has to take the line from the core that has read it last, and
 /// the reader takes it back; between cores that share no cache each of these transfers costs as much as a read of memory, or more. A store past the
-/// caches takes no line. Which one is faster the trial of single copy finds (CopyTrial), now and then anew.
+/// caches takes no line. A trial finds which one is faster (CopyTrial).
 class Staging {
  public:
   /// A smaller copy is over before the stores past the caches are.
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;
 
   static void copy(void* to, const void* from, std::size_t bytes) noexcept {
-    if (bytes == 0) return;
     if (is_past_caches(bytes)) kernels::copy_streaming(to, from, bytes);
     else kernels::copy(to, from, bytes);
   }
   static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && past_caches.load(std::memory_order_relaxed); }
-  /// Takes over what the trial has found, unless UNISONO_STAGING says otherwise.
-  static void set_past_caches(bool found) noexcept;
+  static void set_past_caches(bool found) noexcept { past_caches.store(found, std::memory_order_relaxed); }
 
  private:
-  static std::atomic<bool> past_caches;
+  static inline std::atomic<bool> past_caches{false};
 };
-
-/// Returns UNISONO_STAGING: true for `streamed`, false for `cached`, nullopt where it is unset. Throws InvalidArgument for another word.
-std::optional<bool> asked_staging(const base::Environment& environment);
 
 }  // namespace unisono::engines::shm

@@ -2,10 +2,7 @@
 
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,6 +21,8 @@
 #include "base/interruption.h"
 #include "base/log.h"
 #include "base/memory_file.h"
+#include "base/socket.h"
+#include "store/authentication.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {
@@ -35,38 +34,19 @@ using base::FileDescriptor;
 constexpr std::chrono::milliseconds look_period{100};  ///< between two looks whether a rank has ended
 /// How long rank 0 may be gone before its end is known, and the time between two looks for it.
 constexpr std::chrono::milliseconds time_of_the_reason{1000}, pause_before_the_reason{10};
-constexpr std::size_t secret_bytes = 16, name_bytes_count = 16;
 constexpr std::size_t longest_socket_name = 90;  ///< an abstract address holds 107 bytes
 
 // Room for connections of strangers of the same user, beside those of the ranks.
 constexpr int spare_backlog = 8;
 constexpr std::size_t most_foreign_connections = 64;
 struct Hello {
-  std::array<unsigned char, secret_bytes> secret{};
+  std::array<char, 32> secret{};
   std::int32_t rank = -1;
 };
 
 [[noreturn]] void refuse(const std::string& what, int error) { throw BackendUnavailable(fmt::format("{}: {}", what, base::error_text(error))); }
 
 int name_of(const RankNames& names, int rank) { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
-
-std::string hex(const unsigned char* bytes, std::size_t size) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (std::size_t i = 0; i < size; ++i) {
-    text += digits[bytes[i] >> 4];
-    text += digits[bytes[i] & 15];
-  }
-  return text;
-}
-
-std::array<unsigned char, secret_bytes> unhex(std::string_view text) {
-  std::array<unsigned char, secret_bytes> bytes{};
-  const auto digit = [](char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); };
-  if (text.size() != 2 * bytes.size()) throw ProtocolError("a malformed secret in the store");
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>((digit(text[2 * i]) << 4) | (digit(text[2 * i + 1]) & 15U));
-  return bytes;
-}
 
 SharedMemory map(const FileDescriptor& memory, std::size_t bytes) {
   void* address = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
@@ -136,35 +116,21 @@ base::Opened receive_descriptor(int socket) {
   return {.fd = FileDescriptor(descriptor), .error = 0};
 }
 
-sockaddr_un abstract_address(std::string_view name, socklen_t& size) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the leading zero byte: no file
-  size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return address;
-}
-
 /// Rank 0's side: it accepts connections and gives the memory to the ranks among them.
 class Giver {
  public:
   Giver(const FileDescriptor& memory, int ranks, const RankNames& names) : memory_(memory), ranks_(ranks), names_(names) {
-    std::array<unsigned char, name_bytes_count> name_bytes{};
-    if (::getrandom(expected_.secret.data(), secret_bytes, 0) != secret_bytes ||
-        ::getrandom(name_bytes.data(), name_bytes.size(), 0) != static_cast<ssize_t>(name_bytes.size())) {
-      refuse("no random numbers", errno);
-    }
-    name_ = "unisono-" + hex(name_bytes.data(), name_bytes.size());
+    store::fresh_name().copy(expected_.secret.data(), expected_.secret.size());
+    name_ = "unisono-" + store::fresh_name();
     listener_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    socklen_t size = 0;
-    const sockaddr_un address = abstract_address(name_, size);
-    if (!listener_ || ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-        ::listen(listener_.get(), ranks + spare_backlog) != 0) {
+    const auto address = base::SocketAddress::abstract_unix(name_);
+    if (!listener_ || ::bind(listener_.get(), address.data(), address.size()) != 0 || ::listen(listener_.get(), ranks + spare_backlog) != 0) {
       refuse("cannot open a local socket to hand shared memory over", errno);
     }
   }
 
   /// Returns the text that the other ranks find in the store.
-  std::string offer() const { return name_ + " " + hex(expected_.secret.data(), secret_bytes); }
+  std::string offer() const { return name_ + " " + std::string(expected_.secret.data(), expected_.secret.size()); }
 
   /// Gives the memory to all ranks. `look` throws where it is known that a rank will not come.
   void serve_all(const Deadline& deadline, const std::function<void()>& look) {
@@ -273,9 +239,8 @@ SharedMemory hand_out(Store& store, const std::string& key, int ranks, std::size
 FileDescriptor connect_to(const std::string& name, const std::string& giver) {
   FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket) refuse("there is no socket to fetch shared memory with", errno);
-  socklen_t size = 0;
-  const sockaddr_un address = abstract_address(name, size);
-  while (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
+  const auto address = base::SocketAddress::abstract_unix(name);
+  while (::connect(socket.get(), address.data(), address.size()) != 0) {
     if (errno == ECONNREFUSED) return {};
     if (errno != EINTR) refuse(fmt::format("cannot reach {} to fetch shared memory", giver), errno);
   }
@@ -286,8 +251,10 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
   const std::string giver = fmt::format("rank {}", name_of(names, 0));
   const std::string where = store.get(key, deadline.left());
   const auto space = where.find(' ');
-  if (space == std::string::npos || space > longest_socket_name) throw ProtocolError("a malformed entry " + key + " in the store");
-  const Hello hello{unhex(std::string_view(where).substr(space + 1)), rank};
+  Hello hello{.rank = rank};
+  if (space == std::string::npos || space > longest_socket_name || where.size() - space - 1 != hello.secret.size())
+    throw ProtocolError("a malformed entry " + key + " in the store");
+  where.copy(hello.secret.data(), hello.secret.size(), space + 1);
   const FileDescriptor socket = connect_to(where.substr(0, space), giver);
   if (!socket) throw_gone(store, key, name_of(names, 0), deadline);
   if (!base::peer_is_same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");

@@ -1,19 +1,18 @@
 // Small calls that wait behind each other and share a step.
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <array>
 #include <chrono>
 #include <functional>
 #include <latch>
-#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "engines/shm/batch.h"
 #include "engines/shm/engine.h"
 #include "group/group.h"
 #include "unisono/launch.h"
@@ -21,15 +20,10 @@
 
 using namespace unisono;
 using namespace std::chrono_literals;
-using engines::shm::Batch;
 using engines::shm::Segment;
 using engines::shm::ShmEngine;
 
 namespace {
-
-base::Environment environment(const std::string& value) {
-  return base::Environment(std::map<std::string, std::string, std::less<>>{{"UNISONO_COALESCE", value}});
-}
 
 /// One of two ranks, without threads: the test advances both.
 struct Member {
@@ -81,10 +75,8 @@ float sum(std::size_t i) { return static_cast<float>(30 + 2 * i); }
 }  // namespace
 
 TEST(Batch, ABatchPaysWhereRanksShareProcessors) {
-  EXPECT_TRUE(Batch::pays({}, true));
-  EXPECT_FALSE(Batch::pays({}, false));
-  EXPECT_TRUE(Batch::pays(environment("on"), false));
-  EXPECT_FALSE(Batch::pays(environment("off"), true));
+  const Two two;
+  for (const bool is_crowded : {false, true}) EXPECT_EQ(engines::shm::Lockstep(two.segment, 0, is_crowded).coalesces(), is_crowded);
 }
 
 // The rank that comes second sees how many the first has put there; the first puts few there until it knows that the others have as many.
@@ -239,6 +231,20 @@ class Gate {
   std::array<std::vector<int>, 2> elements_{std::vector<int>{1}, std::vector<int>{1}};
 };
 
+/// Has all ranks share one processor, so that their calls share steps.
+class Coalescing : public ::testing::Test {
+ protected:
+  Coalescing() {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(::sched_getcpu()), &one);
+    EXPECT_EQ(::sched_getaffinity(0, sizeof all_, &all_), 0);
+    EXPECT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  }
+  ~Coalescing() override { EXPECT_EQ(::sched_setaffinity(0, sizeof all_, &all_), 0); }
+  cpu_set_t all_{};
+};
+
 std::uint32_t step() { return static_cast<ShmEngine&>(*world().implementation()->coordination().host_engine()).lockstep().step(); }
 
 std::vector<std::vector<int>> lists(std::size_t n, int rank) { return std::vector<std::vector<int>>(n, std::vector<int>(3, rank + 1)); }
@@ -249,9 +255,7 @@ std::vector<Work> post_all(std::vector<std::vector<int>>& lists, const CallOptio
   return works;
 }
 
-}  // namespace
-
-TEST(Coalescing, CallsThatWaitShareSteps) {
+TEST_F(Coalescing, CallsThatWaitShareSteps) {
   Gate gate;
   run_threads(2, [&](int rank) {
     auto x = lists(8, rank);
@@ -264,7 +268,7 @@ TEST(Coalescing, CallsThatWaitShareSteps) {
   });
 }
 
-TEST(Coalescing, OnlyTheCallThatDiffersFails) {
+TEST_F(Coalescing, OnlyTheCallThatDiffersFails) {
   Gate gate;
   run_threads(2, [&](int rank) {
     auto x = lists(8, rank);
@@ -279,7 +283,7 @@ TEST(Coalescing, OnlyTheCallThatDiffersFails) {
 }
 
 // The error belongs to the first call after its Work was dropped, on both ranks: neither carries that one out.
-TEST(Coalescing, AnErrorThatNobodyHasSeenTakesTheNextCall) {
+TEST_F(Coalescing, AnErrorThatNobodyHasSeenTakesTheNextCall) {
   Gate gate;
   run_threads(2, [&](int rank) {
     auto x = lists(8, rank);
@@ -300,7 +304,7 @@ TEST(Coalescing, AnErrorThatNobodyHasSeenTakesTheNextCall) {
   });
 }
 
-TEST(Coalescing, ADeadlineEndsWhatTheOthersHaveNot) {
+TEST_F(Coalescing, ADeadlineEndsWhatTheOthersHaveNot) {
   Gate gate;
   std::latch over(1);
   run_threads(2, [&](int rank) {
@@ -315,7 +319,7 @@ TEST(Coalescing, ADeadlineEndsWhatTheOthersHaveNot) {
   });
 }
 
-TEST(Coalescing, ARankThatEndsEndsWhatItHasNotPosted) {
+TEST_F(Coalescing, ARankThatEndsEndsWhatItHasNotPosted) {
   Gate gate;
   const auto job = [&](int rank) {
     auto x = lists(rank == 0 ? 8 : 3, rank);
@@ -328,7 +332,7 @@ TEST(Coalescing, ARankThatEndsEndsWhatItHasNotPosted) {
 }
 
 // The bits are those of a step for each call.
-TEST(Coalescing, CoalescingGivesTheSameBits) {
+TEST_F(Coalescing, CoalescingGivesTheSameBits) {
   constexpr std::size_t calls = 200;
   run_threads(5, [&](int rank) {
     std::vector<std::vector<float>> alone, together;
@@ -342,3 +346,5 @@ TEST(Coalescing, CoalescingGivesTheSameBits) {
     EXPECT_EQ(together, alone);
   });
 }
+
+}  // namespace

@@ -1,0 +1,161 @@
+#pragma once
+
+#include "engines/shm/lockstep.h"
+#include "engines/shm/pieces.h"
+
+// The collectives whose elements belong to no rank in particular. Those that combine keep the order rank 0, 1, …, P-1 within an element, whichever
+// rank computes it, so that every rank gets the same bits. With S bytes a rank and P ranks, a rank reads and writes, in and out of cache:
+//   broadcast  the root stages S; the others read S, write S
+//   one shot   stage S, read P S, write S                 one exchange a piece: best for two ranks, and for small messages
+//   sliced     stage S, read S, write S/P + S, read S     each reduces the slice of a piece it owns; two exchanges, overlapped from piece to piece
+
+namespace unisono::engines::shm {
+
+/// Returns one step where the data of a rank fits its slot: cores that share a cache copy faster one after the other than both at once, while one
+/// slot is filled and the other one emptied. The ranks must cut a call alike, so this depends on nothing that a rank finds out by itself. `parts`: of
+/// a slot.
+inline Pieces one_slot(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
+  const std::size_t slot = engine.segment().slot_bytes() / parts / cache_line * cache_line;
+  const std::size_t most = call.count * size_of(call.in.dtype()) <= slot ? slot : engine.step_bytes() / parts / cache_line * cache_line;
+  return {call.count, most / size_of(call.in.dtype())};
+}
+
+/// A collective that cuts the elements of a rank into pieces, the same on all ranks.
+class WholeTask : public LockstepTask {
+ protected:
+  WholeTask(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces)
+      : LockstepTask(engine, call, pieces.count(), pieces.largest() * size_of(call.in.dtype())), pieces_(pieces) {}
+
+  const Pieces& pieces() const { return pieces_; }
+  static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
+    return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
+  }
+
+ private:
+  Pieces pieces_;
+};
+
+class Barrier : public WholeTask {
+ public:
+  Barrier(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, Pieces(0, 1)) {}
+
+ private:
+  void produce(std::size_t) override {}
+  void consume(std::size_t) override {}
+};
+
+/// A barrier at which every rank sets a flag or does not, and learns whether all have.
+class Agreement final : public WholeTask {
+ public:
+  Agreement(Lockstep& engine, const CollectiveCall& call, bool flag) : WholeTask(engine, call, Pieces(0, 1)), flag_(flag) {}
+  bool all() const { return all_; }
+
+ private:
+  void produce(std::size_t k) override { *inbox(rank(), k) = static_cast<std::byte>(flag_ ? 1 : 0); }
+  void consume(std::size_t k) override {
+    all_ = flag_;
+    for (int r = 0; all_ && r < size(); ++r) all_ = r == rank() || *inbox(r, k) != std::byte{0};
+  }
+
+  bool flag_;
+  bool all_ = false;
+};
+
+class Broadcast : public WholeTask {
+ public:
+  Broadcast(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, one_slot(engine, call)) {}
+
+ private:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (is_root()) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+  }
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (!is_root()) result().copy(out(piece.begin), inbox(call().root, k), bytes(piece.size()));
+  }
+};
+
+/// Below this the second exchange costs more than the additional reading.
+inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
+/// Two ranks share the work from here on where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded.
+inline constexpr std::size_t sliced_halves_bytes = std::size_t{32} << 10;
+inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
+  const DType dtype = call.in.dtype();
+  const std::size_t bytes = call.count * size_of(dtype);
+  if (bytes <= one_shot_bytes) return true;
+  const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
+  return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes && call.operation == Operation::all_reduce);
+}
+
+/// all_reduce, reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
+class OneShot : public WholeTask {
+ public:
+  OneShot(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
+
+ private:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (!is_root() || is_prefix(call().operation)) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+  }
+  void consume(std::size_t k) override {
+    int fan_in = size();
+    if (call().operation != Operation::all_reduce) {
+      if (is_prefix(call().operation)) fan_in = rank() + (call().operation == Operation::scan ? 1 : 0);
+      if (fan_in == 0 || !is_receiver()) return;
+    }
+    const Range piece = pieces()[k];
+    InputList inputs(fan_in);
+    for (int r = 0; r < fan_in; ++r) inputs[r] = r == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(r, k);
+    result().combine(out(piece.begin), inputs.data(), fan_in, piece.size(), call(), size());
+  }
+};
+
+/// all_reduce, or reduce to a root: in step k every rank stages piece k, and combines its slice of piece k-1 for the others to fetch.
+class SlicedReduce : public WholeTask {
+ public:
+  SlicedReduce(Lockstep& engine, const CollectiveCall& call) : SlicedReduce(engine, call, whole_slots(engine, call)) {}
+
+ private:
+  SlicedReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : WholeTask(engine, call, with_last(pieces)), pieces_(pieces) {}
+
+  // Returns one step more than there are pieces; its data never travels inside a line.
+  static Pieces with_last(const Pieces& pieces) { return {pieces.count() + 1, 1}; }
+  Range slice(std::size_t piece, int r) const { return owned_part(pieces_[piece].size(), element(), r, size()); }
+
+  void produce(std::size_t k) override {
+    if (k > 0) {
+      const Range mine = slice(k - 1, rank());
+      const std::size_t begin = pieces_[k - 1].begin + mine.begin;
+      InputList inputs(size());
+      for (int r = 0; r < size(); ++r) {
+        inputs[r] = r == rank() ? static_cast<const void*>(in(begin)) : segment().inbox(r, step_number(k - 1)) + bytes(mine.begin);
+      }
+      std::byte* shared = segment().result(rank(), step_number(k)) + bytes(mine.begin);
+      if (Staging::is_past_caches(bytes(mine.size())) && !call().custom)
+        ResultWriter::combine_streaming(shared, inputs.data(), size(), mine.size(), call(), size());
+      else combine(shared, inputs.data(), size(), mine.size(), call(), size());
+    }
+    if (k < pieces_.count()) {
+      // This rank's own slice is left out, since no other rank reads it.
+      const Range piece = pieces_[k];
+      const Range mine = slice(k, rank());
+      std::byte* staged = segment().inbox(rank(), step_number(k));
+      Staging::copy(staged, in(piece.begin), bytes(mine.begin));
+      Staging::copy(staged + bytes(mine.end), in(piece.begin + mine.end), bytes(piece.size() - mine.end));
+    }
+  }
+  void consume(std::size_t k) override {
+    if (k == 0 || !is_receiver()) return;
+    const std::size_t begin = pieces_[k - 1].begin;
+    for (int i = 0; i < size(); ++i) {
+      const int owner = (rank() + i) % size();
+      const Range part = slice(k - 1, owner);
+      result().copy(out(begin + part.begin), segment().result(owner, step_number(k)) + bytes(part.begin), bytes(part.size()));
+    }
+  }
+
+  Pieces pieces_;
+};
+
+}  // namespace unisono::engines::shm

@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "engines/registry.h"
+#include "base/log.h"
+#include "base/variables.h"
 #include "common/command_line.h"
 #include "common/commands.h"
+#include "engines/registry.h"
 #include "help/described.h"
-#include "base/log.h"
-#include "base/odd_variables.h"
+#include "help/usage.h"
 #include "hosts/allocation.h"
 #include "hosts/conducted.h"
 #include "hosts/options.h"
@@ -29,7 +30,6 @@
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
 #include "unisono/error.h"
-#include "help/usage.h"
 
 namespace unisono::tools {
 namespace {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
 #include "base/asymmetric_fence.h"
 
@@ -54,5 +55,32 @@ class alignas(128) Notifier {
   std::atomic<std::uint32_t> waiters_{0};
   alignas(64) std::atomic<std::int32_t> processor_{0};  // and 1: all-zero memory is its initial state
 };
+
+/// The ranks of a host that wait for each other. The system may put two of them on one processor although there are others, as it does where another
+/// program keeps those busy. A rank that spins then keeps away the one it waits for, until its time slice ends.
+class Neighbours {
+ public:
+  /// `own` and `others` must outlive this.
+  Neighbours(Notifier& own, std::vector<const Notifier*> others) : own_(own), others_(std::move(others)) {}
+
+  /// Says where this rank is now. Returns true where another rank was on the same processor when it last waited.
+  bool share_processor() noexcept;
+  /// Returns what `share_processor` has returned last.
+  bool shared_processor() const noexcept { return shared_.load(std::memory_order_relaxed); }
+
+ private:
+  Notifier& own_;
+  std::vector<const Notifier*> others_;
+  std::atomic<bool> shared_{false};
+};
+
+/// Tells the processor that this thread looks at a word again and again, so that the core's other thread gets more of it.
+inline void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
 
 }  // namespace unisono::base

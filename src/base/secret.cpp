@@ -12,7 +12,6 @@
 #include <new>
 #include <vector>
 
-#include "base/vector_registers.h"
 
 namespace unisono::base {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "base/plug_in.h"
-#include "base/private_file.h"
+#include "base/code_file.h"
+#include "base/files.h"
 #include "base/version.h"
 #include "unisono/error.h"
 

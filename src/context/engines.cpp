@@ -11,12 +11,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/log.h"
+#include "base/tls.h"
 #include "engines/registry.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
-#include "base/log.h"
-#include "base/tls.h"
-#include "transport/tcp/eager.h"
 #include "transport/tcp/link.h"
 
 namespace unisono::context {

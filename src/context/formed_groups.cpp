@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "store/own_keys_store.h"
+#include "store/wrappers.h"
 
 namespace unisono::context {
 

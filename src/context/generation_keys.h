@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "store/own_keys_store.h"
+#include "store/wrappers.h"
 
 namespace unisono::context {
 

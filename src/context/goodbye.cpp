@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/log.h"
-#include "store/watched_store.h"
+#include "store/wrappers.h"
 
 namespace unisono::context {
 

@@ -9,14 +9,14 @@
 
 #include <fmt/format.h>
 
-#include "engines/registry.h"
+#include "base/error_place.h"
 #include "context/commitment.h"
 #include "context/formation.h"
 #include "context/member_watch.h"
 #include "context/shrinking.h"
 #include "context/state.h"
-#include "base/error_place.h"
-#include "store/request_limit.h"
+#include "engines/registry.h"
+#include "store/requests.h"
 #include "unisono/detail/request.h"
 
 namespace unisono {

@@ -21,7 +21,7 @@
 #include "context/world.h"
 #include "rendezvous/growth.h"
 #include "rendezvous/newcomer.h"
-#include "store/own_keys_store.h"
+#include "store/wrappers.h"
 #include "unisono/detail/request.h"
 #include "unisono/elastic.h"
 

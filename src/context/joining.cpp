@@ -14,7 +14,7 @@
 #include "rendezvous/reach.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"
-#include "store/own_keys_store.h"
+#include "store/wrappers.h"
 
 namespace unisono::context {
 namespace {

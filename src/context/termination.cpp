@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/error_text.h"
 #include "base/thread.h"
-#include "base/thrown.h"
 #include "context/leaving.h"
 #include "context/state.h"
 #include "engines/decision.h"

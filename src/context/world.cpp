@@ -13,7 +13,7 @@
 #include "engines/device_copy.h"
 #include "engines/registry.h"
 #include "rendezvous/newcomer.h"
-#include "rendezvous/secret.h"
+#include "rendezvous/plan.h"
 #include "schedule/selection.h"
 
 namespace unisono::context {

@@ -14,10 +14,10 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
 #include "base/essential_calls.h"
+#include "base/log.h"
+#include "base/printable.h"
 #include "base/process.h"
-#include "base/rank_list.h"
 #include "base/socket.h"
 
 namespace unisono::coordination {

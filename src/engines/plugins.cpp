@@ -13,7 +13,7 @@
 
 #include "base/code_file.h"
 #include "base/environment.h"
-#include "base/odd_variables.h"
+#include "base/variables.h"
 
 namespace unisono::engines {
 namespace {

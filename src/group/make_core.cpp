@@ -9,7 +9,7 @@
 #include "coordination/host_ranks.h"
 #include "engines/serial/serial.h"
 #include "group/group_core.h"
-#include "transport/tcp/eager.h"
+#include "transport/tcp/link.h"
 #include "unisono/error.h"
 
 namespace unisono::group {

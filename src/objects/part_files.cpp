@@ -10,7 +10,7 @@
 #include <random>
 
 #include "base/file_descriptor.h"
-#include "base/size_limit.h"
+#include "base/files.h"
 #include "base/socket.h"
 #include "unisono/error.h"
 

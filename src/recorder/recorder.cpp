@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/files.h"
 #include "base/log.h"
-#include "base/memory_file.h"
 #include "base/process.h"
 #include "base/switches.h"
 #include "recorder/record_memory.h"

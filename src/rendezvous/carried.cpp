@@ -14,10 +14,10 @@
 #include "base/log.h"
 #include "base/process.h"
 #include "base/socket.h"
-#include "rendezvous/error_info.h"
 #include "rendezvous/own_address.h"
+#include "rendezvous/record.h"
 #include "store/authentication.h"
-#include "store/serve.h"
+#include "store/client.h"
 #include "store/token.h"
 #include "unisono/error.h"
 

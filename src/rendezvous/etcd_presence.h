@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "rendezvous/join.h"
-#include "store/etcd_store.h"
+#include "store/etcd/keys.h"
 
 namespace unisono::rendezvous {
 

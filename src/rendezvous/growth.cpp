@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/deadline.h"
-#include "store/batch.h"
+#include "store/requests.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {

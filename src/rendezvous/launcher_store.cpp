@@ -13,7 +13,7 @@
 
 #include "base/process.h"
 #include "base/switches.h"
-#include "rendezvous/departure.h"
+#include "rendezvous/plan.h"
 #include "rendezvous/reach.h"
 #include "store/client.h"
 #include "unisono/detail/launcher_store.h"

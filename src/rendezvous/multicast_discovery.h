@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/tls_library.h"
 #include "base/deadline.h"
 #include "base/environment.h"
 #include "base/thread.h"
+#include "base/tls_library.h"
 #include "rendezvous/announcement.h"
-#include "rendezvous/heard_processes.h"
 #include "rendezvous/multicast_socket.h"
 #include "rendezvous/reach.h"
 

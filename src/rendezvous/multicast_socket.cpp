@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "rendezvous/error_info.h"
+#include "rendezvous/record.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "rendezvous/error_info.h"
 #include "rendezvous/launcher_store.h"
+#include "rendezvous/plan.h"
 #include "rendezvous/reach.h"
-#include "rendezvous/settle.h"
-#include "store/watched_store.h"
+#include "rendezvous/record.h"
+#include "store/wrappers.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {

@@ -6,8 +6,8 @@
 
 #include "base/interfaces.h"
 #include "base/log.h"
-#include "rendezvous/error_info.h"
 #include "rendezvous/multicast_socket.h"
+#include "rendezvous/record.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {

@@ -65,4 +65,9 @@ void throw_if_a_rank_ended(Store& launcher_store);
 /// Returns 64 characters that tell one job (and attempt) from others; empty where the job has no name.
 std::string job_tag(const EnvironmentIdentity& identity);
 
+/// Returns the meeting of a job whose environment gives the ranks: at MASTER_ADDR and MASTER_PORT, beside torchrun's agent, or at Slurm's first node.
+/// Throws InvalidArgument where neither the variables nor Slurm name a place.
+std::unique_ptr<Meeting> meeting_by_environment(const EnvironmentIdentity& identity, int rank, const base::Environment& environment,
+                                                const base::Deadline& deadline);
+
 }  // namespace unisono::rendezvous

@@ -11,10 +11,9 @@
 #include <fmt/format.h>
 
 #include "base/interruption.h"
+#include "base/secret.h"
 #include "base/tls.h"
-#include "base/vector_registers.h"
 #include "store/table.h"
-#include "store/waiting.h"
 #include "unisono/error.h"
 
 namespace unisono::store {

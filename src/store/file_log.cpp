@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/hash.h"
-#include "base/size_limit.h"
 #include "base/socket.h"
 #include "store/wire.h"
 #include "unisono/error.h"

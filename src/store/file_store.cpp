@@ -7,7 +7,7 @@
 #include "base/deadline.h"
 #include "store/file_log.h"
 #include "store/file_watch.h"
-#include "store/waiting.h"
+#include "store/table.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
 

@@ -14,7 +14,6 @@
 #include "base/thread.h"
 #include "store/listeners.h"
 #include "store/served_keys.h"
-#include "store/server_handshake.h"
 #include "store/server_options.h"
 #include "store/session.h"
 

@@ -1,7 +1,7 @@
 #include "unisono/etcd_store.h"
 
 #include "base/environment.h"
-#include "store/etcd_store.h"
+#include "store/etcd/keys.h"
 
 namespace unisono {
 

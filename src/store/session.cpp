@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include <fmt/format.h>
+
 #include "base/socket.h"
 #include "base/tls.h"
 
@@ -39,6 +41,97 @@ bool Session::write() {
     sent = 0;
   }
   return true;
+}
+
+namespace {
+
+constexpr std::size_t room_beside_value = std::size_t{64} << 10;  ///< key and head of a request
+
+}  // namespace
+
+bool ServerHandshake::begin(Session& session) {
+  const std::string_view seen = session.in.peek().substr(0, magic.size());
+  if (seen.starts_with(base::tls_begins) && !session.tls && !session.trusted) {
+    log_rejected(session, "it encrypts its connections (UNISONO_TLS), and this process does not");
+    session.send(std::string(base::no_tls_here));
+    session.begin_to_close(options_.handshake_timeout);
+    return true;
+  }
+  if (!magic.starts_with(seen)) {  // no answer: it may be any program
+    log_rejected(session, "what it sent is not ours");
+    return false;
+  }
+  if (session.in.size() < greeting_size) return true;
+  const Greeting theirs = parse_greeting(*session.in.take(greeting_size));
+  session.send(greeting());
+  if (theirs.wire == wire_version) {
+    session.stage = session.trusted ? Session::Stage::open : Session::Stage::hello;
+    return true;
+  }
+  log_rejected(session, fmt::format("it is unisono {}, this is {}", describe(theirs), describe_own_version()));
+  session.begin_to_close(options_.handshake_timeout);  // our greeting tells it why
+  return true;
+}
+
+std::optional<std::string> ServerHandshake::take_frame(Session& session) {
+  using Fault = FrameOpener::Fault;
+  const bool is_open = session.stage == Session::Stage::open;
+  const std::size_t most = is_open ? options_.limits.value_bytes + room_beside_value : largest_unauthenticated_frame;
+  bool too_long = false;
+  Fault fault = Fault::none;
+  auto frame = session.opener ? session.opener->take(session.in, most, fault) : session.in.take_frame(most, too_long);
+  if (too_long || fault == Fault::too_long) {
+    log_rejected(session, "it announced a frame longer than this store takes");
+    refuse(session, 0, fmt::format("a request is longer than the store takes ({} bytes)", most));
+  } else if (fault == Fault::changed) {
+    log_rejected(session, "a frame came that it has not sent so");
+    refuse(session, 0, "a request came that was not sent so");
+  }
+  return frame;
+}
+
+void ServerHandshake::receive(Session& session, std::string_view frame) {
+  Reader in(frame);
+  const Op op = static_cast<Op>(in.byte());
+  in.integer();
+  if (session.stage == Session::Stage::hello) receive_hello(session, op, in);
+  else receive_proof(session, op, in);
+}
+
+void ServerHandshake::receive_hello(Session& session, Op op, Reader& in) {
+  Exchange& exchange = session.exchange;
+  exchange.client_nonce = in.text();
+  exchange.job_tag = in.text();
+  const bool has_token = in.integer() != 0;
+  if (op != Op::hello || !in.complete() || exchange.client_nonce.size() != nonce_size) return refuse(session, 0, "the handshake is malformed");
+  if (!options_.job_tag.empty() && exchange.job_tag != options_.job_tag) return refuse(session, 0, "it belongs to another job");
+  if (has_token && options_.token.empty()) return refuse(session, 0, "it has no token, but this process has one");
+  if (!has_token && !options_.token.empty()) return refuse(session, 0, "it asks for a token, and this process has none");
+  exchange.server_nonce = fresh_nonce();
+  session.send(Writer(Status::challenge).text(exchange.server_nonce).integer(options_.token.empty() ? 0 : 1).finish());
+  session.stage = Session::Stage::proof;
+}
+
+void ServerHandshake::receive_proof(Session& session, Op op, Reader& in) {
+  const Exchange& exchange = session.exchange;
+  const std::string_view proof = in.text();
+  if (op != Op::proof || !in.complete()) return refuse(session, 0, "the handshake is malformed");
+  if (!same_proof(proof, client_proof(options_.token.view(), exchange))) {
+    log_rejected(session, "its token is not this job's");
+    return refuse(session, 0, "its token is another one than this process's");
+  }
+  session.send(Writer(Status::ok).text(server_proof(options_.token.view(), exchange)).finish());
+  if (const auto keys = server_keys(options_.token.view(), exchange)) {
+    session.sealer.emplace(keys->sending);
+    session.opener.emplace(keys->receiving);
+  }
+  session.stage = Session::Stage::open;
+  session.expires = base::Clock::time_point::max();
+}
+
+void ServerHandshake::refuse(Session& session, std::uint64_t request, std::string_view why) {
+  session.send(Writer(Status::refused, request).text(why).finish());
+  session.begin_to_close(options_.handshake_timeout);
 }
 
 }  // namespace unisono::store

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -53,5 +55,8 @@ class Table {
 
 /// Returns a key as messages show it: short, and without control characters.
 std::string printable(std::string_view key);
+
+/// Throws Timeout: "<place>: no value for "a", "b" within 500 ms".
+[[noreturn]] void throw_missing(std::string_view place, std::span<const std::string> missing, std::chrono::milliseconds timeout);
 
 }  // namespace unisono::store

@@ -5,7 +5,7 @@
 
 #include "base/environment.h"
 #include "base/socket.h"
-#include "store/serve.h"
+#include "store/client.h"
 #include "store/token.h"
 #include "unisono/error.h"
 #include "unisono/store.h"

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/log.h"
-#include "base/private_file.h"
 #include "store/authentication.h"
 #include "unisono/error.h"
 

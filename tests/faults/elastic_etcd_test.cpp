@@ -15,7 +15,7 @@
 #include "etcd_server.h"
 #include "launchers.h"
 #include "rendezvous/record.h"
-#include "store/etcd_store.h"
+#include "store/etcd/keys.h"
 
 namespace unisono::testing {
 namespace {

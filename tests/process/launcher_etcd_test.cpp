@@ -11,7 +11,7 @@
 #include "etcd_server.h"
 #include "rendezvous/record.h"
 #include "running_command.h"
-#include "store/etcd_store.h"
+#include "store/etcd/keys.h"
 
 namespace unisono::testing {
 namespace {

@@ -12,9 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "bench/options.h"
 #include "base/deadline.h"
-#include "base/likeness.h"
+#include "base/printable.h"
+#include "bench/options.h"
 #include "common/own_programs.h"
 #include "launch/process/child.h"
 #include "launch/process/program.h"

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "base/control_groups.h"
 #include "base/essential_calls.h"
+#include "base/processors.h"
 #include "base/socket.h"
 #include "common/machine.h"
 

@@ -10,10 +10,10 @@
 #include <iostream>
 #include <limits>
 
+#include "base/printable.h"
 #include "common/command_line.h"
-#include "base/likeness.h"
-#include "help/described.h"
 #include "common/text.h"
+#include "help/described.h"
 
 namespace unisono::tools {
 namespace {

@@ -12,7 +12,6 @@
 #include "base/host.h"
 #include "launch/job_options.h"
 #include "launch/process/program.h"
-#include "rendezvous/host_list.h"
 #include "rendezvous/slurm.h"
 #include "unisono/error.h"
 

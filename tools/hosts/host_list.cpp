@@ -13,7 +13,7 @@
 
 #include "base/socket.h"
 #include "launch/job_options.h"
-#include "rendezvous/host_list.h"
+#include "rendezvous/slurm.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {

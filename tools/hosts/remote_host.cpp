@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "base/signal_name.h"
+#include "base/printable.h"
 #include "base/socket.h"
 #include "base/version.h"
 #include "common/own_programs.h"

@@ -10,14 +10,14 @@
 
 #include <fmt/format.h>
 
-#include "base/likeness.h"
+#include "base/printable.h"
 #include "common/commands.h"
+#include "common/sizes.h"
 #include "help/described.h"
+#include "help/usage.h"
 #include "schedule/selection.h"
 #include "simulate/report.h"
-#include "common/sizes.h"
 #include "unisono/error.h"
-#include "help/usage.h"
 
 namespace unisono::tools {
 namespace {

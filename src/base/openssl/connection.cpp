@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/vector_registers.h"
+#include "base/secret.h"
 
 namespace unisono::base::openssl {
 namespace {

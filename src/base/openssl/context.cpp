@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/openssl/connection.h"
-#include "base/vector_registers.h"
+#include "base/secret.h"
 
 namespace unisono::base::openssl {
 namespace {

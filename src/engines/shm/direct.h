@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "engines/shm/counted_task.h"
 #include "engines/shm/peer_reader.h"
 #include "engines/shm/pieces.h"

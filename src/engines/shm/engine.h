@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "base/neighbours.h"
+#include "base/notifier.h"
 #include "engines/shm/lockstep.h"
 #include "engines/shm/message_ring.h"
 #include "engines/shm/segment.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "unisono/error.h"
 
 namespace unisono::engines::shm {

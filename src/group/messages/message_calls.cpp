@@ -4,9 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include "engines/message.h"
 #include "base/eager.h"
-#include "base/relax.h"
+#include "base/notifier.h"
+#include "engines/message.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"
 #include "group/devices/device_task.h"

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "base/asymmetric_fence.h"
-#include "base/neighbours.h"
 #include "base/notifier.h"
-#include "base/relax.h"
 
 namespace unisono::group {
 

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "base/size_limit.h"
+#include "base/files.h"
 #include "base/socket.h"
 #include "launch/process/program.h"
 #include "unisono/error.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error_text.h"
 #include "base/file_descriptor.h"
-#include "base/thrown.h"
 
 namespace unisono::launcher {
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "launch/process/program.h"
-#include "store/batch.h"
+#include "store/requests.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

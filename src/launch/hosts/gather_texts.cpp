@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
-#include "store/batch.h"
+#include "store/requests.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

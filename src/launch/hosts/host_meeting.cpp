@@ -16,7 +16,7 @@
 #include "rendezvous/own_address.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
-#include "store/serve.h"
+#include "store/client.h"
 #include "store/token.h"
 #include "unisono/error.h"
 

@@ -10,7 +10,7 @@
 #include "base/socket.h"
 #include "rendezvous/join.h"
 #include "rendezvous/record.h"
-#include "store/etcd_store.h"
+#include "store/etcd/keys.h"
 
 namespace unisono::launcher {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "store/request_limit.h"
+#include "store/requests.h"
 
 namespace unisono::launcher {
 namespace {

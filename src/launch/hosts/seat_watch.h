@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/thread.h"
-#include "store/etcd_store.h"
+#include "store/etcd/keys.h"
 
 namespace unisono::launcher {
 

@@ -7,14 +7,14 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "launch/process/host.h"
-#include "rendezvous/departure.h"
 #include "rendezvous/etcd_presence.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
+#include "rendezvous/plan.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
-#include "store/etcd_store.h"
-#include "store/serve.h"
+#include "store/client.h"
+#include "store/etcd/keys.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

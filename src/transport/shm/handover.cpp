@@ -21,9 +21,9 @@
 
 #include "base/essential_calls.h"
 #include "base/file_descriptor.h"
+#include "base/files.h"
 #include "base/interruption.h"
 #include "base/log.h"
-#include "base/memory_file.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {

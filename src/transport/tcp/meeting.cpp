@@ -18,8 +18,10 @@
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/table.h"
-#include "transport/tcp/dialer.h"
+#include "transport/tcp/connecting.h"
 #include "transport/tcp/handshake.h"
+#include "transport/tcp/link.h"
+#include "unisono/error.h"
 
 namespace unisono::transport {
 namespace {
@@ -252,6 +254,14 @@ bool connects_on_demand(const Link::Options& options) {
 MeetingResult meet(const Link::Options& options, const WatchTree* tree) {
   if (peers_of(options).empty()) return {};
   return Meeting(options, tree).run();
+}
+
+std::size_t most_eager_connections(const base::Environment& environment) {
+  constexpr const char* name = "UNISONO_MAX_EAGER_CONNECTIONS";
+  const auto number = environment.get_int(name);
+  if (!number) return Link::Options().most_eager;
+  if (*number < 0) throw InvalidArgument(fmt::format("environment variable {} is negative: {}", name, *number));
+  return static_cast<std::size_t>(*number);
 }
 
 }  // namespace unisono::transport

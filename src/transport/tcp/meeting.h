@@ -7,10 +7,9 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
-#include "transport/tcp/acceptor.h"
-#include "transport/tcp/dialer.h"
+#include "transport/tcp/connecting.h"
 #include "transport/tcp/link.h"
-#include "transport/tcp/watch_tree.h"
+#include "transport/tcp/membership.h"
 
 namespace unisono::transport {
 

@@ -9,7 +9,6 @@
 
 #include "transport/tcp/connections.h"
 #include "transport/tcp/membership.h"
-#include "transport/tcp/spread.h"
 
 namespace unisono::transport {
 

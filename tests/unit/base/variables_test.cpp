@@ -12,8 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/likeness.h"
-#include "base/odd_variables.h"
+#include "base/printable.h"
 #include "base/variables.h"
 
 namespace unisono::base {

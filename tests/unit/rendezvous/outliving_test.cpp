@@ -6,7 +6,7 @@
 #include "base/process.h"
 #include "rendezvous/join.h"
 #include "rendezvous/record.h"
-#include "store/batch.h"
+#include "store/requests.h"
 #include "store/wire.h"
 
 namespace unisono::rendezvous {

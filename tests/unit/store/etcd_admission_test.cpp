@@ -9,12 +9,12 @@
 
 #include <fmt/format.h>
 
-#include "unit/base/certificates.h"
 #include "etcd_server.h"
 #include "refusal.h"
-#include "store/etcd_store.h"
-#include "unit/temporary_file.h"
+#include "store/etcd/keys.h"
 #include "unisono/error.h"
+#include "unit/base/certificates.h"
+#include "unit/temporary_file.h"
 
 namespace unisono {
 namespace {

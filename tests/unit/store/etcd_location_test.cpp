@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "refusal.h"
-#include "store/etcd_location.h"
-#include "unit/temporary_file.h"
+#include "store/etcd/location.h"
 #include "unisono/error.h"
+#include "unit/temporary_file.h"
 
 namespace unisono::store::etcd {
 namespace {

@@ -11,8 +11,8 @@
 #include "etcd_server.h"
 #include "gateway_proxy.h"
 #include "refusal.h"
-#include "store/batch.h"
-#include "store/etcd_store.h"
+#include "store/etcd/keys.h"
+#include "store/requests.h"
 #include "thrown_by.h"
 #include "unisono/error.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "engines/shm/engine.h"
 #include "engines/shm/result_writer.h"
 #include "unisono/error.h"

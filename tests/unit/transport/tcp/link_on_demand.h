@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "link_testing.h"
-#include "transport/tcp/watch_tree.h"
+#include "transport/tcp/membership.h"
 
 namespace unisono::testing {
 

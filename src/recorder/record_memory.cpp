@@ -64,7 +64,7 @@ base::FileDescriptor trace_file() {
   }
   const auto folder = environment.get(trace_variable);
   if (!folder) return {};
-  auto made = make_trace_file(*folder, base::host_name() + "-" + std::to_string(::getpid()) + "-" + std::to_string(steady_ns()), environment);
+  auto made = make_trace_file(*folder, base::host_name() + "-" + std::to_string(::getpid()) + "-" + std::to_string(steady_ns()));
   if (!made.fd)
     base::warn("no trace can be written into " + *folder + ", which " + trace_variable + " names: " + std::generic_category().message(made.error));
   return std::move(made.fd);

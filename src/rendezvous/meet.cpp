@@ -9,7 +9,6 @@
 #include "base/process.h"
 #include "base/reminder.h"
 #include "rendezvous/carried.h"
-#include "rendezvous/etcd_presence.h"
 #include "rendezvous/join.h"
 #include "rendezvous/launcher_store.h"
 #include "rendezvous/multicast_discovery.h"
@@ -182,7 +181,7 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
 JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
   const Deadline deadline(plan.timeout);
   const auto store = store::etcd::open_etcd(url, plan.environment, deadline);
-  plan.place = store->location().name();
+  plan.place = "the store " + store->url();
   store->set_timeout(plan.timeout);  // also of later uses, which wait for an etcd that is gone
   JoinRequest request = join_request(plan);
   use_presence(request, store);

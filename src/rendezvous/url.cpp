@@ -21,18 +21,27 @@ std::optional<int> whole_number(std::string_view text) {
   return value;
 }
 
-void parse_query(Url& url, std::string_view query, std::string_view whole) {
+/// Returns the part of the query that is for etcd.
+std::string_view parse_query(Url& url, std::string_view query, std::string_view whole) {
+  const bool is_etcds = whole.starts_with("etcd");
+  std::string_view for_etcd;
   while (!query.empty()) {
     const std::string_view pair = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(query.size(), pair.size() + 1));
     const auto equals = pair.find('=');
-    if (equals == std::string_view::npos) refuse(whole, "a query is rank=… or world_size=…");
+    if (equals == std::string_view::npos) refuse(whole, is_etcds ? "a query is rank=…, world_size=… or ttl=…" : "a query is rank=… or world_size=…");
     const std::string_view name = pair.substr(0, equals);
     const auto value = whole_number(pair.substr(equals + 1));
-    if (name != "rank" && name != "world_size") refuse(whole, fmt::format("there is no \"{}\" in a query, only rank and world_size", name));
+    if (is_etcds && name == "ttl") {
+      for_etcd = pair;
+      continue;
+    }
+    if (name != "rank" && name != "world_size")
+      refuse(whole, fmt::format("there is no \"{}\" in a query, only {}", name, is_etcds ? "rank, world_size and ttl" : "rank and world_size"));
     if (!value) refuse(whole, fmt::format("the {} is no whole number", name));
     (name == "rank" ? url.rank : url.world_size) = value;
   }
+  return for_etcd;
 }
 
 void parse_host_and_port(Url& url, std::string_view place, std::string_view whole) {
@@ -63,8 +72,9 @@ Url parse_url(std::string_view text) {
   if (colon == std::string_view::npos) refuse(text, "it has no scheme; env://, tcp://host:port, file:///path and etcd://host:port/prefix are known");
   const std::string_view scheme = text.substr(0, colon);
   std::string_view place = text.substr(colon + 3);
+  std::string_view for_etcd;
   if (const auto mark = place.find('?'); mark != std::string_view::npos) {
-    parse_query(url, place.substr(mark + 1), text);
+    for_etcd = parse_query(url, place.substr(mark + 1), text);
     place = place.substr(0, mark);
   }
   if (scheme == "env") {
@@ -83,7 +93,7 @@ Url parse_url(std::string_view text) {
     url.path = place;
   } else if (scheme == "etcd" || scheme == "etcds") {
     url.scheme = Url::Scheme::etcd;
-    url.path = fmt::format("{}://{}", scheme, place);
+    url.path = fmt::format("{}://{}{}{}", scheme, place, for_etcd.empty() ? "" : "?", for_etcd);
   } else {
     refuse(text, "unknown scheme; env://, tcp://host:port, file:///path and etcd://host:port/prefix are known");
   }

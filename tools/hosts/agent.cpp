@@ -75,7 +75,7 @@ class HostAgent {
   void round();
   void read_frames();
   void take(const Frame& frame);
-  void configure(Fields fields);
+  void configure(const Fields& fields);
   void greet(const Fields& fields);
   void keep_port(const Fields& fields);
   void start(Fields fields);
@@ -93,7 +93,6 @@ class HostAgent {
 
   FrameReader reader_{""};
   std::string to_send_, input_;
-  base::Secret etcd_password_;
   launcher::EnvironmentBlock environment_;
   launcher::SignalScope cancelling_;
   std::chrono::milliseconds silence_ = base::longest_timeout;
@@ -169,7 +168,7 @@ void HostAgent::take(const Frame& frame) {
   }
 }
 
-void HostAgent::configure(Fields fields) {
+void HostAgent::configure(const Fields& fields) {
   if (const std::string folder = field(fields, "folder"); ::chdir(folder.c_str()) != 0) {
     throw StartFailed(fmt::format("the folder {} cannot be entered there: {} (--wdir names another one)", folder, error_text(errno)), 1);
   }
@@ -181,7 +180,6 @@ void HostAgent::configure(Fields fields) {
   silence_ = std::chrono::milliseconds(std::stoll(field(fields, "silence")));
   heard_.emplace(silence_);
   next_beat_.emplace(pause_of_beats(silence_));
-  etcd_password_ = take_secret_field(fields, "etcd password");
   greet(fields);
 }
 
@@ -224,14 +222,13 @@ void HostAgent::keep_port(const Fields& fields) {
 }
 
 void HostAgent::start(Fields fields) {
-  base::FileDescriptor secret, password;
+  base::FileDescriptor secret;
   if (const base::Secret text = take_secret_field(fields, "secret"); !text.empty()) secret = secret_file(text);
-  if (!etcd_password_.empty()) password = secret_file(etcd_password_);
   std::vector<std::string> words = all_fields(fields, "word");
   for (std::string& word : words)
     if (word == "{token-file}") word = fmt::format("/proc/self/fd/{}", secret.get());
   words.insert(words.begin(), field(fields, "log name"));
-  HostChild child = start_host_child(words, secret, password, environment_);
+  HostChild child = start_host_child(words, secret, environment_);
   child_ = child.pid;
   pidfd_ = std::move(child.pidfd);
   child_input_ = std::move(child.input);

@@ -1,7 +1,6 @@
 #include "hosts/conducted.h"
 
 #include "base/socket.h"
-#include "hosts/host_child.h"
 
 namespace unisono::tools {
 
@@ -11,17 +10,16 @@ Conducted& conducted() {
 }
 
 std::size_t conductor_words(const std::vector<std::string>& words) {
-  constexpr std::size_t in_front = 5;  // __launch REPORT SECRET PASSWORD NAME
+  constexpr std::size_t in_front = 4;  // __launch REPORT SECRET NAME
   return words.size() > in_front && words[0] == "__launch" ? in_front : 0;
 }
 
 void take_conductor_off(std::vector<std::string>& words) {
   const std::size_t in_front = conductor_words(words);
   if (in_front == 0) return;
-  auto& [report, log_name, etcd_password] = conducted();
+  auto& [report, log_name] = conducted();
   report = std::stoi(words[1]);
-  log_name = words[4];
-  if (const int fd = std::stoi(words[3]); fd >= 0) etcd_password = take_secret(fd);
+  log_name = words[3];
   for (const int fd : {report, std::stoi(words[2])})
     if (fd >= 0) base::set_close_on_exec(fd);
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(in_front));

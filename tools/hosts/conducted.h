@@ -3,16 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "base/secret.h"
-
 namespace unisono::tools {
 
 /// What a launcher is told by the process of its host that a conductor of several hosts has started:
-/// `unisono __launch REPORT SECRET PASSWORD NAME run …`.
+/// `unisono __launch REPORT SECRET NAME run …`.
 struct Conducted {
-  int report = -1;                  ///< the descriptor for its messages; -1: nobody conducts it
-  std::string log_name = {};        ///< of the folder in --logs
-  base::Secret etcd_password = {};  ///< for the ranks, of which this launcher's own environment says nothing
+  int report = -1;            ///< the descriptor for its messages; -1: nobody conducts it
+  std::string log_name = {};  ///< of the folder in --logs
 };
 Conducted& conducted();
 

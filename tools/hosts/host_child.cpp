@@ -53,14 +53,6 @@ base::FileDescriptor secret_file(const base::Secret& secret) {
   return file;
 }
 
-base::Secret take_secret(int fd) {
-  const base::FileDescriptor file(fd);
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return {};
-  const auto size = static_cast<std::size_t>(status.st_size);
-  return base::Secret::filled(size, [&](char* bytes) { return static_cast<std::size_t>(std::max<ssize_t>(0, ::pread(fd, bytes, size, 0))); });
-}
-
 bool is_pending(pid_t pid, int signal) {
   std::ifstream file(fmt::format("/proc/{}/status", pid));
   for (std::string name; file >> name;) {
@@ -71,12 +63,10 @@ bool is_pending(pid_t pid, int signal) {
   return false;
 }
 
-HostChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, const base::FileDescriptor& password,
-                           launcher::EnvironmentBlock& environment) {
+HostChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, launcher::EnvironmentBlock& environment) {
   Pipe input, output, errors, messages;
   const std::string path = path_of_command();
-  std::vector<std::string> all{path, "__launch", std::to_string(messages.writing.get()), std::to_string(secret.get()),
-                               std::to_string(password.get())};
+  std::vector<std::string> all{path, "__launch", std::to_string(messages.writing.get()), std::to_string(secret.get())};
   all.insert(all.end(), words.begin(), words.end());
   std::vector<char*> arguments;
   for (std::string& word : all) arguments.push_back(word.data());
@@ -87,7 +77,7 @@ HostChild start_host_child(const std::vector<std::string>& words, const base::Fi
   child.pid = ::fork();
   if (child.pid < 0) throw StartFailed("cannot fork: " + error_text(errno), 1);
   if (child.pid == 0) {
-    become_launcher(input.reading.get(), output.writing.get(), errors.writing.get(), {messages.writing.get(), secret.get(), password.get()}, parent);
+    become_launcher(input.reading.get(), output.writing.get(), errors.writing.get(), {messages.writing.get(), secret.get()}, parent);
     ::execve(path.c_str(), arguments.data(), variables);
     ::_exit(launcher::exit_not_executable);
   }

@@ -19,15 +19,11 @@ struct HostChild {
   base::FileDescriptor output = {}, errors = {}, messages = {};  ///< read what it writes; messages are the launcher's own
 };
 
-/// Starts `unisono __launch … WORDS`. `secret`, `password`: of the job and of etcd, files that it may open by their numbers; may be none. Throws
-/// StartFailed.
-HostChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, const base::FileDescriptor& password,
-                           launcher::EnvironmentBlock& environment);
+/// Starts `unisono __launch … WORDS`. `secret`: of the job, a file that it may open by its number; may be none. Throws StartFailed.
+HostChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, launcher::EnvironmentBlock& environment);
 
 /// Returns a file in memory with the secret, which only this user can open.
 base::FileDescriptor secret_file(const base::Secret& secret);
-/// Returns what is in such a file, and closes it.
-base::Secret take_secret(int fd);
 
 /// Returns true while a signal that was sent to the process has not been taken. Another one of that number would be lost.
 bool is_pending(pid_t pid, int signal);

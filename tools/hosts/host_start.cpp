@@ -40,8 +40,7 @@ void HostStart::reach_hosts() {
                   {"outer connection", connection},
                   {"address is needed", hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty() ? "yes" : "no"}};
     for (const std::string& variable : job_.variables) config.emplace_back("variable", variable);
-    send_with_secret(*host.remote, FrameKind::config, std::move(config), "etcd password",
-                     job_.options->environment.secret("UNISONO_ETCD_PASSWORD").value_or(base::Secret()));
+    host.remote->send(FrameKind::config, encode(config));
     hosts_.push_back(std::move(host));
   }
 }

@@ -84,7 +84,7 @@ void RemoteHost::start(const std::vector<std::string>& words) {
   program_ = words.front();
   const std::string path = launcher::find_program(program_, base::Environment::process());
   launcher::EnvironmentBlock environment(base::Environment::process());
-  for (const char* secret : {"UNISONO_TOKEN", "UNISONO_ETCD_PASSWORD"}) environment.remove(secret);  // which go through standard input alone
+  environment.remove("UNISONO_TOKEN");  // it goes through standard input alone
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

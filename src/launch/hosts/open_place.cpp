@@ -99,7 +99,7 @@ void OpenPlace::note_unreachable(const std::string& why) {
 }
 
 OpenPlace::HostZero OpenPlace::find(Claim claim, const Deadline& deadline) {
-  const std::string& url = store_->location().url;
+  const std::string& url = store_->url();
   std::string missing;
   for (;;) {
     const auto [number, zero] = latest();
@@ -142,7 +142,7 @@ void OpenPlace::refuse_beside_fixed(const std::string& seat) {
   if (!fixed) return;
   store_->set(seat, left_mark);
   throw InvalidArgument(fmt::format("the job at {} still runs ({}), and has a fixed number of hosts: {}, with --nnodes MIN:MAX, cannot come in",
-                                    store_->location().url, where(fixed->member), who_),
+                                    store_->url(), where(fixed->member), who_),
                         {.operation = operation});
 }
 
@@ -154,7 +154,7 @@ void OpenPlace::take_for_fixed() {
   if (said == own_) store_->compare_set(fixed_key, own_, left_mark);
   throw InvalidArgument(
       fmt::format("the job at {} still runs, with --nnodes MIN:MAX and {} as host 0: {}, with a fixed number of hosts, cannot come in",
-                  store_->location().url, where(zero->member), who_),
+                  store_->url(), where(zero->member), who_),
       {.operation = operation, .hint = "--nnodes is the same on all hosts"});
 }
 

@@ -10,7 +10,7 @@
 #include "base/socket.h"
 #include "rendezvous/join.h"
 #include "rendezvous/record.h"
-#include "store/etcd/keys.h"
+#include "store/etcd.h"
 
 namespace unisono::launcher {
 
@@ -20,7 +20,7 @@ namespace unisono::launcher {
 //   unisono/hosts/N/address   where it serves the launchers' store
 //   unisono/hosts/fixed       a launcher of a job with a fixed number of hosts, which meet there in another way (rendezvous/join.h)
 //
-// A claim holds while the presence of its launcher in etcd does: until that one leaves, or UNISONO_ETCD_TTL seconds after its last sign of life. The
+// A claim holds while the presence of its launcher in etcd does: until that one leaves, or the URL's ttl seconds after its last sign of life. The
 // first one that finds it without a presence closes that job's number for good, so that all who come later agree about it.
 
 /// The place of a job in etcd, as one launcher sees it.

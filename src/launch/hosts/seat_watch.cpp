@@ -28,7 +28,7 @@ SeatWatch::~SeatWatch() {
 }
 
 void SeatWatch::watch() {
-  const auto period = std::chrono::milliseconds(store_->location().time_to_live) / looks;
+  const auto period = std::chrono::milliseconds(store_->time_to_live()) / looks;
   for (std::unique_lock lock(mutex_); !stopping_.wait_for(lock, period, [&] { return stop_; }); lock.lock()) {
     lock.unlock();
     try {

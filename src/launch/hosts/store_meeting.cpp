@@ -7,14 +7,14 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "launch/process/host.h"
-#include "rendezvous/etcd_presence.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/plan.h"
+#include "rendezvous/presence.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
 #include "store/client.h"
-#include "store/etcd/keys.h"
+#include "store/etcd.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {
@@ -64,7 +64,7 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
   rendezvous::use_presence(request, store);
   OpenPlace place(store, request);
   const base::Reminder reminder(
-      options.hosts.waiting, [&, url = store->location().url] { return waited_for(options, url, place); },
+      options.hosts.waiting, [&, url = store->url()] { return waited_for(options, url, place); },
       [&](const std::string& text) {
         if (options.shown.verbosity == Verbosity::normal) base::warn("waiting for " + text);
       });
@@ -110,8 +110,8 @@ void StoreMeeting::meet_open(JobOptions& options, OpenPlace& place, const Deadli
 }
 
 std::string StoreMeeting::displaced() const {
-  return fmt::format("another job has taken the place of this one at {}, because nothing was heard of its launcher for {} s (UNISONO_ETCD_TTL)",
-                     store_->location().url, store_->location().time_to_live.count());
+  return fmt::format("another job has taken the place of this one at {}, because nothing was heard of its launcher for {} s (?ttl= of the URL)",
+                     store_->url(), store_->time_to_live().count());
 }
 
 std::unique_ptr<SeatWatch> StoreMeeting::watch(std::function<void(const std::string&)> tell) {

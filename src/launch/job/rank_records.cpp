@@ -18,7 +18,7 @@ RankRecords::RankRecords(const JobOptions& options, std::string job_name, int at
 RankRecords::File RankRecords::make(int rank, const std::string& name) const {
   const std::string& folder = options_.trace_folder;
   if (folder.empty()) return std::make_shared<const base::FileDescriptor>(recorder::make_record_file());
-  base::Opened made = recorder::make_trace_file(folder, fmt::format("{}.{}.{}", job_name_, name, attempt_), options_.environment);
+  base::Opened made = recorder::make_trace_file(folder, fmt::format("{}.{}.{}", job_name_, name, attempt_));
   if (!made.fd) throw StartFailed(fmt::format("no trace of rank {} can be written into {}: {}", rank, folder, error_text(made.error)), 1);
   return std::make_shared<const base::FileDescriptor>(std::move(made.fd));
 }

@@ -53,14 +53,14 @@ std::optional<Pieces> pieces_of(const std::string& raw) {
 
 }  // namespace
 
-KeysInEtcd::KeysInEtcd(Location location, const Deadline& deadline)
+Keys::Keys(Location location, const Deadline& deadline)
     : pid_(::getpid()),
       parts_(std::make_unique<Parts>(std::move(location), deadline)),
       client_(parts_->client),
       leases_(parts_->leases),
       writer_(parts_->writer) {}
 
-KeysInEtcd::~KeysInEtcd() {
+Keys::~Keys() {
   if (::getpid() != pid_) {  // a child of fork has neither the thread, which may hold locks for ever here, nor anything to take back
     static_cast<void>(parts_.release());
     return;
@@ -73,13 +73,13 @@ KeysInEtcd::~KeysInEtcd() {
   client_.stop();
 }
 
-std::string KeysInEtcd::whole_key(std::string_view key) const {
+std::string Keys::whole_key(std::string_view key) const {
   Table::check({}, key, {});
   return fmt::format("{}/k/{}", location().prefix, key);
 }
 
 /// Returns nothing where the pieces belong to a value that has been replaced meanwhile.
-std::optional<std::string> KeysInEtcd::value_of(const KeyValue& stored, const Deadline& deadline) {
+std::optional<std::string> Keys::value_of(const KeyValue& stored, const Deadline& deadline) {
   if (!stored.value.empty() && stored.value.front() == whole) return stored.value.substr(1);
   const auto pieces = pieces_of(stored.value);
   if (!pieces) throw ProtocolError(fmt::format("{} holds a value that unisono has not written: \"{}\"", client_.name(), printable(stored.key)));
@@ -92,7 +92,7 @@ std::optional<std::string> KeysInEtcd::value_of(const KeyValue& stored, const De
   return value;
 }
 
-KeysInEtcd::Found KeysInEtcd::find(std::string_view key, const Deadline& deadline) {
+Keys::Found Keys::find(std::string_view key, const Deadline& deadline) {
   const std::string name = whole_key(key);
   for (;;) {
     Answer answer;
@@ -108,7 +108,7 @@ KeysInEtcd::Found KeysInEtcd::find(std::string_view key, const Deadline& deadlin
 }
 
 /// Returns what stands for the value under its key, and stores its pieces where it is long.
-std::string KeysInEtcd::store_pieces(std::string_view value, const Deadline& deadline) {
+std::string Keys::store_pieces(std::string_view value, const Deadline& deadline) {
   if (value.size() <= piece_bytes) return std::string(1, whole).append(value);
   const std::string name = fresh_name();
   const std::string prefix = pieces_prefix(location().prefix, name);
@@ -129,7 +129,7 @@ std::string KeysInEtcd::store_pieces(std::string_view value, const Deadline& dea
 }
 
 /// Removes the pieces of a value that has been replaced. They are in nobody's way, and end with the lease at the latest.
-void KeysInEtcd::erase_pieces(const std::string& raw, const Deadline& deadline) noexcept {
+void Keys::erase_pieces(const std::string& raw, const Deadline& deadline) noexcept {
   try {
     const auto pieces = pieces_of(raw);
     if (!pieces) return;
@@ -141,7 +141,7 @@ void KeysInEtcd::erase_pieces(const std::string& raw, const Deadline& deadline) 
   }
 }
 
-void KeysInEtcd::set(std::string_view key, std::string_view value) {
+void Keys::set(std::string_view key, std::string_view value) {
   Table::check({}, key, value);
   const Deadline deadline(timeout());
   const Operation put{.kind = Operation::Kind::put, .key = whole_key(key), .value = store_pieces(value, deadline), .previous = true};
@@ -150,7 +150,7 @@ void KeysInEtcd::set(std::string_view key, std::string_view value) {
 }
 
 /// Sets the value where the key is still as it was found.
-bool KeysInEtcd::replace(std::string_view key, const Found& found, std::string_view value, const Deadline& deadline) {
+bool Keys::replace(std::string_view key, const Found& found, std::string_view value, const Deadline& deadline) {
   const std::string name = whole_key(key);
   const std::string raw = store_pieces(value, deadline);
   const bool applied =
@@ -164,7 +164,7 @@ bool KeysInEtcd::replace(std::string_view key, const Found& found, std::string_v
   return applied;
 }
 
-std::int64_t KeysInEtcd::add(std::string_view key, std::int64_t amount) {
+std::int64_t Keys::add(std::string_view key, std::int64_t amount) {
   const Deadline deadline(timeout());
   for (;;) {
     const Found found = find(key, deadline);
@@ -173,7 +173,7 @@ std::int64_t KeysInEtcd::add(std::string_view key, std::int64_t amount) {
   }
 }
 
-std::string KeysInEtcd::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+std::string Keys::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
   Table::check({}, key, expected);
   Table::check({}, key, desired);
   const Deadline deadline(timeout());
@@ -184,7 +184,7 @@ std::string KeysInEtcd::compare_set(std::string_view key, std::string_view expec
   }
 }
 
-bool KeysInEtcd::erase(std::string_view key) {
+bool Keys::erase(std::string_view key) {
   const Deadline deadline(timeout());
   const std::string name = whole_key(key);
   for (;;) {
@@ -200,7 +200,7 @@ bool KeysInEtcd::erase(std::string_view key) {
   }
 }
 
-std::int64_t KeysInEtcd::num_keys() {
+std::int64_t Keys::num_keys() {
   const std::string prefix = location().prefix + "/k/";
   Answer answer;
   client_.transact({.then = {{.kind = Operation::Kind::count, .key = prefix, .range_end = end_of(prefix)}}}, answer, Deadline(timeout()));
@@ -208,7 +208,7 @@ std::int64_t KeysInEtcd::num_keys() {
 }
 
 /// Asks for many keys, and returns a revision of etcd not later than the answers.
-std::int64_t KeysInEtcd::look(std::span<const std::string> keys, Operation::Kind kind, std::vector<Result>& results, const Deadline& deadline) {
+std::int64_t Keys::look(std::span<const std::string> keys, Operation::Kind kind, std::vector<Result>& results, const Deadline& deadline) {
   std::int64_t revision = 0;
   while (results.size() < keys.size()) {
     Transaction reads;
@@ -222,7 +222,7 @@ std::int64_t KeysInEtcd::look(std::span<const std::string> keys, Operation::Kind
   return revision;
 }
 
-void KeysInEtcd::await(std::span<const std::string> keys, Milliseconds timeout) {
+void Keys::await(std::span<const std::string> keys, Milliseconds timeout) {
   const Deadline deadline(timeout), asking(base::clamped(timeout) + slack);
   for (;;) {
     std::vector<Result> results;
@@ -239,7 +239,7 @@ void KeysInEtcd::await(std::span<const std::string> keys, Milliseconds timeout) 
   }
 }
 
-std::string KeysInEtcd::get(std::string_view key, std::optional<Milliseconds> timeout) {
+std::string Keys::get(std::string_view key, std::optional<Milliseconds> timeout) {
   const Milliseconds time = timeout.value_or(this->timeout());
   const Deadline deadline(time);
   const std::string name(key);
@@ -255,12 +255,12 @@ std::string KeysInEtcd::get(std::string_view key, std::optional<Milliseconds> ti
   }
 }
 
-std::optional<std::string> KeysInEtcd::try_get(std::string_view key) {
+std::optional<std::string> Keys::try_get(std::string_view key) {
   Found found = find(key, Deadline(timeout()));
   return found.exists ? std::optional(std::move(found.value)) : std::nullopt;
 }
 
-std::vector<std::optional<std::string>> KeysInEtcd::try_get_all(std::span<const std::string> keys) {
+std::vector<std::optional<std::string>> Keys::try_get_all(std::span<const std::string> keys) {
   const Deadline deadline(timeout());
   std::vector<Result> results;
   look(keys, Operation::Kind::get, results, deadline);
@@ -274,11 +274,11 @@ std::vector<std::optional<std::string>> KeysInEtcd::try_get_all(std::span<const 
   return values;
 }
 
-void KeysInEtcd::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
+void Keys::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
   if (!keys.empty()) await(keys, timeout.value_or(this->timeout()));
 }
 
-bool KeysInEtcd::is_present(std::int64_t presence) {
+bool Keys::is_present(std::int64_t presence) {
   const std::string key = Leases::presence_key(location().prefix, presence);
   const std::lock_guard lock(seen_mutex_);
   const auto now = base::Clock::now();
@@ -294,7 +294,7 @@ bool KeysInEtcd::is_present(std::int64_t presence) {
 }
 
 std::shared_ptr<KeysInEtcd> open_etcd(std::string_view url, const base::Environment& environment, const Deadline& deadline) {
-  return std::make_shared<KeysInEtcd>(location_of(url, environment), deadline);
+  return std::make_shared<Keys>(location_of(url, environment), deadline);
 }
 
 }  // namespace unisono::store::etcd

@@ -13,12 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline.h"
-#include "base/environment.h"
 #include "base/thread.h"
+#include "store/etcd.h"
 #include "store/etcd/client.h"
-#include "store/requests.h"
-#include "unisono/store.h"
 
 namespace unisono::store::etcd {
 
@@ -99,12 +96,12 @@ class Writer {
 ///   PREFIX/p/NUMBER    a process that lives; with its lease
 ///   PREFIX/o/NUMBER/I  the mark of its last change (etcd_writer.h); with the same lease
 ///   PREFIX/l           the lease of all other keys
-class KeysInEtcd final : public Store, public BatchedReads {
+class Keys final : public KeysInEtcd {
  public:
   /// Throws what `Client` throws.
-  KeysInEtcd(Location location, const base::Deadline& deadline);
+  Keys(Location location, const base::Deadline& deadline);
   /// Takes back the presence of this process. The last one removes all keys.
-  ~KeysInEtcd() override;
+  ~Keys() override;
 
   void set(std::string_view key, std::string_view value) override;
   std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) override;
@@ -116,15 +113,14 @@ class KeysInEtcd final : public Store, public BatchedReads {
   bool erase(std::string_view key) override;
   std::int64_t num_keys() override;
 
-  const Location& location() const { return client_.location(); }
-  /// Returns a number that stands for this process.
-  std::int64_t presence() const { return leases_.number(); }
-  /// Returns false where the process with this number has left, or has given no sign of life for UNISONO_ETCD_TTL.
-  bool is_present(std::int64_t presence);
-  /// Returns true where etcd has not answered the last request.
-  bool is_lost() const { return client_.is_lost(); }
+  const std::string& url() const override { return location().url; }
+  std::chrono::seconds time_to_live() const override { return location().time_to_live; }
+  std::int64_t presence() const override { return leases_.number(); }
+  bool is_present(std::int64_t presence) override;
+  bool is_lost() const override { return client_.is_lost(); }
 
  private:
+  const Location& location() const { return client_.location(); }
   /// A key as etcd has it.
   struct Found {
     bool exists = false;
@@ -157,8 +153,5 @@ class KeysInEtcd final : public Store, public BatchedReads {
   std::set<std::string> present_;
   base::Clock::time_point seen_at_{};
 };
-
-/// Opens the store of an etcd:// URL.
-std::shared_ptr<KeysInEtcd> open_etcd(std::string_view url, const base::Environment& environment, const base::Deadline& deadline);
 
 }  // namespace unisono::store::etcd

@@ -53,36 +53,48 @@ bool is_loopback(const std::string& host) {
 }
 
 void take_secrets(Location& location, bool is_safe, const base::Environment& environment) {
-  if (const auto user = environment.get("UNISONO_ETCD_USER"); user && location.user.empty()) location.user = *user;
   if (location.user.empty()) return;
-  if (const auto password = environment.secret("UNISONO_ETCD_PASSWORD")) {
-    location.password = *password;
-  } else if (const auto file = environment.get("UNISONO_ETCD_PASSWORD_FILE")) {
-    const base::Secret content = base::read_private_file("the password file", *file, longest_file);
-    location.password = content.view().substr(0, content.view().find_last_not_of("\r\n") + 1);
-  } else {
+  const auto file = environment.get("UNISONO_ETCD_PASSWORD_FILE");
+  if (!file) {
     refuse(location.url, fmt::format("etcd's user {} has no password", location.user),
-           "set UNISONO_ETCD_PASSWORD_FILE to a file that holds it and that only you can read, or UNISONO_ETCD_PASSWORD");
+           "set UNISONO_ETCD_PASSWORD_FILE to a file that holds it and that only you can read");
   }
+  const base::Secret content = base::read_private_file("the password file", *file, longest_file);
+  location.password = content.view().substr(0, content.view().find_last_not_of("\r\n") + 1);
   if (!is_safe) refuse(location.url, "the password would travel in the clear", "etcds:// encrypts the connections");
+}
+
+/// Reads "ttl=10", which is all that a query may have.
+void take_query(Location& location, std::string_view query) {
+  const std::string_view name = query.substr(0, query.find('='));
+  if (name != "ttl") refuse(location.url, fmt::format("there is no \"{}\" in its query, only ttl", name));
+  const std::string_view text = query.substr(std::min(query.size(), name.size() + 1));
+  int life = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), life);
+  if (error != std::errc() || stop != text.data() + text.size() || life < shortest_life || life > longest_life)
+    refuse(location.url, fmt::format("ttl is \"{}\"; it is a number of seconds from {} to {}", text, shortest_life, longest_life));
+  location.time_to_live = std::chrono::seconds(life);
 }
 
 }  // namespace
 
-bool is_etcd_url(std::string_view url) { return url.starts_with(plain) || url.starts_with(encrypted); }
-
 Location location_of(std::string_view url, const base::Environment& environment) {
   Location location{.url = std::string(url), .endpoints = {}, .prefix = {}, .user = {}, .password = {}};
-  if (!is_etcd_url(url)) refuse(url, "it begins with neither etcd:// nor etcds://");
+  if (!url.starts_with(plain) && !url.starts_with(encrypted)) refuse(url, "it begins with neither etcd:// nor etcds://");
   const bool tls = url.starts_with(encrypted);
-  const std::string_view behind = url.substr((tls ? encrypted : plain).size());
+  std::string_view behind = url.substr((tls ? encrypted : plain).size());
+  if (const auto mark = behind.find('?'); mark != std::string_view::npos) {
+    take_query(location, behind.substr(mark + 1));
+    behind = behind.substr(0, mark);
+    location.url = url.substr(0, url.find('?'));
+  }
   std::string_view hosts = behind.substr(0, behind.find('/'));
   std::string_view prefix = behind.substr(hosts.size());
   while (prefix.ends_with('/')) prefix.remove_suffix(1);
   if (prefix.empty()) refuse(url, "it names no job: a prefix of the job's keys, /train-17, say, follows the endpoints");
   for (const char c : prefix) {
     const auto code = static_cast<unsigned char>(c);
-    if (code < first_printable || code > last_printable || c == '?' || c == '#')
+    if (code < first_printable || code > last_printable || c == '#')
       refuse(url, "its prefix has a character other than letters, digits and the like");
   }
   if (prefix.size() > longest_prefix) refuse(url, fmt::format("its prefix is longer than {} characters", longest_prefix));
@@ -117,11 +129,6 @@ Location location_of(std::string_view url, const base::Environment& environment)
     hosts.remove_prefix(comma + 1);
   }
   take_secrets(location, tls || all_loopback, environment);
-  const int life = environment.get_int("UNISONO_ETCD_TTL").value_or(static_cast<int>(location.time_to_live.count()));
-  if (life < shortest_life || life > longest_life) {
-    throw InvalidArgument(fmt::format("UNISONO_ETCD_TTL is {}; it is a number of seconds from {} to {}", life, shortest_life, longest_life));
-  }
-  location.time_to_live = std::chrono::seconds(life);
   return location;
 }
 

@@ -13,7 +13,7 @@ namespace unisono::store::etcd {
 
 /// A part of the keys of a cluster, and how it is reached.
 struct Location {
-  std::string url;  ///< as it was given
+  std::string url;  ///< as it was given, without a query
   std::vector<Endpoint> endpoints;
   std::string prefix;  ///< of all keys, without a slash at its end
   std::string user;
@@ -24,9 +24,8 @@ struct Location {
   std::string name() const { return "the store " + url; }
 };
 
-bool is_etcd_url(std::string_view url);
 
-/// Reads "etcd://user@host:2379,host:2379/prefix", or etcds:// where connections are encrypted by TLS, and the variables that begin with
+/// Reads "etcd://user@host:2379,host:2379/prefix?ttl=10", or etcds:// where connections are encrypted by TLS, and the variables that begin with
 /// UNISONO_ETCD_. Throws InvalidArgument, with the URL or the variable.
 Location location_of(std::string_view url, const base::Environment& environment);
 

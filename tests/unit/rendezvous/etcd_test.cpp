@@ -2,7 +2,7 @@
 #include <poll.h>
 
 #include "etcd_server.h"
-#include "store/etcd/keys.h"
+#include "store/etcd.h"
 #include "testing.h"
 
 namespace unisono::rendezvous {

@@ -1,14 +1,14 @@
-#include "unisono/etcd_store.h"
+#include "store/etcd.h"
 
-#include "base/environment.h"
-#include "store/etcd/keys.h"
+#include "unisono/error.h"
+#include "unisono/etcd_store.h"
 
 namespace unisono {
 
 struct EtcdStore::State {
   std::string url;
   std::shared_ptr<store::etcd::KeysInEtcd> keys;
-  // The deadlines of this object are those of the calls.
+  /// The deadlines of this object are those of the calls.
   store::etcd::KeysInEtcd& with(Milliseconds timeout) const {
     keys->set_timeout(timeout);
     return *keys;
@@ -39,3 +39,11 @@ std::int64_t EtcdStore::num_keys() { return state_->with(timeout()).num_keys(); 
 const std::string& EtcdStore::url() const noexcept { return state_->url; }
 
 }  // namespace unisono
+
+#ifdef UNISONO_WITHOUT_ETCD
+std::shared_ptr<unisono::store::etcd::KeysInEtcd> unisono::store::etcd::open_etcd(std::string_view url, const base::Environment&,
+                                                                                  const base::Deadline&) {
+  throw BackendUnavailable("the store \"" + std::string(url) + "\": this build of unisono has no stores of etcd",
+                           {.hint = "it was configured with -DUNISONO_ETCD=OFF"});
+}
+#endif

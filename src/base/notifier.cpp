@@ -1,6 +1,7 @@
 #include "base/notifier.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,15 @@
 #include <ctime>
 
 namespace unisono::base {
+
+std::atomic<bool> AsymmetricFence::registered{false};
+
+void AsymmetricFence::register_process() noexcept {
+  static const bool is_registered = ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  registered.store(is_registered, std::memory_order_relaxed);
+}
+
+bool AsymmetricFence::heavy() noexcept { return ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0; }
 
 void Notifier::wait(std::uint32_t seen, std::chrono::nanoseconds at_most) noexcept {
   timespec limit{};

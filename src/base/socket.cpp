@@ -23,9 +23,9 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
 #include "base/log.h"
-#include "base/reminder.h"
+#include "base/switches.h"
+#include "base/thread.h"
 #include "unisono/error.h"
 
 namespace unisono::base {

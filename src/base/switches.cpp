@@ -9,7 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/interruption.h"
 #include "unisono/detail/place.h"
 #include "unisono/interruption.h"
 

@@ -10,7 +10,7 @@
 #include "engines/plugins.h"
 #include "engines/registry.h"
 #include "group/calls/shapes.h"
-#include "rendezvous/newcomer.h"
+#include "rendezvous/growth.h"
 #include "rendezvous/reach.h"
 #include "schedule/network_override.h"
 #include "schedule/selection.h"

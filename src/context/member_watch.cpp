@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error_text.h"
-#include "store/assembly.h"
+#include "store/requests.h"
 #include "unisono/error.h"
 
 namespace unisono::context {

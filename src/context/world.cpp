@@ -12,7 +12,7 @@
 #include "context/termination.h"
 #include "engines/device_copy.h"
 #include "engines/registry.h"
-#include "rendezvous/newcomer.h"
+#include "rendezvous/growth.h"
 #include "rendezvous/plan.h"
 #include "schedule/selection.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/processors.h"
-#include "store/assembly.h"
 #include "store/authentication.h"
+#include "store/requests.h"
 #include "transport/shm/handover.h"
 
 namespace unisono::coordination {

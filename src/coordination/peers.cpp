@@ -14,7 +14,7 @@
 
 #include <fmt/format.h>
 
-#include "base/essential_calls.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/process.h"

@@ -8,7 +8,7 @@
 
 #include <fmt/ranges.h>
 
-#include "base/essential_calls.h"
+#include "base/host.h"
 #include "base/printable.h"
 #include "engines/plugins.h"
 #include "engines/serial/serial.h"

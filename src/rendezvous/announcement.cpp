@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/bytes.h"
 #include "base/printable.h"
 #include "rendezvous/multicast_socket.h"
 #include "store/authentication.h"
@@ -13,45 +14,14 @@ namespace unisono::rendezvous {
 namespace {
 
 constexpr std::string_view magic = "UNIGROUP";
-constexpr std::uint64_t version = 2;
+constexpr std::uint16_t version = 2;
 constexpr std::string_view code_label = "unisono multicast";
 
-void put(std::string& bytes, std::uint64_t value, int size) {
-  for (int i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i));
-}
-void put(std::string& bytes, std::string_view text, std::size_t most) {
+void put_text(base::ByteWriter& bytes, std::string_view text, std::size_t most) {
   text = text.substr(0, most);
-  put(bytes, text.size(), 2);
-  bytes += text;
+  bytes.put(static_cast<std::uint16_t>(text.size())).raw(text);
 }
-
-/// Reads the fields of a datagram. It never reads past the end; a missing field makes `ok` false.
-class Fields {
- public:
-  explicit Fields(std::string_view bytes) : rest_(bytes) {}
-  std::uint64_t number(int size) {
-    const std::string_view bytes = take(static_cast<std::size_t>(size));
-    std::uint64_t value = 0;
-    for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
-    return value;
-  }
-  int integer() { return static_cast<std::int32_t>(static_cast<std::uint32_t>(number(4))); }
-  std::string text() { return std::string(take(number(2))); }
-  std::string_view take(std::size_t n) {
-    if (n > rest_.size()) ok_ = false;
-    if (!ok_) return {};
-    const std::string_view taken = rest_.substr(0, n);
-    rest_.remove_prefix(n);
-    return taken;
-  }
-  bool ok() const { return ok_; }
-  bool complete() const { return ok_ && rest_.empty(); }
-  std::size_t left() const { return rest_.size(); }
-
- private:
-  std::string_view rest_;
-  bool ok_ = true;
-};
+std::string text_of(base::ByteReader& in) { return std::string(in.raw(in.get<std::uint16_t>())); }
 
 // Bytes of the longest texts: all fields together fit a datagram.
 constexpr std::size_t longest_group_name = 255, longest_field = 64, longest_refusal = 256;
@@ -65,69 +35,52 @@ std::string code_of(std::string_view content, std::string_view token, std::strin
 // The text goes into messages, and into records whose fields end with a tab.
 using base::printable;
 
-bool read(Fields& in, Announcement& said) {
-  said.nonce = in.text();
-  said.number = in.number(8);
-  for (std::uint64_t echoes = in.number(1); echoes > 0 && in.ok(); --echoes) said.heard.push_back(in.number(8));
-  said.member.rank = in.integer();
-  said.world_size = in.integer();
-  said.port = static_cast<std::uint16_t>(in.number(2));
-  said.member.pid = in.integer();
-  said.member.host = printable(in.text());
-  said.member.machine = printable(in.text());
-  said.library = printable(in.text());
-  said.job = in.text();
-  said.agreed = in.number(1) == 1;
-  if (const auto kind = in.number(1); kind != 0) {
-    Announcement::Refusal refusal;
-    refusal.kind = kind == 1 ? Announcement::Refusal::Kind::duplicate : Announcement::Refusal::Kind::mismatch;
-    refusal.text = printable(in.text());
-    said.refusal = std::move(refusal);
-  }
+bool read(base::ByteReader& in, Announcement& said) {
+  said.nonce = text_of(in);
+  said.number = in.get<std::uint64_t>();
+  for (int echoes = in.get<std::uint8_t>(); echoes > 0 && in.ok(); --echoes) said.heard.push_back(in.get<std::uint64_t>());
+  said.member.rank = in.get<std::int32_t>();
+  said.world_size = in.get<std::int32_t>();
+  said.port = in.get<std::uint16_t>();
+  said.member.pid = in.get<std::int32_t>();
+  for (std::string* const text : {&said.member.host, &said.member.machine, &said.library}) *text = printable(text_of(in));
+  said.job = text_of(in);
+  said.agreed = in.get<std::uint8_t>() == 1;
+  if (const auto kind = in.get<std::uint8_t>(); kind != 0)
+    said.refusal = {kind == 1 ? Announcement::Refusal::Kind::duplicate : Announcement::Refusal::Kind::mismatch, printable(text_of(in))};
   return in.complete() && !said.nonce.empty() && said.world_size >= 1 && said.member.rank >= -1 && said.member.rank < said.world_size;
 }
 
 }  // namespace
 
 std::string encode(const Announcement& said, std::string_view token, std::string_view place) {
-  std::string bytes(magic);
-  put(bytes, version, 2);
-  put(bytes, said.group_name, longest_group_name);
-  put(bytes, said.nonce, longest_field);
-  put(bytes, said.number, 8);
+  base::ByteWriter bytes;
+  bytes.raw(magic).put(version);
+  put_text(bytes, said.group_name, longest_group_name);
+  put_text(bytes, said.nonce, longest_field);
   const std::size_t echoes = std::min(said.heard.size(), most_echoes);
-  put(bytes, echoes, 1);
-  for (std::size_t i = 0; i < echoes; ++i) put(bytes, said.heard[i], 8);
-  put(bytes, static_cast<std::uint32_t>(said.member.rank), 4);
-  put(bytes, static_cast<std::uint32_t>(said.world_size), 4);
-  put(bytes, said.port, 2);
-  put(bytes, static_cast<std::uint32_t>(said.member.pid), 4);
-  put(bytes, said.member.host, longest_field);
-  put(bytes, said.member.machine, longest_field);
-  put(bytes, said.library, longest_field);
-  put(bytes, said.job, longest_field);
-  put(bytes, said.agreed ? 1 : 0, 1);
-  put(bytes, said.refusal ? static_cast<std::uint64_t>(said.refusal->kind) : 0, 1);
-  if (said.refusal) {
-    put(bytes, said.refusal->text, longest_refusal);
-  }
-  bytes += code_of(bytes, token, place);
-  return bytes;
+  bytes.put(said.number).put(static_cast<std::uint8_t>(echoes));
+  for (std::size_t i = 0; i < echoes; ++i) bytes.put(said.heard[i]);
+  bytes.put(std::int32_t{said.member.rank}).put(std::int32_t{said.world_size}).put(said.port).put(std::int32_t{said.member.pid});
+  for (const std::string* const text : {&said.member.host, &said.member.machine, &said.library, &said.job}) put_text(bytes, *text, longest_field);
+  bytes.put(static_cast<std::uint8_t>(said.agreed ? 1 : 0)).put(said.refusal ? static_cast<std::uint8_t>(said.refusal->kind) : std::uint8_t{0});
+  if (said.refusal) put_text(bytes, said.refusal->text, longest_refusal);
+  return bytes.raw(code_of(bytes.bytes(), token, place)).take();
 }
 
 Heard hear(std::string_view datagram, std::string_view group_name, std::string_view token, std::string_view place) {
   if (datagram.size() > MulticastSocket::largest || !datagram.starts_with(magic)) return {Hearing::nothing, {}};
-  Fields head(datagram.substr(magic.size()));
-  if (head.number(2) != version) return {head.ok() ? Hearing::another_version : Hearing::nothing, {}};
+  base::ByteReader head(datagram.substr(magic.size()));
+  if (head.get<std::uint16_t>() != version) return {head.ok() ? Hearing::another_version : Hearing::nothing, {}};
   Announcement said;
-  said.group_name = head.text();
+  said.group_name = text_of(head);
   if (!head.ok()) return {Hearing::nothing, {}};
   if (said.group_name != group_name) return {Hearing::another_group, {}};
   const std::size_t code_size = token.empty() ? 0 : store::proof_size;
-  if (head.left() < code_size) return {Hearing::forged, {}};
+  if (head.rest().size() < code_size) return {Hearing::forged, {}};
   const std::string_view content = datagram.substr(0, datagram.size() - code_size);
   if (!store::same_proof(datagram.substr(content.size()), code_of(content, token, place))) return {Hearing::forged, {}};
-  Fields in(head.take(head.left() - code_size));
+  base::ByteReader in(head.rest().substr(0, head.rest().size() - code_size));
   if (!read(in, said)) return {token.empty() ? Hearing::forged : Hearing::nothing, {}};
   return {Hearing::ours, std::move(said)};
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -17,7 +16,7 @@ using FindBootstrap = std::function<std::optional<Bootstrap>(bool join)>;
 
 /// The meeting of ranks that mpirun started without an address for it.
 struct BootstrapMeeting {
-  std::unique_ptr<Meeting> meeting;
+  Meeting meeting;
   std::optional<base::Secret> token = {};   ///< of the job, where ranks of several hosts meet
   std::optional<Bootstrap> bootstrap = {};  ///< the MPI job that was joined for it
 };

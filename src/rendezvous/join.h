@@ -88,7 +88,7 @@ struct Joined {
 std::vector<int> missing_ranks(Store& store, const JoinRequest& request);
 
 /// Joins the job. Empty: all allowed generations are over. Every process makes a handful of calls. One of them reads all seats, in a call for many of
-/// them where the store has such calls (store/batch.h).
+/// them where the store has such calls (store/requests.h).
 std::optional<Joined> join(Store& store, const JoinRequest& request, const base::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
-#include "base/reminder.h"
+#include "base/thread.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/join.h"
 #include "rendezvous/launcher_store.h"
@@ -207,7 +207,7 @@ JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Envi
   const Deadline deadline(plan.timeout);
   const auto meeting = meeting_by_environment(given, *plan.rank, environment, deadline);
   plan.timeout = left_of(deadline);
-  return meet_at(std::move(plan), *meeting);
+  return meet_at(std::move(plan), meeting);
 }
 
 JobIdentity alone(const JobRequest& request) {
@@ -224,7 +224,7 @@ JobIdentity meet_by_multicast(Plan plan, const base::SocketAddress& address, con
   const MulticastDiscovery discovery({address, plan.group_name, plan.rank, plan.world_size}, environment, deadline);
   plan.rank = discovery.rank();
   plan.timeout = left_of(deadline);
-  return meet_at(std::move(plan), discovery);
+  return meet_at(std::move(plan), discovery.meeting());
 }
 
 void warn_of_agent(const Url& url, const Environment& environment) {
@@ -266,7 +266,7 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   if (url.scheme == Url::Scheme::etcd) return meet_in_etcd(std::move(plan), url.path);
   warn_of_agent(url, environment);
   if (group) return meet_by_multicast(std::move(plan), address->resolved.front(), environment);
-  return meet_at(std::move(plan), *meeting_at(*address, Reach::unknown, {}, environment));
+  return meet_at(std::move(plan), meeting_at(*address, Reach::unknown, {}, environment));
 }
 
 /// Returns the name that the launcher gave the job of all its ranks; empty: this job is another one, or nameless.
@@ -339,7 +339,7 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   check_range(plan);
   if (carried) {
     identity.token = carried->token;
-    return meet_at(std::move(plan), *carried->meeting);
+    return meet_at(std::move(plan), carried->meeting);
   }
   return meet_by_environment(std::move(plan), given, environment);
 }

@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
 #include "base/log.h"
 #include "base/socket.h"
+#include "base/switches.h"
 #include "rendezvous/record.h"
 #include "store/authentication.h"
 #include "store/client.h"
@@ -68,22 +68,15 @@ MulticastDiscovery::MulticastDiscovery(Request request, const base::Environment&
 
 MulticastDiscovery::~MulticastDiscovery() {
   if (!announcer_.joinable()) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);
+  ::eventfd_write(wake_.get(), 1);
   announcer_.join();
 }
 
-std::shared_ptr<store::Client> MulticastDiscovery::serve() const {
-  base::FileDescriptor listening(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
-  base::info(fmt::format("the job's store listens on {}", base::describe(server_)));
-  return store::serve(std::move(listening), place(), {.token = token_, .job_tag = self_.job, .tls = tls_});
+Meeting MulticastDiscovery::meeting() const {
+  return {"the store at " + base::describe(server_), {server_}, {.token = token_, .job_tag = self_.job, .tls = tls_}, [this] {
+            return base::FileDescriptor(::fcntl(listening_.get(), F_DUPFD_CLOEXEC, 0));
+          }};
 }
-
-std::shared_ptr<store::Client> MulticastDiscovery::connect(const Deadline& deadline) const {
-  return store::connect_tcp({server_}, place(), {.token = token_, .job_tag = self_.job, .tls = tls_}, deadline);
-}
-
-std::string MulticastDiscovery::place() const { return "the store at " + base::describe(server_); }
 
 void MulticastDiscovery::gather(const Deadline& deadline) {
   auto pause = shortest_pause;

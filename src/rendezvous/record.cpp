@@ -155,17 +155,16 @@ std::string unpacked(std::string_view bytes) {
   return identifier;
 }
 
-class Writing {
+class Writing : public base::ByteWriter {
  public:
   void number(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>((value & 0x7f) | 0x80);
-    bytes_ += static_cast<char>(value);
+    for (; value >= 0x80; value >>= 7) put(static_cast<std::uint8_t>((value & 0x7f) | 0x80));
+    put(static_cast<std::uint8_t>(value));
   }
   void difference(std::int64_t value) { number((static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63)); }
   void mark(std::uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) bytes_ += static_cast<char>(value >> (8 * i));
+    for (int i = 0; i < bytes; ++i) put(static_cast<std::uint8_t>(value >> (8 * i)));
   }
-  void raw(std::string_view bytes) { bytes_ += bytes; }
   /// Writes a text after one that often begins alike.
   void text(std::string_view value, std::string& before) {
     const auto common = static_cast<std::size_t>(std::ranges::mismatch(value, before).in1 - value.begin());
@@ -180,10 +179,6 @@ class Writing {
     if (is_packed) raw(packed(value));
     text(is_packed ? value.substr(identifier_size) : value, before);
   }
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
 };
 
 void require(bool is_right) {

@@ -18,7 +18,7 @@ namespace unisono::store {
 //   server  challenge  server nonce, whether it has a token
 //   client  proof      HMAC(token, "client", nonces, tag)
 //   server  ok         HMAC(token, "server", nonces, tag)
-// The frames behind it have codes whose keys are made in the same way (frame_codes.h), where there is a token and no TLS around the connection.
+// The frames behind it have codes whose keys are made in the same way (FrameSealer in wire.h), if there is a token and no TLS around the connection.
 // Nonces are fresh on both sides, so no recording can be replayed. The labels differ, so no proof can be reflected. The client proves itself first,
 // so a stranger who connects to the server learns nothing to guess the token from. A stranger who listens at the server's address does, hence the
 // token's least length. Inside TLS the proofs also cover what only the two ends of that very connection know (its binding), so that somebody in

@@ -10,8 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
 #include "base/secret.h"
+#include "base/switches.h"
 #include "base/tls.h"
 #include "store/table.h"
 #include "unisono/error.h"

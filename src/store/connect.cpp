@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
+#include "base/switches.h"
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/client.h"

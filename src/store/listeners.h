@@ -10,7 +10,7 @@
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "base/tls_library.h"
-#include "store/server_options.h"
+#include "store/session.h"
 
 namespace unisono::store {
 

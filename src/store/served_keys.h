@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "store/server_options.h"
 #include "store/session.h"
 #include "store/table.h"
 #include "store/wire.h"

@@ -10,15 +10,15 @@
 
 namespace unisono::store {
 
-std::string greeting() {
+std::string greeting(std::string_view magic, std::uint16_t wire) {
   const base::Version version = base::library_version();
   base::ByteWriter bytes;
   bytes.raw(magic);
-  for (const std::uint16_t part : {wire_version, version.major, version.minor, version.patch}) bytes.put(part);
+  for (const std::uint16_t part : {wire, version.major, version.minor, version.patch}) bytes.put(part);
   return bytes.take();
 }
 
-Greeting parse_greeting(std::string_view bytes) {
+Greeting parse_greeting(std::string_view bytes, std::string_view magic) {
   const auto part = [&](std::size_t i) { return base::load_little_endian<std::uint16_t>(bytes.data() + magic.size() + 2 * i); };
   return {bytes.starts_with(magic), part(0), {part(1), part(2), part(3)}};
 }

@@ -16,7 +16,7 @@ namespace unisono::store {
 
 // The store's protocol. Each side begins with a greeting of 16 bytes whose layout never changes: 8 bytes of magic, the wire version, and the
 // library's version, so that two incompatible sides can name each other. Frames follow: a length (4 bytes) and that many bytes. All integers are
-// little-endian. On TCP the first frames are the handshake (authentication.h), behind which frames may have codes (frame_codes.h). Then a request is
+// little-endian. On TCP the first frames are the handshake (authentication.h), behind which frames may have codes (FrameSealer). Then a request is
 // {op, id, fields}, its answer {status, id, fields}. Answers come in any order. Those to try_get_all may be for the first of its keys alone.
 
 inline constexpr std::string_view magic = "UNISTORE";
@@ -41,9 +41,9 @@ struct Greeting {
   std::uint16_t wire = 0;
   base::Version library;
 };
-std::string greeting();
+std::string greeting(std::string_view magic = store::magic, std::uint16_t wire = wire_version);
 /// Reads a greeting from at least `greeting_size` bytes.
-Greeting parse_greeting(std::string_view bytes);
+Greeting parse_greeting(std::string_view bytes, std::string_view magic = store::magic);
 /// "version 0.1.0 (wire 1)"
 std::string describe(const Greeting& greeting);
 std::string describe_own_version();

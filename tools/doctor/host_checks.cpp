@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/essential_calls.h"
+#include "base/host.h"
 #include "base/processors.h"
 #include "base/socket.h"
 #include "common/machine.h"

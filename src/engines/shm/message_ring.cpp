@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/asymmetric_fence.h"
+#include "base/notifier.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/ring_send_task.h"
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/asymmetric_fence.h"
 #include "base/notifier.h"
 
 namespace unisono::group {

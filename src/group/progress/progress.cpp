@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/switches.h"
 #include "group/devices/device_watch.h"
 #include "group/group_errors.h"
 #include "group/progress/wait_check.h"
-#include "base/interruption.h"
 #include "recorder/recorder.h"
 
 namespace unisono::group {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/deadline.h"
-#include "base/interruption.h"
+#include "base/switches.h"
 #include "group/group_errors.h"
 #include "group/progress/backoff.h"
 #include "group/progress/wait_check.h"

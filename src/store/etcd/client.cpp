@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "base/code_file.h"
-#include "base/interruption.h"
 #include "base/log.h"
+#include "base/switches.h"
 #include "base/version.h"
 #include "store/table.h"
 #include "unisono/error.h"

@@ -94,7 +94,7 @@ class Writer {
 ///   PREFIX/k/KEY       a value behind "=", or "#" and the name of its pieces where it is too long for one of etcd's
 ///   PREFIX/c/NAME/I    such a piece
 ///   PREFIX/p/NUMBER    a process that lives; with its lease
-///   PREFIX/o/NUMBER/I  the mark of its last change (etcd_writer.h); with the same lease
+///   PREFIX/o/NUMBER/I  the mark of its last change (the class Writer); with the same lease
 ///   PREFIX/l           the lease of all other keys
 class Keys final : public KeysInEtcd {
  public:

@@ -18,7 +18,7 @@ namespace unisono::transport {
 
 // The format of a connection between two ranks after the handshake (handshake.h): frames, each a head of 48 bytes and then `length` bytes. All
 // integers are little-endian. A field that a kind does not use is zero. The last 8 bytes of the head are the frame's authentication code
-// (frame_codes.h).
+// (FrameCodes).
 
 enum class FrameKind : std::uint8_t {
   eager = 1,  ///< a whole message: group, channel, length
@@ -32,8 +32,8 @@ enum class FrameKind : std::uint8_t {
   call,       ///< what a rank says of the next call of a group: group, length
   heartbeat,
   goodbye,  ///< the last frame: the sender finalizes
-  spread,   ///< a notice that ranks hand on to those that the sender has no connection with (spread.h): group, length
-  gone,     ///< ranks that are lost or have left, as far as the sender has heard of them (spread.h): length
+  spread,   ///< a notice that ranks hand on to those that the sender has no connection with (membership.h): group, length
+  gone,     ///< ranks that are lost or have left, as far as the sender has heard of them (membership.h): length
 };
 
 enum class Refusal : std::uint64_t { other_length = 1, group_over };

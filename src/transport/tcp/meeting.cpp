@@ -13,8 +13,8 @@
 #include <fmt/ranges.h>
 
 #include "base/error_text.h"
-#include "base/interruption.h"
 #include "base/socket.h"
+#include "base/switches.h"
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/table.h"

@@ -10,9 +10,9 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "base/interruption.h"
 #include "base/log.h"
 #include "base/socket.h"
+#include "base/switches.h"
 #include "unisono/detail/switches.h"
 
 namespace unisono::transport {

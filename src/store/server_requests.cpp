@@ -1,10 +1,10 @@
 // Handles the frames of clients and answers requests.
-#include "store/loop.h"
+#include "store/server.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
 
-void ServerLoop::handle_frames(Id id, Session& session) {
+void StoreServer::handle_frames(Id id, Session& session) {
   using Stage = Session::Stage;
   while (session.stage != Stage::closing && session.stage != Stage::encryption && !session.is_full()) {
     if (session.stage == Stage::greeting) {
@@ -23,7 +23,7 @@ void ServerLoop::handle_frames(Id id, Session& session) {
   if (stopped && sessions_.contains(id)) unread_.insert(id);
 }
 
-void ServerLoop::answer(Id id, Session& session, std::string_view frame) {
+void StoreServer::answer(Id id, Session& session, std::string_view frame) {
   using Outcome = ServedKeys::Outcome;
   Reader in(frame);
   const Op op = static_cast<Op>(in.byte());
@@ -44,12 +44,12 @@ void ServerLoop::answer(Id id, Session& session, std::string_view frame) {
 }
 
 // Takes the waiters out one by one, since an answer may end a session and with it other waiters, and the session's will may set further keys.
-void ServerLoop::answer_waiters() {
+void StoreServer::answer_waiters() {
   while (const auto complete = keys_.take_complete()) answer_waiter(complete->first, complete->second, Status::ok);
 }
 
 // The session may be gone afterwards.
-void ServerLoop::answer_waiter(std::uint64_t id, const Waiter& waiter, Status status) {
+void StoreServer::answer_waiter(std::uint64_t id, const Waiter& waiter, Status status) {
   Session& session = sessions_.at(waiter.session);
   session.waiting.erase(id);
   session.waiting_bytes -= waiter.bytes();

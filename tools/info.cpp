@@ -22,7 +22,6 @@
 #include "base/processors.h"
 #include "base/socket.h"
 #include "base/tls.h"
-#include "base/variables.h"
 #include "base/version.h"
 #include "common/commands.h"
 #include "common/json.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/log.h"
-#include "base/variables.h"
 #include "common/command_line.h"
 #include "common/commands.h"
 #include "engines/registry.h"

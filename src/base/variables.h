@@ -2,11 +2,7 @@
 
 #include <array>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
-
-#include "base/environment.h"
 
 namespace unisono::base {
 
@@ -42,14 +38,5 @@ const Variable* find_variable(std::string_view name);
 
 /// Returns true for one that names a file, a folder, a command or a secret: a program with more rights than its caller must not use them for it.
 bool is_for_own_rights(const Variable& variable);
-
-/// Returns a sentence for each name that begins with UNISONO_ and that nothing reads, and for each value without meaning, and for those that
-/// are ignored. Names of backends are not checked.
-std::vector<std::string> odd_variables(const Environment& environment);
-
-/// Splits a list of folders at its colons and leaves out empty items.
-std::vector<std::string> folders_of(std::string_view text);
-/// Returns a sentence about a list of folders that is not in order; empty: it is.
-std::string odd_folders(std::string_view variable, std::string_view text);
 
 }  // namespace unisono::base

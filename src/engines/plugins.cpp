@@ -13,7 +13,6 @@
 
 #include "base/code_file.h"
 #include "base/environment.h"
-#include "base/variables.h"
 
 namespace unisono::engines {
 namespace {

@@ -1,18 +1,14 @@
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/environment.h"
 #include "rendezvous/identity.h"
 #include "rendezvous/reach.h"
-#include "unisono/engine.h"
+#include "rendezvous/rendezvous.h"
 
 namespace unisono::rendezvous {
-
-/// Joins a job that an MPI's launcher has started (`join`), or returns the job that the program has joined already. Nothing where there is none.
-using FindBootstrap = std::function<std::optional<Bootstrap>(bool join)>;
 
 /// The meeting of ranks that mpirun started without an address for it.
 struct BootstrapMeeting {

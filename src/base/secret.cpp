@@ -12,7 +12,6 @@
 #include <new>
 #include <vector>
 
-
 namespace unisono::base {
 namespace {
 

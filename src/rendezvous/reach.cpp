@@ -159,8 +159,7 @@ Meeting meeting_of_slurm_tasks(const EnvironmentIdentity& identity, const Enviro
 
 }  // namespace
 
-Meeting meeting_by_environment(const EnvironmentIdentity& identity, int rank, const Environment& environment,
-                                                const base::Deadline& deadline) {
+Meeting meeting_by_environment(const EnvironmentIdentity& identity, int rank, const Environment& environment, const base::Deadline& deadline) {
   if (identity.slurm) return meeting_of_slurm_tasks(identity, environment, deadline);
   required(environment, "MASTER_PORT");
   const std::uint16_t port = checked_port(*environment.get_int("MASTER_PORT"));

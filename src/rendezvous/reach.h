@@ -19,8 +19,7 @@ namespace unisono::rendezvous {
 class Meeting {
  public:
   /// `place`: the name of the store in messages. `listen` is for rank 0, which opens the place no sooner than it serves the store there.
-  Meeting(std::string place, std::vector<base::SocketAddress> addresses, store::ConnectOptions options,
-          std::function<base::FileDescriptor()> listen)
+  Meeting(std::string place, std::vector<base::SocketAddress> addresses, store::ConnectOptions options, std::function<base::FileDescriptor()> listen)
       : place_(std::move(place)), addresses_(std::move(addresses)), options_(std::move(options)), listen_(std::move(listen)) {}
   std::shared_ptr<store::Client> serve() const;
   /// Connects to the store, with retries up to the deadline.
@@ -53,8 +52,8 @@ Meeting meeting_on_this_host(const std::string& name);
 /// Returns the meeting under torchrun, whose agent holds MASTER_PORT with a store of another protocol. Where the environment says that all ranks are
 /// on this host, it is an abstract local socket named after the run. With several hosts, it is the first free one of the ports behind MASTER_PORT on
 /// MASTER_ADDR; the others find it by trying, and recognise it by the run's tag.
-Meeting meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
-                                              const base::Environment& environment, const base::Deadline& deadline);
+Meeting meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity, const base::Environment& environment,
+                             const base::Deadline& deadline);
 
 /// Returns true where the environment says that all ranks are on this host.
 bool is_on_one_host(const EnvironmentIdentity& identity);
@@ -80,7 +79,6 @@ std::string job_tag(const EnvironmentIdentity& identity);
 
 /// Returns the meeting of a job whose environment gives the ranks: at MASTER_ADDR and MASTER_PORT, beside torchrun's agent, or at Slurm's first node.
 /// Throws InvalidArgument where neither the variables nor Slurm name a place.
-Meeting meeting_by_environment(const EnvironmentIdentity& identity, int rank, const base::Environment& environment,
-                                                const base::Deadline& deadline);
+Meeting meeting_by_environment(const EnvironmentIdentity& identity, int rank, const base::Environment& environment, const base::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 // Returns true for file systems that other hosts can change, which inotify does not see.
 bool is_shared_between_hosts(const std::string& path) {
-  constexpr std::array<long, 8> local = {0x01021994, 0xEF53, 0x58465342, 0x9123683E,    // tmpfs, ext, xfs, btrfs
+  constexpr std::array<long, 8> local = {0x01021994, 0xEF53,     0x58465342, 0x9123683E,   // tmpfs, ext, xfs, btrfs
                                          0x794c7630, 0x2fc12fc1, 0x858458f6, 0xF2F52010};  // overlay, zfs, ramfs, f2fs
   struct statfs status {};
   return ::statfs(path.c_str(), &status) != 0 || std::ranges::find(local, static_cast<long>(status.f_type)) == local.end();

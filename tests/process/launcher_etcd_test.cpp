@@ -74,8 +74,7 @@ TEST_F(LauncherEtcd, TheLauncherEndsAJobThatHasSleptAndLostItsPlace) {
   const std::vector<std::string> brief{"--store", server_->url("/jobs/a?ttl=2")};
   std::vector<std::unique_ptr<RunningCommand>> sleeping, next;
   const auto start_two = [&](std::vector<std::unique_ptr<RunningCommand>>& job) {
-    for (int i = 0; i < 2; ++i)
-      job.push_back(std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}, brief)));
+    for (int i = 0; i < 2; ++i) job.push_back(std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}, brief)));
     for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("ready", 2)) << launcher->err();
   };
   start_two(sleeping);

@@ -153,8 +153,8 @@ void OpenPlace::take_for_fixed() {
   if (!zero) return;
   if (said == own_) store_->compare_set(fixed_key, own_, left_mark);
   throw InvalidArgument(
-      fmt::format("the job at {} still runs, with --nnodes MIN:MAX and {} as host 0: {}, with a fixed number of hosts, cannot come in",
-                  store_->url(), where(zero->member), who_),
+      fmt::format("the job at {} still runs, with --nnodes MIN:MAX and {} as host 0: {}, with a fixed number of hosts, cannot come in", store_->url(),
+                  where(zero->member), who_),
       {.operation = operation, .hint = "--nnodes is the same on all hosts"});
 }
 

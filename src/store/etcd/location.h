@@ -24,7 +24,6 @@ struct Location {
   std::string name() const { return "the store " + url; }
 };
 
-
 /// Reads "etcd://user@host:2379,host:2379/prefix?ttl=10", or etcds:// where connections are encrypted by TLS, and the variables that begin with
 /// UNISONO_ETCD_. Throws InvalidArgument, with the URL or the variable.
 Location location_of(std::string_view url, const base::Environment& environment);

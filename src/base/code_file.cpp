@@ -68,6 +68,32 @@ class Trusted {
   std::array<gid_t, 4> groups_{};
 };
 
+std::vector<fs::path> searched_folders() {
+  std::vector<fs::path> folders;
+  for (const std::string& folder : folders_of(variable_of_code("UNISONO_PLUGIN_PATH").value_or(""))) {
+    if (folder.starts_with('/')) folders.emplace_back(folder);
+  }
+  for (fs::path& folder : folders_of_plugins()) folders.push_back(std::move(folder));
+  return folders;
+}
+
+PlugIn load(const std::string& path, std::string_view entry) {
+  PlugIn found{.path = path};
+  if (const std::string danger = why_not_to_run(path); !danger.empty()) {
+    found.why_not = fmt::format("{} is not loaded: {}", path, danger);
+    return found;
+  }
+  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const error = ::dlerror();
+    found.why_not = fmt::format("{} cannot be loaded: {}", path, error != nullptr ? error : "unknown error");
+    return found;
+  }
+  found.entry = ::dlsym(handle, std::string(entry).c_str());
+  if (found.entry == nullptr) found.why_not = fmt::format("{} has no {}", path, entry);
+  return found;
+}
+
 }  // namespace
 
 fs::path own_code_file() {
@@ -112,38 +138,6 @@ std::string why_not_to_run(const fs::path& file) {
 }
 
 std::optional<std::string> variable_of_code(std::string_view name) { return Environment::process().get(name); }
-
-namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<fs::path> searched_folders() {
-  std::vector<fs::path> folders;
-  for (const std::string& folder : folders_of(variable_of_code("UNISONO_PLUGIN_PATH").value_or(""))) {
-    if (folder.starts_with('/')) folders.emplace_back(folder);
-  }
-  for (fs::path& folder : folders_of_plugins()) folders.push_back(std::move(folder));
-  return folders;
-}
-
-PlugIn load(const std::string& path, std::string_view entry) {
-  PlugIn found{.path = path};
-  if (const std::string danger = why_not_to_run(path); !danger.empty()) {
-    found.why_not = fmt::format("{} is not loaded: {}", path, danger);
-    return found;
-  }
-  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* const error = ::dlerror();
-    found.why_not = fmt::format("{} cannot be loaded: {}", path, error != nullptr ? error : "unknown error");
-    return found;
-  }
-  found.entry = ::dlsym(handle, std::string(entry).c_str());
-  if (found.entry == nullptr) found.why_not = fmt::format("{} has no {}", path, entry);
-  return found;
-}
-
-}  // namespace
 
 PlugIn find_plug_in(const std::string& file, std::string_view entry) {
   std::string places;

@@ -27,6 +27,52 @@ bool holds_secret(std::string_view name) {
   return ours != nullptr && ours->value == Variable::Value::secret;
 }
 
+using Value = Variable::Value;
+constexpr std::string_view own_prefix = "UNISONO_";
+
+std::vector<std::string_view> words_of(const Variable& variable) {
+  std::vector<std::string_view> words;
+  for (const std::string_view word : variable.words)
+    if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+/// Returns a foreign text for display: short, and without control characters.
+std::string shown(std::string_view text) {
+  constexpr std::size_t most = 40;  // characters: enough to recognise the value, and the message stays on a line
+  return printable(text.substr(0, most)) + (text.size() > most ? "…" : "");
+}
+
+std::string unknown_name(const std::string& name) {
+  // The common prefix is left out, since it would make every name look similar.
+  std::vector<std::string_view> endings;
+  for (const Variable& variable : variables()) endings.push_back(variable.name.substr(own_prefix.size()));
+  const std::string_view meant = nearest(std::string_view(name).substr(own_prefix.size()), endings);
+  return fmt::format("{} is unknown{}", shown(name), meant.empty() ? "" : fmt::format("; did you mean {}{}?", own_prefix, meant));
+}
+
+/// Returns the sentence about a value; empty: the value is in order.
+std::string odd_value(const Variable& variable, const std::string& text) {
+  if (variable.value == Value::seconds) {
+    int seconds = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+    if (error == std::errc() && end == text.data() + text.size() && seconds > 0) return {};
+    return fmt::format("{}={} is no positive whole number of seconds", variable.name, shown(text));
+  }
+  if (variable.value == Value::folders) return odd_folders(variable.name, text);
+  if (variable.value == Value::file) {
+    return text.starts_with('/') ? std::string() : fmt::format("{}={} is no absolute path", variable.name, shown(text));
+  }
+  if (variable.value != Value::word) return {};
+  const std::vector<std::string_view> words = words_of(variable);
+  if (std::ranges::find(words, text) != words.end()) return {};
+  if (const std::string_view meant = nearest(text, words); !meant.empty())
+    return fmt::format("{}={} is unknown; did you mean {}?", variable.name, shown(text), meant);
+  std::string list(words.front());
+  for (std::size_t i = 1; i < words.size(); ++i) list.append(i + 1 == words.size() ? " or " : ", ").append(words[i]);
+  return fmt::format("{}={} is unknown; it is {}", variable.name, shown(text), list);
+}
+
 }  // namespace
 
 void Environment::become(Environment environment) { of_this_rank.store(new Environment(std::move(environment))); }
@@ -94,56 +140,6 @@ std::optional<int> Environment::get_int(std::string_view name) const {
   }
   return value;
 }
-
-namespace {
-
-using Value = Variable::Value;
-constexpr std::string_view own_prefix = "UNISONO_";
-
-std::vector<std::string_view> words_of(const Variable& variable) {
-  std::vector<std::string_view> words;
-  for (const std::string_view word : variable.words)
-    if (!word.empty()) words.push_back(word);
-  return words;
-}
-
-/// Returns a foreign text for display: short, and without control characters.
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;  // characters: enough to recognise the value, and the message stays on a line
-  return printable(text.substr(0, most)) + (text.size() > most ? "…" : "");
-}
-
-std::string unknown_name(const std::string& name) {
-  // The common prefix is left out, since it would make every name look similar.
-  std::vector<std::string_view> endings;
-  for (const Variable& variable : variables()) endings.push_back(variable.name.substr(own_prefix.size()));
-  const std::string_view meant = nearest(std::string_view(name).substr(own_prefix.size()), endings);
-  return fmt::format("{} is unknown{}", shown(name), meant.empty() ? "" : fmt::format("; did you mean {}{}?", own_prefix, meant));
-}
-
-/// Returns the sentence about a value; empty: the value is in order.
-std::string odd_value(const Variable& variable, const std::string& text) {
-  if (variable.value == Value::seconds) {
-    int seconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error == std::errc() && end == text.data() + text.size() && seconds > 0) return {};
-    return fmt::format("{}={} is no positive whole number of seconds", variable.name, shown(text));
-  }
-  if (variable.value == Value::folders) return odd_folders(variable.name, text);
-  if (variable.value == Value::file) {
-    return text.starts_with('/') ? std::string() : fmt::format("{}={} is no absolute path", variable.name, shown(text));
-  }
-  if (variable.value != Value::word) return {};
-  const std::vector<std::string_view> words = words_of(variable);
-  if (std::ranges::find(words, text) != words.end()) return {};
-  if (const std::string_view meant = nearest(text, words); !meant.empty())
-    return fmt::format("{}={} is unknown; did you mean {}?", variable.name, shown(text), meant);
-  std::string list(words.front());
-  for (std::size_t i = 1; i < words.size(); ++i) list.append(i + 1 == words.size() ? " or " : ", ").append(words[i]);
-  return fmt::format("{}={} is unknown; it is {}", variable.name, shown(text), list);
-}
-
-}  // namespace
 
 std::vector<std::string> folders_of(std::string_view text) {
   std::vector<std::string> folders;

@@ -21,6 +21,9 @@ thread_local RankText rank_text{};
 
 constexpr std::string_view names[] = {"debug", "info", "warning", "error", "off"};
 
+constexpr std::chrono::seconds quiet_time(10);
+constexpr std::size_t most_sources_remembered = 64;
+
 }  // namespace
 
 LogLevel log_level() {
@@ -51,13 +54,6 @@ void log(LogLevel level, std::string_view message) {
 }
 
 void set_log_rank(std::string_view text) { rank_text.size = text.copy(rank_text.text, sizeof rank_text.text); }
-
-namespace {
-
-constexpr std::chrono::seconds quiet_time(10);
-constexpr std::size_t most_sources_remembered = 64;
-
-}  // namespace
 
 void RejectionLog::log(const std::string& source, std::string_view why) {
   const Clock::time_point now = Clock::now();

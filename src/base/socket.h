@@ -71,6 +71,9 @@ Opened try_listen(const SocketAddress& address);
 /// Returns a connected, non-blocking socket; ETIMEDOUT where the deadline passed first.
 Opened try_connect(const SocketAddress& address, const Deadline& deadline);
 
+/// Returns the errno with which a connection that was begun has failed; 0: it is made.
+int error_of_connecting(int fd);
+
 SocketAddress local_address(int fd);
 SocketAddress peer_address(int fd);
 bool is_stream_socket(int fd, int family);

@@ -51,6 +51,13 @@ bool read(base::ByteReader& in, Announcement& said) {
   return in.complete() && !said.nonce.empty() && said.world_size >= 1 && said.member.rank >= -1 && said.member.rank < said.world_size;
 }
 
+using base::Clock;
+
+// A process that was silent for so many pauses counts as gone. It is known again when it announces itself again.
+constexpr auto longest_silence = 20 * longest_pause;
+// The number of other processes that are remembered beside as many as there are ranks: without a token, any process can claim to be one.
+constexpr std::size_t most_strangers = 1024;
+
 }  // namespace
 
 std::string encode(const Announcement& said, std::string_view token, std::string_view place) {
@@ -84,17 +91,6 @@ Heard hear(std::string_view datagram, std::string_view group_name, std::string_v
   if (!read(in, said)) return {token.empty() ? Hearing::forged : Hearing::nothing, {}};
   return {Hearing::ours, std::move(said)};
 }
-
-namespace {
-
-using base::Clock;
-
-// A process that was silent for so many pauses counts as gone. It is known again when it announces itself again.
-constexpr auto longest_silence = 20 * longest_pause;
-// The number of other processes that are remembered beside as many as there are ranks: without a token, any process can claim to be one.
-constexpr std::size_t most_strangers = 1024;
-
-}  // namespace
 
 HeardProcesses::HeardProcesses(int world_size) : most_(static_cast<std::size_t>(world_size) + most_strangers) {}
 

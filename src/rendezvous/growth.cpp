@@ -50,6 +50,9 @@ GenerationPlan parse(int number, const std::string& text) {
   return generation;
 }
 
+/// In the place of a rank that was missed: it is not this process's to say who is to blame.
+constexpr int nobody = -1;
+
 }  // namespace
 
 std::optional<Decision> Decision::parse(std::string_view text) {
@@ -168,13 +171,6 @@ Decision GrowthKeys::abandon(const GenerationPlan& generation, int culprit, std:
 void GrowthKeys::note_lost(std::string_view name) { store_.set(lost_key(name), "1"); }
 
 bool GrowthKeys::is_lost(std::string_view name) { return store_.try_get(lost_key(name)).has_value(); }
-
-namespace {
-
-/// In the place of a rank that was missed: it is not this process's to say who is to blame.
-constexpr int nobody = -1;
-
-}  // namespace
 
 std::optional<JobIdentity> facts_of_newcomer(const JobRequest& request, const base::Environment& environment) {
   const auto number = environment.get_int("UNISONO_NEWCOMER");

@@ -39,6 +39,15 @@ bool before(const Announcement* a, const Announcement* b) {
   return key(a) < key(b);
 }
 
+// A process that refuses the job says so for this time, and this often.
+constexpr auto farewell_time = std::chrono::milliseconds(500);
+constexpr int farewell_period_ms = 20;
+constexpr std::size_t enough_of_presence = 400;  // bytes of a text about the processes that are present
+
+std::string describe(const Announcement& said) {
+  return said.member.rank < 0 ? where(said.member) : fmt::format("rank {} at {}", said.member.rank, where(said.member));
+}
+
 }  // namespace
 
 MulticastDiscovery::MulticastDiscovery(Request request, const base::Environment& environment, const Deadline& deadline)
@@ -242,19 +251,6 @@ void MulticastDiscovery::keep_announcing() {
 }
 
 // The refusals of a job at a multicast address: ranks that contradict each other, and ranks that do not come.
-
-namespace {
-
-// A process that refuses the job says so for this time, and this often.
-constexpr auto farewell_time = std::chrono::milliseconds(500);
-constexpr int farewell_period_ms = 20;
-constexpr std::size_t enough_of_presence = 400;  // bytes of a text about the processes that are present
-
-std::string describe(const Announcement& said) {
-  return said.member.rank < 0 ? where(said.member) : fmt::format("rank {} at {}", said.member.rank, where(said.member));
-}
-
-}  // namespace
 
 void MulticastDiscovery::look_for_quarrels() {
   const auto all = everybody();

@@ -46,6 +46,24 @@ void check_descriptors(int world_size) {
                            info("raise the limit: ulimit -n"));
 }
 
+/// The time that leaving may take where the store does not answer any more.
+constexpr std::chrono::milliseconds leave_time(1000);
+
+/// Returns a name for a job that nobody has named. Its members know each other, and no two jobs have the same processes.
+std::string name_of(const std::vector<Member>& members) {
+  constexpr std::size_t length = 16;
+  std::string all;
+  for (const Member& member : members) all += fmt::format("{}\n{}\n{}\n", member.machine, member.host, member.pid);
+  return store::digest(all).substr(0, length);
+}
+
+/// Warns once in a process, which may be in many groups. A store on TCP has asked for the token, and warned, itself.
+void warn_of_no_token() {
+  static std::atomic_flag has_warned;
+  if (has_warned.test_and_set()) return;
+  base::warn("the ranks of several hosts ask each other for no token: whoever reads or writes the store where they met can join or disturb the job");
+}
+
 }  // namespace
 
 std::optional<Said> agree(std::string_view what, const std::optional<Said>& first, const std::optional<Said>& second) {
@@ -108,28 +126,6 @@ void Departure::leave(std::chrono::milliseconds at_most) noexcept {
     store_.reset();
   });
 }
-
-namespace {
-
-/// The time that leaving may take where the store does not answer any more.
-constexpr std::chrono::milliseconds leave_time(1000);
-
-/// Returns a name for a job that nobody has named. Its members know each other, and no two jobs have the same processes.
-std::string name_of(const std::vector<Member>& members) {
-  constexpr std::size_t length = 16;
-  std::string all;
-  for (const Member& member : members) all += fmt::format("{}\n{}\n{}\n", member.machine, member.host, member.pid);
-  return store::digest(all).substr(0, length);
-}
-
-/// Warns once in a process, which may be in many groups. A store on TCP has asked for the token, and warned, itself.
-void warn_of_no_token() {
-  static std::atomic_flag has_warned;
-  if (has_warned.test_and_set()) return;
-  base::warn("the ranks of several hosts ask each other for no token: whoever reads or writes the store where they met can join or disturb the job");
-}
-
-}  // namespace
 
 JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
                    std::shared_ptr<Presence> presence, Owner owner) {

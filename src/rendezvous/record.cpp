@@ -38,63 +38,6 @@ T number(std::string_view text) {
   return value;
 }
 
-}  // namespace
-
-Record own_record(std::optional<int> rank) {
-  Record record;
-  record.member = {rank.value_or(-1), ::getpid(), field(base::host_name()), field(base::machine_id())};
-  record.nonce = store::fresh_name().substr(0, nonce_characters);
-  return record;
-}
-
-std::string encode(const Record& record) {
-  const Member& member = record.member;
-  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}", member.rank, member.pid, member.host, member.machine, record.nonce, record.presence);
-}
-
-Record decode(std::string_view text) {
-  const auto fields = split(text, '\t');
-  if (fields.size() != 6) throw ProtocolError("the store holds a malformed record of a rank");
-  Record record;
-  record.member = {number<int>(fields[0]), number<int>(fields[1]), std::string(fields[2]), std::string(fields[3])};
-  record.nonce = fields[4];
-  record.presence = number<std::int64_t>(fields[5]);
-  return record;
-}
-
-std::string where(const Member& member) { return fmt::format("{}:{}", member.host, member.pid); }
-
-std::string list(const std::vector<int>& ranks) {
-  constexpr std::size_t most = 32;  // ranks that a message names
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  if (ranks.size() > most) text += fmt::format(" and {} more", ranks.size() - most);
-  return text;
-}
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const auto end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
-// The format, where numbers are in base 128, the lowest digits first, and differences may be negative:
-//
-//   ranks, bytes of a mark
-//   for each run of ranks on the same host:
-//     the host's number, counted from 1 in the order in which hosts come first; 0: a new one, whose name and machine follow
-//     ranks of the run
-//     for each of them: the difference between its process and the one before, and its mark
-//
-// Names and machines of hosts are texts of which only the end differs from the host before. A machine begins with an identifier of the system's, 32
-// hexadecimal digits, which are packed into 16 bytes.
-
-namespace {
-
 constexpr int fewest_mark_bytes = 4, most_mark_bytes = 8;
 constexpr std::size_t longest_text = 255;  // of a record's field
 constexpr std::size_t identifier_size = 36, packed_identifier_size = 16;
@@ -237,6 +180,59 @@ using Host = std::pair<std::string, std::string>;
 Host host_of(const Member& member) { return {member.host, member.machine}; }
 
 }  // namespace
+
+Record own_record(std::optional<int> rank) {
+  Record record;
+  record.member = {rank.value_or(-1), ::getpid(), field(base::host_name()), field(base::machine_id())};
+  record.nonce = store::fresh_name().substr(0, nonce_characters);
+  return record;
+}
+
+std::string encode(const Record& record) {
+  const Member& member = record.member;
+  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}", member.rank, member.pid, member.host, member.machine, record.nonce, record.presence);
+}
+
+Record decode(std::string_view text) {
+  const auto fields = split(text, '\t');
+  if (fields.size() != 6) throw ProtocolError("the store holds a malformed record of a rank");
+  Record record;
+  record.member = {number<int>(fields[0]), number<int>(fields[1]), std::string(fields[2]), std::string(fields[3])};
+  record.nonce = fields[4];
+  record.presence = number<std::int64_t>(fields[5]);
+  return record;
+}
+
+std::string where(const Member& member) { return fmt::format("{}:{}", member.host, member.pid); }
+
+std::string list(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 32;  // ranks that a message names
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
+  if (ranks.size() > most) text += fmt::format(" and {} more", ranks.size() - most);
+  return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+// The format, where numbers are in base 128, the lowest digits first, and differences may be negative:
+//
+//   ranks, bytes of a mark
+//   for each run of ranks on the same host:
+//     the host's number, counted from 1 in the order in which hosts come first; 0: a new one, whose name and machine follow
+//     ranks of the run
+//     for each of them: the difference between its process and the one before, and its mark
+//
+// Names and machines of hosts are texts of which only the end differs from the host before. A machine begins with an identifier of the system's, 32
+// hexadecimal digits, which are packed into 16 bytes.
 
 std::string MemberList::encode(std::span<const Record> records) {
   const int mark_bytes = bytes_that_differ(records);

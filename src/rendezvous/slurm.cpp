@@ -130,12 +130,6 @@ class Parser {
   std::string_view rest_;
 };
 
-}  // namespace
-
-std::vector<std::string> parse_host_list(std::string_view text, HostOrder order) { return Parser(text, order).parse(); }
-
-namespace {
-
 using base::Environment;
 
 /// Slurm's numbers for the steps that are no step of srun in a script: those from here on are the batch script, the interactive shell, and the like.
@@ -159,6 +153,8 @@ std::string_view node_count_variable(const Environment& environment) {
 }
 
 }  // namespace
+
+std::vector<std::string> parse_host_list(std::string_view text, HostOrder order) { return Parser(text, order).parse(); }
 
 bool is_step_of_srun(const Environment& environment) {
   const std::string step = environment.get("SLURM_STEP_ID").value_or("");

@@ -63,6 +63,15 @@ base::Secret proof(std::string_view token, std::string_view label, const Exchang
   return keyed_code(token, transcript(label, exchange));
 }
 
+[[noreturn]] void fail() { throw Error("the authentication code of an object could not be computed", {.hint = "OpenSSL has to offer Poly1305"}); }
+
+// It is looked for once, which takes longer than a code of a short payload, and never freed.
+EVP_MAC* method() {
+  static EVP_MAC* const found = ::EVP_MAC_fetch(nullptr, "POLY1305", nullptr);
+  if (found == nullptr) fail();
+  return found;
+}
+
 }  // namespace
 
 std::string fresh_nonce() {
@@ -128,19 +137,6 @@ std::string digest(std::string_view text) {
   ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), code.data());
   return hexadecimal(code);
 }
-
-namespace {
-
-[[noreturn]] void fail() { throw Error("the authentication code of an object could not be computed", {.hint = "OpenSSL has to offer Poly1305"}); }
-
-// It is looked for once, which takes longer than a code of a short payload, and never freed.
-EVP_MAC* method() {
-  static EVP_MAC* const found = ::EVP_MAC_fetch(nullptr, "POLY1305", nullptr);
-  if (found == nullptr) fail();
-  return found;
-}
-
-}  // namespace
 
 PayloadCode::PayloadCode(std::string_view secret, std::string_view context) : context_(::EVP_MAC_CTX_new(method())) {
   const base::Secret key = message_key(secret, "unisono object", context);

@@ -139,6 +139,10 @@ std::optional<base::FrameKeys> shake_hands(Handshake& peer, const ConnectOptions
   return client_keys(options.token.view(), exchange);
 }
 
+bool all_loopback(const std::vector<base::SocketAddress>& addresses) {
+  return std::ranges::all_of(addresses, [](const base::SocketAddress& address) { return address.is_loopback(); });
+}
+
 }  // namespace
 
 Attempt try_connect_store(const base::SocketAddress& address, const std::string& place, const ConnectOptions& options, const Deadline& deadline) {
@@ -169,14 +173,6 @@ Attempt try_connect_store(const base::SocketAddress& address, const std::string&
     return {{}, error.what(), true};
   }
 }
-
-namespace {
-
-bool all_loopback(const std::vector<base::SocketAddress>& addresses) {
-  return std::ranges::all_of(addresses, [](const base::SocketAddress& address) { return address.is_loopback(); });
-}
-
-}  // namespace
 
 std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
                                     const Deadline& deadline) {

@@ -19,6 +19,11 @@ namespace {
 constexpr std::size_t beginning_size = 8;
 constexpr std::size_t kept_capacity = std::size_t{1} << 17;
 
+constexpr std::size_t record_size = std::size_t{16} << 10;  ///< the most that a record of TLS carries
+constexpr std::size_t most_at_once = 4 * record_size;       ///< encrypted before it is sent, by one system call
+constexpr std::size_t binding_size = 32;
+constexpr std::string_view binding_label = "EXPORTER-Channel-Binding";
+
 }  // namespace
 
 const BIO_METHOD* SocketBio::method() {
@@ -101,15 +106,6 @@ bool SocketBio::flush() {
   sent_ = 0;
   return true;
 }
-
-namespace {
-
-constexpr std::size_t record_size = std::size_t{16} << 10;  ///< the most that a record of TLS carries
-constexpr std::size_t most_at_once = 4 * record_size;       ///< encrypted before it is sent, by one system call
-constexpr std::size_t binding_size = 32;
-constexpr std::string_view binding_label = "EXPORTER-Channel-Binding";
-
-}  // namespace
 
 Connection::Connection(SSL* made, Owned<SSL_SESSION, ::SSL_SESSION_free> key, int fd, TlsSide side, std::uint64_t renew_after)
     : socket_(fd), key_(std::move(key)), ssl_(made), renew_after_(renew_after), by_key_(key_ != nullptr) {

@@ -88,6 +88,8 @@ bool read_certificates(const std::string& text, auto&& take) {
   return false;
 }
 
+std::unique_ptr<TlsContext> make_context(const TlsIdentity& identity, std::string& why) { return Context::make(identity, why); }
+
 }  // namespace
 
 // Returns the pre-shared key in the form in which OpenSSL takes it, for one connection: OpenSSL keeps it in memory that a core dump shows.
@@ -197,11 +199,6 @@ std::unique_ptr<TlsConnection> Context::open(int fd, TlsSide side, std::string& 
   return nullptr;
 }
 
-namespace {
-
-std::unique_ptr<TlsContext> make_context(const TlsIdentity& identity, std::string& why) { return Context::make(identity, why); }
-
-}  // namespace
 }  // namespace unisono::base::openssl
 
 extern "C" __attribute__((visibility("default"))) const unisono::base::TlsLibrary* unisono_tls_library(const char* version_of_unisono) {

@@ -28,6 +28,11 @@ constexpr auto time_to_authenticate = 2s;
 constexpr auto grace_of_unauthenticated = 50ms;  ///< a handshake takes microseconds, so an older connection makes room
 constexpr auto pause_without_means = 100ms;
 
+constexpr auto patience_with_ranks = 10s;      ///< for one attempt, once connected: the other side may be busy with strangers
+constexpr auto patience_with_refusal = 2s;     ///< ranks listen by then, so a refusal is no matter of time
+constexpr auto patience_with_connecting = 1s;  ///< beyond it the other side is taken to be cut off from this one
+constexpr std::chrono::milliseconds longest_pause = 500ms;
+
 }  // namespace
 
 std::string with_interface(const std::string& address) {
@@ -193,15 +198,6 @@ void Acceptor::serve(Unauthenticated& candidate, short events, const Admit& admi
   }
 }
 
-namespace {
-
-constexpr auto patience_with_ranks = 10s;      ///< for one attempt, once connected: the other side may be busy with strangers
-constexpr auto patience_with_refusal = 2s;     ///< ranks listen by then, so a refusal is no matter of time
-constexpr auto patience_with_connecting = 1s;  ///< beyond it the other side is taken to be cut off from this one
-constexpr std::chrono::milliseconds longest_pause = 500ms;
-
-}  // namespace
-
 void Dialer::again(Time now, std::string why) {
   connecting_.reset();
   connection_.reset();
@@ -247,10 +243,7 @@ bool Dialer::serve(const Caller& caller, short events, Time now) {
     return false;
   }
   if (connecting_) {
-    int error = 0;
-    socklen_t size = sizeof error;
-    if (::getsockopt(connecting_.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-    if (error != 0) return not_reached(error, now), false;
+    if (const int error = base::error_of_connecting(connecting_.get()); error != 0) return not_reached(error, now), false;
     reached_ = true;
     refused_since_.reset();
     connection_.emplace(std::move(connecting_), Handshake::connecting(caller.secret, caller.rank, rank_), caller.tls.get(), base::TlsSide::connecting,

@@ -15,6 +15,28 @@ namespace {
 // Beside a large payload the buffer receives only the next head, since it is no place for the payload after that.
 constexpr std::size_t beside_direct = 1024;
 
+/// Bytes of a message in one system call. The kernel's copy of more than that leaves the processor's cache before the peer reads it: 1 MiB in both
+/// directions over loopback took half as long again.
+constexpr std::size_t most_per_call = std::size_t{256} << 10;
+
+constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+
+/// Spans of bytes as one message for sendmsg, which does not change them.
+struct Parts {
+  Parts(std::span<const std::byte> first, std::span<const std::byte> second, std::span<const std::byte> third = {})
+      : parts{{const_cast<std::byte*>(first.data()), first.size()},
+              {const_cast<std::byte*>(second.data()), second.size()},
+              {const_cast<std::byte*>(third.data()), third.size()}} {
+    message.msg_iov = parts;
+    message.msg_iovlen = third.empty() ? 2 : 3;
+  }
+  Parts(const Parts&) = delete;
+  Parts& operator=(const Parts&) = delete;
+
+  iovec parts[3];  // NOLINT(modernize-use-default-member-init): it is made of the arguments
+  msghdr message{};
+};
+
 }  // namespace
 
 FrameReader::FrameReader(std::string_view already, base::Secret key)
@@ -116,32 +138,6 @@ FrameReader::Received FrameReader::receive(const Connection& connection, FrameSi
   }
   return received;
 }
-
-namespace {
-
-/// Bytes of a message in one system call. The kernel's copy of more than that leaves the processor's cache before the peer reads it: 1 MiB in both
-/// directions over loopback took half as long again.
-constexpr std::size_t most_per_call = std::size_t{256} << 10;
-
-constexpr int send_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
-
-/// Spans of bytes as one message for sendmsg, which does not change them.
-struct Parts {
-  Parts(std::span<const std::byte> first, std::span<const std::byte> second, std::span<const std::byte> third = {})
-      : parts{{const_cast<std::byte*>(first.data()), first.size()},
-              {const_cast<std::byte*>(second.data()), second.size()},
-              {const_cast<std::byte*>(third.data()), third.size()}} {
-    message.msg_iov = parts;
-    message.msg_iovlen = third.empty() ? 2 : 3;
-  }
-  Parts(const Parts&) = delete;
-  Parts& operator=(const Parts&) = delete;
-
-  iovec parts[3];  // NOLINT(modernize-use-default-member-init): it is made of the arguments
-  msghdr message{};
-};
-
-}  // namespace
 
 std::size_t FrameWriter::taken(ssize_t result) {
   if (result < 0) {

@@ -19,6 +19,10 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t looks_per_poll = 16;
 constexpr std::chrono::milliseconds delivery_look_period = 5ms;  ///< the arrival of acknowledgements wakes no thread
 
+constexpr std::size_t most_kept = std::size_t{16} << 20;  ///< bytes of notices for groups without a listener
+
+std::size_t size_of(const Notice& notice) { return notice.text.size() + sizeof(Notice); }
+
 }  // namespace
 
 bool TcpLink::take_changes() {
@@ -179,14 +183,6 @@ void TcpLink::goodbye(std::chrono::milliseconds at_most) {
   }
   wait_until(deadline, [&] { return all([](Peer& peer) { return peer.has_delivered(); }); });
 }
-
-namespace {
-
-constexpr std::size_t most_kept = std::size_t{16} << 20;  ///< bytes of notices for groups without a listener
-
-std::size_t size_of(const Notice& notice) { return notice.text.size() + sizeof(Notice); }
-
-}  // namespace
 
 void NoticeDelivery::listen(std::uint64_t group, Link::Listener listener) {
   const std::lock_guard lock(mutex_);

@@ -64,6 +64,31 @@ std::vector<std::string> notices_with(const std::vector<std::string>& addresses)
   return notices;
 }
 
+constexpr std::chrono::seconds time_to_be_accepted(2);
+
+/// `own`: an address of this rank.
+base::SocketAddress parsed(const std::string& address, const std::string& own) {
+  const auto space = address.find(' ');
+  return base::resolve(address.substr(0, space), static_cast<std::uint16_t>(std::stoi(address.substr(space + 1))))
+      .front()
+      .as_seen_from(base::resolve(own, 0).front());
+}
+
+std::vector<std::string> own_address_alone(const Link::Options& options, const Acceptor& acceptor) {
+  std::vector<std::string> addresses(options.hosts.size());
+  addresses[static_cast<std::size_t>(options.rank)] =
+      fmt::format("{} {}", base::resolve(options.address, 0).front().host_for_others(), acceptor.port());
+  return addresses;
+}
+
+std::vector<int> others_than(int rank, std::size_t ranks) {
+  std::vector<int> others;
+  for (int r = 0; r < static_cast<int>(ranks); ++r) {
+    if (r != rank) others.push_back(r);
+  }
+  return others;
+}
+
 }  // namespace
 
 std::vector<std::string> exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, std::vector<std::string> addresses,
@@ -109,35 +134,6 @@ std::vector<std::string> exchange_addresses(Link& link, const Link::Options& opt
   }
   return addresses;
 }
-
-namespace {
-
-constexpr std::chrono::seconds time_to_be_accepted(2);
-
-/// `own`: an address of this rank.
-base::SocketAddress parsed(const std::string& address, const std::string& own) {
-  const auto space = address.find(' ');
-  return base::resolve(address.substr(0, space), static_cast<std::uint16_t>(std::stoi(address.substr(space + 1))))
-      .front()
-      .as_seen_from(base::resolve(own, 0).front());
-}
-
-std::vector<std::string> own_address_alone(const Link::Options& options, const Acceptor& acceptor) {
-  std::vector<std::string> addresses(options.hosts.size());
-  addresses[static_cast<std::size_t>(options.rank)] =
-      fmt::format("{} {}", base::resolve(options.address, 0).front().host_for_others(), acceptor.port());
-  return addresses;
-}
-
-std::vector<int> others_than(int rank, std::size_t ranks) {
-  std::vector<int> others;
-  for (int r = 0; r < static_cast<int>(ranks); ++r) {
-    if (r != rank) others.push_back(r);
-  }
-  return others;
-}
-
-}  // namespace
 
 OnDemand::OnDemand(const Link::Options& options, WatchTree tree, Connections& connections, Caller caller, Acceptor acceptor, Connector::Owner owner)
     : options_(options),

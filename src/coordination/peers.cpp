@@ -17,7 +17,6 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/process.h"
 #include "base/socket.h"
 
 namespace unisono::coordination {

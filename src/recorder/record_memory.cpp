@@ -14,7 +14,6 @@
 #include "base/environment.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "base/socket.h"
 #include "recorder/layout.h"
 #include "recorder/trace_file.h"

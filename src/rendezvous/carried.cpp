@@ -12,14 +12,13 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "base/socket.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/record.h"
 #include "store/authentication.h"
 #include "store/client.h"
-#include "store/token.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {

@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "base/process.h"
+#include "base/host.h"
 #include "base/switches.h"
 #include "rendezvous/plan.h"
 #include "rendezvous/reach.h"

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "base/thread.h"
 #include "rendezvous/carried.h"
 #include "rendezvous/join.h"
@@ -18,8 +18,7 @@
 #include "rendezvous/reach.h"
 #include "rendezvous/record.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/url.h"
-#include "store/token.h"
+#include "store/authentication.h"
 #include "store/wrappers.h"
 #include "unisono/error.h"
 

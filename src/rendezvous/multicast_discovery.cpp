@@ -17,7 +17,6 @@
 #include "rendezvous/record.h"
 #include "store/authentication.h"
 #include "store/client.h"
-#include "store/token.h"
 #include "store/wire.h"
 #include "unisono/error.h"
 

@@ -12,7 +12,6 @@
 #include "rendezvous/record.h"
 #include "store/authentication.h"
 #include "store/client.h"
-#include "store/token.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {

@@ -12,7 +12,6 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "store/listeners.h"
 #include "store/served_keys.h"
 #include "store/session.h"
 

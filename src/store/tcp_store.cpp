@@ -5,8 +5,8 @@
 
 #include "base/environment.h"
 #include "base/socket.h"
+#include "store/authentication.h"
 #include "store/client.h"
-#include "store/token.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
 

@@ -1,5 +1,5 @@
 // An init_method: it is refused with InvalidArgument, or has the parts that its scheme needs, and says the same when it is written again from these.
-#include "rendezvous/url.h"
+#include "rendezvous/plan.h"
 
 #include <fmt/format.h>
 

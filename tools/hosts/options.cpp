@@ -13,7 +13,7 @@
 #include "help/described.h"
 #include "hosts/conducted_job.h"
 #include "launch/process/host.h"
-#include "store/token.h"
+#include "store/authentication.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {

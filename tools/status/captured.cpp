@@ -11,7 +11,7 @@
 #include <csignal>
 
 #include "base/deadline.h"
-#include "base/process.h"
+#include "base/host.h"
 #include "base/socket.h"
 #include "hosts/pipe.h"
 #include "launch/process/program.h"

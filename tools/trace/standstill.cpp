@@ -2,7 +2,6 @@
 #include <string>
 
 #include "base/host.h"
-#include "base/process.h"
 #include "status/jobs.h"
 #include "trace/totals.h"
 

@@ -4,10 +4,10 @@
 
 #include <exception>
 
-#include "engines/registry.h"
+#include "base/environment.h"
 #include "context/schemes.h"
 #include "context/state.h"
-#include "base/environment.h"
+#include "engines/registry.h"
 #include "group/group.h"
 #include "launch/api/outcome.h"
 #include "launch/api/spawn_report.h"
@@ -15,7 +15,7 @@
 #include "launch/process/host.h"
 #include "rendezvous/identity.h"
 #include "rendezvous/launcher_store.h"
-#include "rendezvous/url.h"
+#include "rendezvous/plan.h"
 #include "unisono/detail/ending.h"
 #include "unisono/launch.h"
 

@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/process.h"
+#include "base/host.h"
 
 namespace unisono::launcher {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/file_descriptor.h"
 #include "transport/tcp/connecting.h"
 #include "transport/tcp/link.h"
-#include "transport/tcp/membership.h"
+#include "transport/tcp/relay.h"
 
 namespace unisono::transport {
 

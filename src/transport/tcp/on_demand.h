@@ -13,7 +13,6 @@
 #include "transport/tcp/connections.h"
 #include "transport/tcp/connector.h"
 #include "transport/tcp/link.h"
-#include "transport/tcp/membership.h"
 #include "transport/tcp/relay.h"
 
 namespace unisono::transport {

@@ -19,7 +19,6 @@
 #include "store/authentication.h"
 #include "store/client.h"
 #include "store/server.h"
-#include "store/token.h"
 #include "unit/temporary_file.h"
 #include "unit/transport/tcp/link_testing.h"
 

@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-#include "base/process.h"
+#include "base/host.h"
 #include "rendezvous/join.h"
 #include "rendezvous/record.h"
 #include "store/requests.h"

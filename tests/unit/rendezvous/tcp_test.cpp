@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "covers.h"
-#include "rendezvous/url.h"
+#include "rendezvous/plan.h"
 
 namespace unisono::rendezvous {
 namespace {

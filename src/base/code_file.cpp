@@ -9,9 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <filesystem>
-#include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 

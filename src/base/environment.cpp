@@ -7,7 +7,6 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
-#include <functional>
 #include <utility>
 
 #include <fmt/format.h>

@@ -9,13 +9,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstddef>
 #include <cstdint>
 
 #include <fmt/format.h>
 
-#include "base/file_descriptor.h"
-#include "base/socket.h"
 #include "unisono/error.h"
 
 namespace unisono::base {

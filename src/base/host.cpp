@@ -23,7 +23,6 @@
 
 #include <fmt/format.h>
 
-#include "base/file_descriptor.h"
 #include "base/socket.h"
 
 namespace unisono::base {

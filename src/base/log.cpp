@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <string>
-
 #include <fmt/format.h>
 
 #include "base/environment.h"

@@ -1,8 +1,6 @@
 #include "base/switches.h"
 
-#include <atomic>
 #include <bit>
-#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>

@@ -1,7 +1,6 @@
 #include "base/tls.h"
 
 #include <fstream>
-#include <string>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/deadline.h"
 #include "rendezvous/launcher_store.h"
 #include "rendezvous/plan.h"
 #include "rendezvous/reach.h"

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "rendezvous/record.h"
 #include "store/requests.h"
 #include "store/wire.h"
 #include "unisono/error.h"

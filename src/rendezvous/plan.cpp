@@ -2,12 +2,10 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -15,7 +13,6 @@
 #include "base/deadline.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/record.h"
 #include "rendezvous/slurm.h"

@@ -11,7 +11,6 @@
 #include "rendezvous/own_address.h"
 #include "rendezvous/record.h"
 #include "store/authentication.h"
-#include "store/client.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {

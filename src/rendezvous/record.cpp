@@ -7,14 +7,12 @@
 #include <charconv>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/hash.h"
 #include "base/host.h"
 #include "store/authentication.h"
-#include "unisono/error.h"
 
 namespace unisono::rendezvous {
 namespace {

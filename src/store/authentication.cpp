@@ -10,15 +10,11 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <array>
-#include <memory>
-#include <span>
 
 #include <fmt/format.h>
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/secret.h"
 #include "unisono/error.h"
 
 namespace unisono::store {

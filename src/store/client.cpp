@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "base/secret.h"
 #include "base/switches.h"
 #include "base/tls.h"
 #include "store/table.h"

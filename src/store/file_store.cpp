@@ -108,9 +108,7 @@ struct FileStore::State {
     for (;;) {
       std::vector<std::string> missing;
       auto found = locked(false, deadline, [&](const store::FileLog& file) -> std::optional<decltype(f(file.table()))> {
-        for (const std::string& key : keys) {
-          if (file.table().find(key) == nullptr) missing.push_back(key);
-        }
+        missing = file.table().missing(keys);
         if (!missing.empty()) return std::nullopt;
         return f(file.table());
       });

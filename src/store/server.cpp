@@ -10,9 +10,6 @@
 #include <array>
 #include <cerrno>
 
-#include <fmt/format.h>
-
-#include "base/log.h"
 #include "base/socket.h"
 #include "base/tls.h"
 #include "unisono/error.h"

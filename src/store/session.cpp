@@ -3,15 +3,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <stdexcept>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include "base/host.h"
-#include "base/log.h"
 #include "base/socket.h"
 #include "base/tls.h"
 #include "unisono/error.h"

@@ -110,10 +110,7 @@ struct MemoryStore::State {
     const Deadline deadline(timeout);
     std::unique_lock lock(mutex);
     for (;;) {
-      std::vector<std::string> missing;
-      for (const std::string& key : keys) {
-        if (table.find(key) == nullptr) missing.push_back(key);
-      }
+      const std::vector<std::string> missing = table.missing(keys);
       if (missing.empty()) return lock;
       if (deadline.passed()) store::throw_missing("the store", missing, timeout);
       changed.wait_for(lock, base::interruptible(deadline.left()));

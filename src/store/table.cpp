@@ -1,6 +1,8 @@
 #include "store/table.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -56,6 +58,12 @@ void Table::set(std::string_view key, std::string_view value) {
 const std::string* Table::find(std::string_view key) const {
   const auto found = entries_.find(key);
   return found == entries_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> Table::missing(std::span<const std::string> keys) const {
+  std::vector<std::string> missing;
+  std::ranges::copy_if(keys, std::back_inserter(missing), [this](const std::string& key) { return find(key) == nullptr; });
+  return missing;
 }
 
 std::int64_t Table::sum(std::string_view key, const std::string* value, std::int64_t amount) {

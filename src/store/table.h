@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace unisono::store {
 
@@ -35,8 +36,9 @@ class Table {
   /// Returns the value after the call; empty where there is none.
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
   bool erase(std::string_view key);
+  /// Returns those of the keys that do not exist.
+  std::vector<std::string> missing(std::span<const std::string> keys) const;
   std::size_t size() const { return entries_.size(); }
-  const Limits& limits() const { return limits_; }
 
   /// Returns the value that `add` would store.
   static std::int64_t sum(std::string_view key, const std::string* value, std::int64_t amount);

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "base/secret.h"
-
 namespace unisono::store {
 
 std::string greeting(std::string_view magic, std::uint16_t wire) {

@@ -7,13 +7,9 @@
 
 #include <array>
 #include <cstring>
-#include <memory>
-#include <string>
 #include <string_view>
 
-#include "base/openssl/connection.h"
 #include "base/secret.h"
-#include "base/tls_library.h"
 
 namespace unisono::base::openssl {
 

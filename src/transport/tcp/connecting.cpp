@@ -1,7 +1,6 @@
 #include "transport/tcp/connecting.h"
 
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 
 #include "base/error_text.h"
 #include "base/interfaces.h"
-#include "base/log.h"
 #include "base/tls.h"
 #include "unisono/error.h"
 

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/bytes.h"
-#include "transport/tcp/frame.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {

@@ -1,7 +1,6 @@
 #include "transport/tcp/handshake.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 

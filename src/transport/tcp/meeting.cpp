@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <list>
-#include <optional>
 #include <set>
 #include <span>
 
@@ -18,9 +17,7 @@
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/table.h"
-#include "transport/tcp/connecting.h"
 #include "transport/tcp/handshake.h"
-#include "transport/tcp/link.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {

@@ -2,7 +2,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include <fmt/format.h>

@@ -11,7 +11,6 @@
 
 #include "base/error_text.h"
 #include "base/socket.h"
-#include "transport/tcp/peer_connection.h"
 
 namespace unisono::transport {
 

@@ -1,7 +1,6 @@
 #include "transport/tcp/relay.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include <fmt/format.h>
 

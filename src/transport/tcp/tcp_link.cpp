@@ -7,7 +7,6 @@
 
 #include "base/socket.h"
 #include "store/authentication.h"
-#include "transport/tcp/on_demand.h"
 
 namespace unisono::transport {
 namespace {

@@ -215,8 +215,7 @@ JobIdentity meet_generation(const JobIdentity& facts, const std::shared_ptr<Stor
     look();  // which says why, as a rule
     throw Timeout("another process has given this generation of the job up", info(), {nobody});
   }
-  auto view = part_of(store, *joined);
-  JobIdentity identity = settle(std::move(plan), std::move(*joined), store, std::move(view), facts.growth.route);
+  JobIdentity identity = settle(std::move(plan), std::move(*joined), store, facts.growth.route);
   identity.growth.generation = generation.number;
   identity.growth.names = generation.names;
   return identity;

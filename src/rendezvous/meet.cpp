@@ -59,8 +59,7 @@ JobIdentity meet_in_store(Plan plan, const std::shared_ptr<Store>& store) {
     request.is_over = [&](const Record& record) { return is_over_with(record, plan.environment); };
   }
   Joined joined = *join(*store, request, Deadline(plan.timeout));
-  auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);
+  return settle(std::move(plan), std::move(joined), store, {}, {}, Owner::caller);
 }
 
 /// The processes of the start have their ranks as names.
@@ -78,10 +77,10 @@ JobIdentity meet_under_launcher(Plan plan, const std::shared_ptr<Store>& store) 
   request.self.presence = base::own_life();
   request.is_alive = [](const Record& record) { return !base::has_ended(record.member.pid, record.presence); };
   Joined joined = *join(watched, request, Deadline(plan.timeout));
-  auto view = joined.generation == 1 ? store : part_of(store, joined);
+  auto view = joined.generation == 1 ? store : nullptr;
   plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, {});
   plan.place = "the store of unisono run";
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+  return settle(std::move(plan), std::move(joined), store, {}, {}, Owner::library, std::move(view));
 }
 
 // Meets ranks of several hosts in the launchers' store, which outlives rank 0. A host's launcher sees the ends of its own ranks, and is told those of
@@ -91,11 +90,10 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
   const auto store = std::make_shared<PrefixStore>(job.prefix, job.client);
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*launcher); });
   Joined joined = *join(watched, join_request(plan), deadline);
-  auto view = part_of(store, joined);
   plan.identity.token = job.token;
   plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, own_end(*job.client));
   plan.place = "the store of unisono run on host 0";
-  return settle(std::move(plan), std::move(joined), store, std::move(view), own_end(*job.client));
+  return settle(std::move(plan), std::move(joined), store, own_end(*job.client));
 }
 
 constexpr base::Reminder::Pace waiting = {reminder_period, reminder_period};
@@ -139,8 +137,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
     Joined joined = join_as_server(*client, request, Deadline(plan.timeout));
     reminder.reset();
     plan.identity.serves_store = true;
-    auto view = part_of(client, joined);
-    return settle(std::move(plan), std::move(joined), client, std::move(view), own_end(*client));
+    return settle(std::move(plan), std::move(joined), client, own_end(*client));
   }
   const Deadline deadline(plan.timeout + courtesy);
   JoinRequest request = join_request(plan);
@@ -151,10 +148,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
     std::shared_ptr<store::Client> client = meeting.connect(deadline);
     reminder.reset();  // rank 0 is there, and names missing ranks
     std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout, JoinTimeout::Afterwards::at_most);
-    if (auto joined = join(*client, request, deadline)) {
-      auto view = part_of(client, *joined);
-      return settle(std::move(plan), std::move(*joined), client, std::move(view), own_end(*client));
-    }
+    if (auto joined = join(*client, request, deadline)) return settle(std::move(plan), std::move(*joined), client, own_end(*client));
     // This is the server of a job that is over and has not closed yet. The server of this job comes when that one has gone.
     bounded.reset();
     client.reset();
@@ -173,8 +167,7 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   request.self.presence = presence->byte();
   request.is_alive = [&](const Record& record) { return presence->is_alive(record.presence); };
   Joined joined = *join(*store, request, deadline);
-  auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, std::move(presence));
+  return settle(std::move(plan), std::move(joined), store, {}, std::move(presence));
 }
 
 JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
@@ -185,8 +178,7 @@ JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
   JoinRequest request = join_request(plan);
   use_presence(request, store);
   Joined joined = *join(*store, request, deadline);
-  auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+  return settle(std::move(plan), std::move(joined), store);
 }
 
 /// Returns the time left, at least 1 ms.

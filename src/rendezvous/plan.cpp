@@ -211,8 +211,9 @@ void Departure::leave(std::chrono::milliseconds at_most) noexcept {
   });
 }
 
-JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
-                   std::shared_ptr<Presence> presence, Owner owner) {
+JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, const Route& route, std::shared_ptr<Presence> presence, Owner owner,
+                   std::shared_ptr<Store> view) {
+  if (!view) view = std::make_shared<PrefixStore>(joined.prefix + "job", store);
   const auto elsewhere = [&](const Member& member) { return member.machine != joined.members.front().machine; };
   const bool one_network = std::ranges::none_of(joined.members, elsewhere);
   JobIdentity identity = std::move(plan.identity);
@@ -249,10 +250,6 @@ JoinRequest join_request(const Plan& plan) {
   if (std::string advice = advice_for_batch_script(plan.environment, plan.world_size); !advice.empty())
     request.hint_where_missing = std::move(advice);
   return request;
-}
-
-std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined& joined) {
-  return std::make_shared<PrefixStore>(joined.prefix + "job", store);
 }
 
 void check_secret(const JobIdentity& identity, const base::Environment& environment) {

@@ -109,14 +109,12 @@ class Departure {
 /// This side's address on the way to the store, where the store is on TCP.
 using Route = std::optional<base::SocketAddress>;
 
-/// Completes the identity of a process that has joined. `store`: where it has joined; `view`: what the job sees of it.
-JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, std::shared_ptr<Store> view, const Route& route,
-                   std::shared_ptr<Presence> presence = {}, Owner owner = Owner::library);
+/// Completes the identity of a process that has joined. `store`: where it has joined; `view`: what the job sees of it, as a rule its own part of it.
+JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store, const Route& route = {}, std::shared_ptr<Presence> presence = {},
+                   Owner owner = Owner::library, std::shared_ptr<Store> view = {});
 
 /// Returns the request by which this process joins as the plan says.
 JoinRequest join_request(const Plan& plan);
-/// Returns the part of a store that belongs to the job that was joined.
-std::shared_ptr<Store> part_of(const std::shared_ptr<Store>& store, const Joined& joined);
 
 /// Checks that the ranks can prove to each other that they belong to the job. Those of several hosts need a secret that does not pass through the
 /// store where they have met, since others may be able to read that one: the job's token. Ranks of one host need none. Throws InvalidArgument, also

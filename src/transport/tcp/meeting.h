@@ -13,6 +13,11 @@
 
 namespace unisono::transport {
 
+/// Returns the text by which a rank tells the others where it listens: "10.0.0.2 41234".
+std::string address_text(const Link::Options& options, const Acceptor& acceptor);
+/// Reads such a text. `own`: the address of this rank. Throws ProtocolError, which names the source, if it is none.
+base::SocketAddress parse_address(const std::string& text, const std::string& own, std::string_view source);
+
 /// Returns the ranks that a link of these options connects with.
 std::vector<int> peers_of(const Link::Options& options);
 

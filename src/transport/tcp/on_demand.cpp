@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/socket.h"
 #include "base/switches.h"
+#include "transport/tcp/meeting.h"
 #include "unisono/detail/switches.h"
 
 namespace unisono::transport {
@@ -65,18 +66,9 @@ std::vector<std::string> notices_with(const std::vector<std::string>& addresses)
 
 constexpr std::chrono::seconds time_to_be_accepted(2);
 
-/// `own`: an address of this rank.
-base::SocketAddress parsed(const std::string& address, const std::string& own) {
-  const auto space = address.find(' ');
-  return base::resolve(address.substr(0, space), static_cast<std::uint16_t>(std::stoi(address.substr(space + 1))))
-      .front()
-      .as_seen_from(base::resolve(own, 0).front());
-}
-
 std::vector<std::string> own_address_alone(const Link::Options& options, const Acceptor& acceptor) {
   std::vector<std::string> addresses(options.hosts.size());
-  addresses[static_cast<std::size_t>(options.rank)] =
-      fmt::format("{} {}", base::resolve(options.address, 0).front().host_for_others(), acceptor.port());
+  addresses[static_cast<std::size_t>(options.rank)] = address_text(options, acceptor);
   return addresses;
 }
 
@@ -144,7 +136,8 @@ OnDemand::OnDemand(const Link::Options& options, WatchTree tree, Connections& co
 
 std::string OnDemand::address_of(int rank) const {
   const std::string& address = addresses_[static_cast<std::size_t>(rank)];
-  return address.empty() ? "an address that is not known yet" : base::describe(parsed(address, options_.address));
+  return address.empty() ? "an address that is not known yet"
+                         : base::describe(parse_address(address, options_.address, fmt::format("address of rank {}", rank)));
 }
 
 Peer& OnDemand::peer_of(int rank) {
@@ -180,7 +173,7 @@ void OnDemand::dial(int rank, Connector::Patience patience) {
   const std::string& address = addresses_[static_cast<std::size_t>(rank)];
   if (is_leaving_ || address.empty()) return;
   dialled_.insert(rank);
-  connector_.dial(rank, parsed(address, options_.address), patience);
+  connector_.dial(rank, parse_address(address, options_.address, fmt::format("address of rank {}", rank)), patience);
 }
 
 void OnDemand::need(const Peer& peer) {

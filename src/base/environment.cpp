@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -53,9 +52,7 @@ std::string unknown_name(const std::string& name) {
 /// Returns the sentence about a value; empty: the value is in order.
 std::string odd_value(const Variable& variable, const std::string& text) {
   if (variable.value == Value::seconds) {
-    int seconds = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-    if (error == std::errc() && end == text.data() + text.size() && seconds > 0) return {};
+    if (whole_number<int>(text).value_or(0) > 0) return {};
     return fmt::format("{}={} is no positive whole number of seconds", variable.name, shown(text));
   }
   if (variable.value == Value::folders) return odd_folders(variable.name, text);
@@ -131,12 +128,8 @@ std::optional<Secret> Environment::secret(std::string_view name) const {
 std::optional<int> Environment::get_int(std::string_view name) const {
   const auto text = get(name);
   if (!text) return std::nullopt;
-  int value = 0;
-  const char* end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || stop != end) {
-    throw InvalidArgument("environment variable " + std::string(name) + " is not a whole number: \"" + *text + "\"");
-  }
+  const auto value = whole_number<int>(*text);
+  if (!value) throw InvalidArgument("environment variable " + std::string(name) + " is not a whole number: \"" + *text + "\"");
   return value;
 }
 

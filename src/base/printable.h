@@ -1,12 +1,24 @@
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace unisono::base {
+
+/// Reads a decimal whole number; nothing if the text is anything else, or the number does not fit.
+template <std::integral T>
+std::optional<T> whole_number(std::string_view text) {
+  T value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && stop == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
 
 /// Returns the bytes of the character of UTF-8 that the text begins with; 0 where it begins with none, or with a control character.
 std::size_t character_at(std::string_view text) noexcept;

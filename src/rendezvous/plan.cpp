@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <charconv>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -13,6 +12,7 @@
 #include "base/deadline.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/record.h"
 #include "rendezvous/slurm.h"
@@ -24,13 +24,6 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view text, std::string_view why) { throw InvalidArgument(fmt::format("init_method \"{}\": {}", text, why)); }
 
-std::optional<int> whole_number(std::string_view text) {
-  int value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Returns the part of the query that is for etcd.
 std::string_view parse_query(Url& url, std::string_view query, std::string_view whole) {
   const bool is_etcds = whole.starts_with("etcd");
@@ -41,7 +34,7 @@ std::string_view parse_query(Url& url, std::string_view query, std::string_view 
     const auto equals = pair.find('=');
     if (equals == std::string_view::npos) refuse(whole, is_etcds ? "a query is rank=…, world_size=… or ttl=…" : "a query is rank=… or world_size=…");
     const std::string_view name = pair.substr(0, equals);
-    const auto value = whole_number(pair.substr(equals + 1));
+    const auto value = base::whole_number<int>(pair.substr(equals + 1));
     if (is_etcds && name == "ttl") {
       for_etcd = pair;
       continue;
@@ -69,7 +62,7 @@ void parse_host_and_port(Url& url, std::string_view place, std::string_view whol
     if (url.host.find(':') != std::string::npos) refuse(whole, "an IPv6 address is written [address]:port");
   }
   if (url.host.empty()) refuse(whole, "the host is missing");
-  const auto number = whole_number(port);
+  const auto number = base::whole_number<int>(port);
   if (!number || *number < 1 || *number > std::numeric_limits<std::uint16_t>::max()) refuse(whole, "the port is a number from 1 to 65535");
   url.port = static_cast<std::uint16_t>(*number);
 }

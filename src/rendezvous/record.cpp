@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <map>
 
@@ -12,6 +11,7 @@
 
 #include "base/hash.h"
 #include "base/host.h"
+#include "base/printable.h"
 #include "store/authentication.h"
 
 namespace unisono::rendezvous {
@@ -30,10 +30,9 @@ std::string field(std::string_view text) {
 
 template <class T>
 T number(std::string_view text) {
-  T value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) throw ProtocolError("the store holds a malformed record of a rank");
-  return value;
+  const auto value = base::whole_number<T>(text);
+  if (!value) throw ProtocolError("the store holds a malformed record of a rank");
+  return *value;
 }
 
 constexpr int fewest_mark_bytes = 4, most_mark_bytes = 8;

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <initializer_list>
 #include <iterator>
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -116,11 +116,9 @@ class Parser {
   }
 
   std::uint64_t number(std::string_view digits) const {
-    std::uint64_t value = 0;
-    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (digits.size() > most_digits || error != std::errc() || stop != digits.data() + digits.size())
-      refuse(fmt::format("\"{}\" is no number; within brackets stand numbers and ranges of them", digits));
-    return value;
+    const auto value = base::whole_number<std::uint64_t>(digits);
+    if (digits.size() > most_digits || !value) refuse(fmt::format("\"{}\" is no number; within brackets stand numbers and ranges of them", digits));
+    return *value;
   }
 
   const std::string_view text_;

@@ -1,7 +1,6 @@
 #include "store/table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -67,16 +66,10 @@ std::vector<std::string> Table::missing(std::span<const std::string> keys) const
 }
 
 std::int64_t Table::sum(std::string_view key, const std::string* value, std::int64_t amount) {
-  std::int64_t count = 0;
-  if (value != nullptr) {
-    const char* end = value->data() + value->size();
-    const auto [stop, error] = std::from_chars(value->data(), end, count);
-    if (error != std::errc() || stop != end) {
-      throw InvalidArgument(fmt::format("add: the value of \"{}\" is no number: \"{}\"", printable(key), printable(*value)));
-    }
-  }
+  const auto count = value == nullptr ? std::optional<std::int64_t>(0) : base::whole_number<std::int64_t>(*value);
+  if (!count) throw InvalidArgument(fmt::format("add: the value of \"{}\" is no number: \"{}\"", printable(key), printable(*value)));
   std::int64_t result = 0;
-  if (__builtin_add_overflow(count, amount, &result))
+  if (__builtin_add_overflow(*count, amount, &result))
     throw InvalidArgument(fmt::format("add: the counter \"{}\" would leave 64 bits", printable(key)));
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "base/host.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "store/authentication.h"
 #include "store/etcd/keys.h"
 #include "unisono/error.h"
@@ -73,11 +74,9 @@ void Leases::find_lease_of_all(const Deadline& deadline) {
     client_.transact({.then = {get(key)}}, answer, deadline);
     if (!answer.results.front().values.empty()) {
       const std::string& text = answer.results.front().values.front().value;
-      std::int64_t lease = 0;
-      const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), lease);
-      if (error != std::errc() || stop != text.data() + text.size())
-        throw ProtocolError(fmt::format("{} holds \"l\" that is no lease", client_.name()));
-      all_ = lease;
+      const auto lease = base::whole_number<std::int64_t>(text);
+      if (!lease) throw ProtocolError(fmt::format("{} holds \"l\" that is no lease", client_.name()));
+      all_ = *lease;
       return;
     }
     const std::int64_t lease = client_.grant(time_of_all, deadline);

@@ -1,10 +1,9 @@
 #include "store/etcd/location.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "base/files.h"
+#include "base/printable.h"
 #include "base/socket.h"
 #include "unisono/error.h"
 
@@ -36,9 +35,7 @@ HostAndPort host_and_port(std::string_view text, std::string_view url) {
   if (!rest.empty()) {
     if (!rest.starts_with(':')) refuse(url, "an endpoint is host:port");
     rest.remove_prefix(1);
-    std::uint16_t number = 0;
-    const auto [stop, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-    if (error != std::errc() || stop != rest.data() + rest.size() || number == 0) refuse(url, "a port is a number from 1 to 65535");
+    if (base::whole_number<std::uint16_t>(rest).value_or(0) == 0) refuse(url, "a port is a number from 1 to 65535");
     read.port = rest;
   }
   constexpr std::string_view no_host = "/?#@\\%<>\"'`{}|^ \t\r\n";
@@ -69,9 +66,8 @@ void take_query(Location& location, std::string_view query) {
   const std::string_view name = query.substr(0, query.find('='));
   if (name != "ttl") refuse(location.url, fmt::format("there is no \"{}\" in its query, only ttl", name));
   const std::string_view text = query.substr(std::min(query.size(), name.size() + 1));
-  int life = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), life);
-  if (error != std::errc() || stop != text.data() + text.size() || life < shortest_life || life > longest_life)
+  const int life = base::whole_number<int>(text).value_or(0);
+  if (life < shortest_life || life > longest_life)
     refuse(location.url, fmt::format("ttl is \"{}\"; it is a number of seconds from {} to {}", text, shortest_life, longest_life));
   location.time_to_live = std::chrono::seconds(life);
 }

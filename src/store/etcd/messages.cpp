@@ -3,10 +3,11 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
+
+#include "base/printable.h"
 
 namespace unisono::store::etcd {
 namespace {
@@ -78,12 +79,8 @@ std::int64_t number(const json& parent, const char* name) {
   const auto found = parent.find(name);
   if (found == parent.end()) return 0;
   if (found->is_number_integer()) return found->get<std::int64_t>();
-  std::int64_t value = 0;
   if (found->is_string()) {
-    const auto& text = found->get_ref<const std::string&>();
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && !text.empty()) return value;
+    if (const auto value = base::whole_number<std::int64_t>(found->get_ref<const std::string&>())) return *value;
   }
   throw std::runtime_error(std::string("\"") + name + "\" in it is no number");
 }

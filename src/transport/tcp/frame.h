@@ -32,8 +32,8 @@ enum class FrameKind : std::uint8_t {
   call,       ///< what a rank says of the next call of a group: group, length
   heartbeat,
   goodbye,  ///< the last frame: the sender finalizes
-  spread,   ///< a notice that ranks hand on to those that the sender has no connection with (membership.h): group, length
-  gone,     ///< ranks that are lost or have left, as far as the sender has heard of them (membership.h): length
+  spread,   ///< a notice that ranks hand on to those that the sender has no connection with (relay.h): group, length
+  gone,     ///< ranks that are lost or have left, as far as the sender has heard of them (relay.h): length
 };
 
 enum class Refusal : std::uint64_t { other_length = 1, group_over };

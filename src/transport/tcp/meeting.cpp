@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <list>
 #include <set>
 #include <span>
@@ -13,6 +12,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error_text.h"
+#include "base/printable.h"
 #include "base/socket.h"
 #include "base/switches.h"
 #include "base/tls.h"
@@ -223,11 +223,9 @@ std::string address_text(const Link::Options& options, const Acceptor& acceptor)
 
 SocketAddress parse_address(const std::string& text, const std::string& own, std::string_view source) {
   const auto space = text.find(' ');
-  std::uint16_t port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(space == std::string::npos ? end : text.data() + space + 1, end, port);
-  if (error != std::errc() || stop != end || port == 0) throw ProtocolError(fmt::format("a malformed {}", source));
-  return base::resolve(text.substr(0, space), port).front().as_seen_from(base::resolve(own, 0).front());
+  const auto port = base::whole_number<std::uint16_t>(space == std::string::npos ? std::string_view() : std::string_view(text).substr(space + 1));
+  if (port.value_or(0) == 0) throw ProtocolError(fmt::format("a malformed {}", source));
+  return base::resolve(text.substr(0, space), *port).front().as_seen_from(base::resolve(own, 0).front());
 }
 
 std::vector<int> peers_of(const Link::Options& options) {

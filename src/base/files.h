@@ -14,28 +14,32 @@
 
 namespace unisono::base {
 
-/// Makes a write beyond the file size limit (ulimit -f) an error, EFBIG, instead of the end of the process by SIGXFSZ. It applies to the calling
-/// thread, which is the one that the kernel signals.
-class NoSizeSignal {
+/// Keeps the kernel from ending the process by a signal that it sends to the calling thread for a call of its own: the call fails instead.
+class WithoutSignal {
  public:
-  NoSizeSignal() {
+  explicit WithoutSignal(int signal) {
     ::sigemptyset(&signal_);
-    ::sigaddset(&signal_, SIGXFSZ);
+    ::sigaddset(&signal_, signal);
     sigset_t pending;
-    was_pending_ = ::sigpending(&pending) == 0 && ::sigismember(&pending, SIGXFSZ) == 1;
+    was_pending_ = ::sigpending(&pending) == 0 && ::sigismember(&pending, signal) == 1;
     ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
   }
-  ~NoSizeSignal() {
+  ~WithoutSignal() {
     const timespec at_once{};
     if (!was_pending_) ::sigtimedwait(&signal_, nullptr, &at_once);
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  NoSizeSignal(const NoSizeSignal&) = delete;
-  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+  WithoutSignal(const WithoutSignal&) = delete;
+  WithoutSignal& operator=(const WithoutSignal&) = delete;
 
  private:
   sigset_t signal_, before_;
   bool was_pending_ = false;
+};
+
+/// Makes a write beyond the file size limit (ulimit -f) an error, EFBIG, instead of the end of the process by SIGXFSZ.
+struct NoSizeSignal : WithoutSignal {
+  NoSizeSignal() : WithoutSignal(SIGXFSZ) {}
 };
 
 // Files whose names others can guess, in folders that others may write to.

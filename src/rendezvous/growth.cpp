@@ -50,7 +50,7 @@ GenerationPlan parse(int number, const std::string& text) {
 }
 
 /// In the place of a rank that was missed: it is not this process's to say who is to blame.
-constexpr int nobody = -1;
+constexpr int no_rank = -1;
 
 }  // namespace
 
@@ -213,7 +213,7 @@ JobIdentity meet_generation(const JobIdentity& facts, const std::shared_ptr<Stor
   auto joined = join(watched, request, deadline);
   if (!joined) {
     look();  // which says why, as a rule
-    throw Timeout("another process has given this generation of the job up", info(), {nobody});
+    throw Timeout("another process has given this generation of the job up", info(), {no_rank});
   }
   JobIdentity identity = settle(std::move(plan), std::move(*joined), store, facts.growth.route);
   identity.growth.generation = generation.number;

@@ -20,6 +20,8 @@
 
 namespace unisono::transport {
 
+inline constexpr std::int64_t longest_poll_ms = 1000;  ///< of a wait while connections are made
+
 /// A connection on which both sides have proved themselves.
 struct Established {
   base::FileDescriptor fd;

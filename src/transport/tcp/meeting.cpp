@@ -31,7 +31,6 @@ using Time = Clock::time_point;
 using namespace std::chrono_literals;
 
 constexpr auto dialler_look_period = 100ms;
-constexpr std::int64_t longest_poll_ms = 1000;
 constexpr const char* secret_key = "link/secret";
 constexpr const char* encryption_key = "link/encryption";  ///< how rank 0 does it
 constexpr const char* hint =

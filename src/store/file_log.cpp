@@ -22,12 +22,12 @@ namespace {
 constexpr std::string_view file_magic{"UNISLOG\x01", 8};
 constexpr std::size_t record_head = 8;
 
+struct flock range_of(short type, std::int64_t begin, std::int64_t length) {
+  return {.l_type = type, .l_whence = SEEK_SET, .l_start = begin, .l_len = length, .l_pid = 0};
+}
+
 int set_lock(int fd, short type, std::int64_t begin, std::int64_t length) {
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = begin;
-  range.l_len = length;
+  struct flock range = range_of(type, begin, length);
   for (;;) {
     if (::fcntl(fd, F_OFD_SETLK, &range) == 0) return 0;
     if (errno != EINTR) return errno;
@@ -53,11 +53,7 @@ bool try_lock_bytes(int fd, std::int64_t begin, std::int64_t length, bool exclus
 void unlock_bytes(int fd, std::int64_t begin, std::int64_t length) { set_lock(fd, F_UNLCK, begin, length); }
 
 bool bytes_are_locked(int fd, std::int64_t begin, std::int64_t length) {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = begin;
-  range.l_len = length;
+  struct flock range = range_of(F_WRLCK, begin, length);
   return ::fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 

@@ -58,22 +58,24 @@ json parse(std::string_view body) {
   return answer;
 }
 
-/// A missing field counts as an empty object.
-const json& object(const json& parent, const char* name) {
-  static const auto& empty = *new const json(json::object());
+/// Returns a field, or what stands for a missing one, which has the type that the field must have.
+const json& field(const json& parent, const char* name, const json& missing, const char* wrong) {
   const auto found = parent.find(name);
-  if (found == parent.end()) return empty;
-  if (!found->is_object()) throw std::runtime_error(std::string("\"") + name + "\" in it is no object");
-  return *found;
+  if (found == parent.end()) return missing;
+  if (found->type() == missing.type()) return *found;
+  throw std::runtime_error(std::string("\"") + name + "\" in it is " + wrong);
 }
 
+const json& object(const json& parent, const char* name) {
+  static const auto& empty = *new const json(json::object());
+  return field(parent, name, empty, "no object");
+}
 const json& array(const json& parent, const char* name) {
   static const auto& empty = *new const json(json::array());
-  const auto found = parent.find(name);
-  if (found == parent.end()) return empty;
-  if (!found->is_array()) throw std::runtime_error(std::string("\"") + name + "\" in it is no list");
-  return *found;
+  return field(parent, name, empty, "no list");
 }
+bool flag(const json& parent, const char* name) { return field(parent, name, false, "neither true nor false").get<bool>(); }
+std::string bytes(const json& parent, const char* name) { return from_base64(field(parent, name, "", "no text").get<std::string>()); }
 
 std::int64_t number(const json& parent, const char* name) {
   const auto found = parent.find(name);
@@ -83,20 +85,6 @@ std::int64_t number(const json& parent, const char* name) {
     if (const auto value = base::whole_number<std::int64_t>(found->get_ref<const std::string&>())) return *value;
   }
   throw std::runtime_error(std::string("\"") + name + "\" in it is no number");
-}
-
-bool flag(const json& parent, const char* name) {
-  const auto found = parent.find(name);
-  if (found == parent.end()) return false;
-  if (!found->is_boolean()) throw std::runtime_error(std::string("\"") + name + "\" in it is neither true nor false");
-  return found->get<bool>();
-}
-
-std::string bytes(const json& parent, const char* name) {
-  const auto found = parent.find(name);
-  if (found == parent.end()) return {};
-  if (!found->is_string()) throw std::runtime_error(std::string("\"") + name + "\" in it is no text");
-  return from_base64(found->get_ref<const std::string&>());
 }
 
 KeyValue key_value(const json& kv) {

@@ -140,6 +140,13 @@ SocketAddress SocketAddress::as_seen_from(const SocketAddress& own) const {
   return address;
 }
 
+SocketAddress SocketAddress::with_port(std::uint16_t port) const {
+  SocketAddress address = *this;
+  if (family() == AF_INET) reinterpret_cast<sockaddr_in&>(address.storage_).sin_port = htons(port);
+  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6&>(address.storage_).sin6_port = htons(port);
+  return address;
+}
+
 bool SocketAddress::is_link_local() const { return family() == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&as_v6(*this).sin6_addr); }
 
 bool SocketAddress::lacks_interface() const { return is_link_local() && as_v6(*this).sin6_scope_id == 0; }

@@ -65,7 +65,7 @@ MulticastDiscovery::MulticastDiscovery(Request request, const base::Environment&
   self_.world_size = request_.world_size;
   self_.library = store::describe_own_version();
   if (request_.rank.value_or(0) == 0) {
-    listening_ = store::listen_on({with_port(socket_.own_address(), 0)});
+    listening_ = store::listen_on({socket_.own_address().with_port(0)});
     self_.port = base::local_address(listening_.get()).port();
   }
   gather(deadline);
@@ -222,7 +222,7 @@ void MulticastDiscovery::settle() {
     server_ = base::local_address(listening_.get());
   } else {
     listening_.reset();
-    server_ = with_port(others_.find(by_rank[0]->nonce)->source, by_rank[0]->port);
+    server_ = others_.find(by_rank[0]->nonce)->source.with_port(by_rank[0]->port);
   }
 }
 

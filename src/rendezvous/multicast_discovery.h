@@ -13,7 +13,6 @@
 #include "base/thread.h"
 #include "base/tls_library.h"
 #include "rendezvous/announcement.h"
-#include "rendezvous/multicast_socket.h"
 #include "rendezvous/reach.h"
 
 namespace unisono::rendezvous {

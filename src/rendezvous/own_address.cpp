@@ -6,7 +6,6 @@
 
 #include "base/interfaces.h"
 #include "base/log.h"
-#include "rendezvous/multicast_socket.h"
 #include "rendezvous/record.h"
 #include "unisono/error.h"
 
@@ -108,7 +107,7 @@ std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const
   }
   const bool all_loopback = std::ranges::all_of(resolved, [](const auto& address) { return address.is_loopback(); });
   if (admitted.empty() && chosen.front().loopback && !all_loopback) refuse_loopback(*rule, chosen.front().address.host());
-  if (admitted.empty()) admitted.push_back(with_port(chosen.front().address, resolved.front().port()));
+  if (admitted.empty()) admitted.push_back(chosen.front().address.with_port(resolved.front().port()));
   return admitted;
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "base/printable.h"
-#include "rendezvous/multicast_socket.h"
 #include "rendezvous/own_address.h"
 #include "rendezvous/record.h"
 #include "store/authentication.h"
@@ -106,7 +105,7 @@ Meeting meeting_beside_agent(const std::string& host, std::uint16_t port, const 
   check_reachable(host, resolved);
   std::vector<SocketAddress> addresses;
   for (int i = 1; i <= agent_candidates && port + i <= std::numeric_limits<std::uint16_t>::max(); ++i) {
-    for (const SocketAddress& address : resolved) addresses.push_back(with_port(address, static_cast<std::uint16_t>(port + i)));
+    for (const SocketAddress& address : resolved) addresses.push_back(address.with_port(static_cast<std::uint16_t>(port + i)));
   }
   store::ConnectOptions options = proofs_at(addresses, tag, environment);
   options.strangers_expected = true;

@@ -27,7 +27,6 @@
 #include "launch/process/poll_set.h"
 #include "launch/process/program.h"
 #include "launch/process/signals.h"
-#include "rendezvous/multicast_socket.h"
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
 
@@ -217,7 +216,7 @@ void HostAgent::greet(const Fields& fields) {
 void HostAgent::keep_port(const Fields& fields) {
   const auto resolved = base::resolve(field(fields, "address"), 0);
   const auto chosen = rendezvous::addresses_to_listen_on(field(fields, "address"), resolved, environment_.as_environment());
-  port_ = std::make_unique<launcher::PortReservation>(rendezvous::with_port(chosen.front(), 0));
+  port_ = std::make_unique<launcher::PortReservation>(chosen.front().with_port(0));
   send(FrameKind::port, std::to_string(port_->port()));
 }
 

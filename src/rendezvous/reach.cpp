@@ -28,10 +28,9 @@ store::ConnectOptions proofs_at(const std::vector<SocketAddress>& addresses, con
 
 using base::Environment;
 
-std::string required(const Environment& environment, std::string_view variable) {
-  auto text = environment.get(variable);
-  if (!text)
-    throw InvalidArgument(fmt::format("{} is not set, and env:// needs it", variable), info("start the program with `unisono run`, or set it"));
+std::string required(const Environment& environment, std::string_view name) {
+  auto text = environment.get(name);
+  if (!text) throw InvalidArgument(fmt::format("{} is not set, and env:// needs it", name), info("start the program with `unisono run`, or set it"));
   return *text;
 }
 

@@ -115,9 +115,9 @@ class Parser {
     for (std::uint64_t value = from; value <= to; ++value) numbers.push_back({value, first.size()});
   }
 
-  std::uint64_t number(std::string_view digits) const {
-    const auto value = base::whole_number<std::uint64_t>(digits);
-    if (digits.size() > most_digits || !value) refuse(fmt::format("\"{}\" is no number; within brackets stand numbers and ranges of them", digits));
+  std::uint64_t number(std::string_view written) const {
+    const auto value = base::whole_number<std::uint64_t>(written);
+    if (written.size() > most_digits || !value) refuse(fmt::format("\"{}\" is no number; within brackets stand numbers and ranges of them", written));
     return *value;
   }
 

@@ -8,17 +8,17 @@
 
 namespace unisono::store {
 
-std::string greeting(std::string_view magic, std::uint16_t wire) {
+std::string greeting(std::string_view protocol, std::uint16_t wire) {
   const base::Version version = base::library_version();
   base::ByteWriter bytes;
-  bytes.raw(magic);
+  bytes.raw(protocol);
   for (const std::uint16_t part : {wire, version.major, version.minor, version.patch}) bytes.put(part);
   return bytes.take();
 }
 
-Greeting parse_greeting(std::string_view bytes, std::string_view magic) {
-  const auto part = [&](std::size_t i) { return base::load_little_endian<std::uint16_t>(bytes.data() + magic.size() + 2 * i); };
-  return {bytes.starts_with(magic), part(0), {part(1), part(2), part(3)}};
+Greeting parse_greeting(std::string_view bytes, std::string_view protocol) {
+  const auto part = [&](std::size_t i) { return base::load_little_endian<std::uint16_t>(bytes.data() + protocol.size() + 2 * i); };
+  return {bytes.starts_with(protocol), part(0), {part(1), part(2), part(3)}};
 }
 
 std::string describe(const Greeting& greeting) { return fmt::format("version {} (wire {})", base::to_string(greeting.library), greeting.wire); }

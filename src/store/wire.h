@@ -41,9 +41,9 @@ struct Greeting {
   std::uint16_t wire = 0;
   base::Version library;
 };
-std::string greeting(std::string_view magic = store::magic, std::uint16_t wire = wire_version);
+std::string greeting(std::string_view protocol = magic, std::uint16_t wire = wire_version);
 /// Reads a greeting from at least `greeting_size` bytes.
-Greeting parse_greeting(std::string_view bytes, std::string_view magic = store::magic);
+Greeting parse_greeting(std::string_view bytes, std::string_view protocol = magic);
 /// "version 0.1.0 (wire 1)"
 std::string describe(const Greeting& greeting);
 std::string describe_own_version();

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/environment.h"
 #include "base/printable.h"
 #include "base/variables.h"
 

@@ -54,7 +54,7 @@ class PasswordFile {
   Variables variables() const { return {{"UNISONO_ETCD_PASSWORD_FILE", file_.path()}}; }
 
  private:
-  const testing::TemporaryFile file_;
+  const TemporaryFile file_;
 };
 
 /// root may do everything, and "me" what is below /mine.

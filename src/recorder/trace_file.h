@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/environment.h"
 #include "base/socket.h"
 
 namespace unisono::recorder {

@@ -29,6 +29,7 @@
 #include "fault_rank.h"
 #include "rendezvous/growth.h"
 #include "rendezvous/launcher_store.h"
+#include "rendezvous/reach.h"
 #include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 

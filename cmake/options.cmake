@@ -5,6 +5,8 @@ option(UNISONO_BUILD_BENCH "Build the benchmarks and the drivers of the peers th
 option(UNISONO_BUILD_SIMULATE "Build unisono simulate, with the command" ON)
 option(UNISONO_BUILD_TRACE "Build unisono trace, with the command" ON)
 option(UNISONO_INSTALL "Make the install target put the library, the command and the CMake package in place" ${PROJECT_IS_TOP_LEVEL})
+option(UNISONO_ETCD "Stores and meetings in etcd (etcd://); its plug-in is built if libcurl and nlohmann-json are found" ON)
+option(UNISONO_TLS "Encryption of TCP connections (UNISONO_TLS=on at run time)" ON)
 option(UNISONO_DEVELOPER "Warnings are errors; the preset developer turns it on" OFF)
 option(UNISONO_WHEEL "For the Python package: the prefix is its folder, in which no file is a link" OFF)
 option(UNISONO_LONG_TESTS "With a sanitizer: also the programs of tests that other sanitized programs have nearly the same calls in" ON)

@@ -71,8 +71,9 @@ class EtcdServer {
   EtcdServer& operator=(const EtcdServer&) = delete;
 
   std::string endpoint() const { return fmt::format("127.0.0.1:{}", port_); }
-  std::string url(const std::string& prefix = "/test") const {
-    return fmt::format("{}://{}{}", certificate_.empty() ? "etcd" : "etcds", endpoint(), prefix);
+  /// `user`: "name@", or nothing.
+  std::string url(const std::string& prefix = "/test", const std::string& user = "") const {
+    return fmt::format("{}://{}{}{}", certificate_.empty() ? "etcd" : "etcds", user, endpoint(), prefix);
   }
   pid_t pid() const { return pid_; }
 

@@ -14,7 +14,7 @@
 #include "common/commands.h"
 #include "help/usage.h"
 #include "base/log.h"
-#include "base/odd_variables.h"
+#include "base/environment.h"
 #include "hosts/host_list.h"
 #include "hosts/host_child.h"
 #include "hosts/options.h"
@@ -138,8 +138,8 @@ int start_job(RunFlags& flags, const CLI::App& command) {
                           {.hint = "start a launcher on each host, with --nnodes; or give -n a single number"});
   }
   if (!hosts.empty()) {
-    const bool has_command = are_named || !flags.hosts.ssh.empty() || job.environment.has("UNISONO_SSH");
-    return run_on_hosts(command, flags.hosts, hosts, has_command ? ssh_of(flags.hosts, job.environment) : allocation_command(job.environment), job);
+    const bool has_command = are_named || !flags.hosts.ssh.empty();
+    return run_on_hosts(command, flags.hosts, hosts, has_command ? ssh_of(flags.hosts) : allocation_command(job.environment), job);
   }
   if (!flags.hosts.exported.empty() || !flags.hosts.folder.empty() || !flags.hosts.ssh.empty()) {
     throw InvalidArgument("-x, --wdir and --ssh are about other hosts, and none is named", {.hint = "--hosts or --hostfile names them"});
@@ -152,11 +152,6 @@ int start_job(RunFlags& flags, const CLI::App& command) {
   job.hosts.any_node_rank = (!job.hosts.store.empty() || job.hosts.come_and_go()) && job.hosts.node_rank == 0 && command.count("--node-rank") == 0;
   job.shown.conductor = conducted().report;
   job.shown.log_name = conducted().log_name;
-  if (!conducted().etcd_password.empty()) {
-    launcher::EnvironmentBlock environment(job.environment);
-    environment.set_secret("UNISONO_ETCD_PASSWORD", conducted().etcd_password);
-    job.environment = environment.as_environment();
-  }
   return launcher::run_job(job).exit_code;
 }
 

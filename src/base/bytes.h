@@ -57,18 +57,12 @@ class ByteReader {
 
   template <std::integral T>
   T get() {
-    const std::string_view bytes = take(sizeof(T));
+    const std::string_view bytes = raw(sizeof(T));
     return bytes.empty() ? T{} : load_little_endian<T>(bytes.data());
   }
-  std::string_view text() { return take(get<std::uint32_t>()); }
-  /// Returns all that has not been read yet.
-  std::string_view rest() const { return rest_; }
-  bool ok() const { return ok_; }
-  /// Returns true where everything was read and nothing was missing.
-  bool complete() const { return ok_ && rest_.empty(); }
-
- private:
-  std::string_view take(std::size_t n) {
+  std::string_view text() { return raw(get<std::uint32_t>()); }
+  /// Reads bytes as they are, without a length.
+  std::string_view raw(std::size_t n) {
     if (!ok_ || n > rest_.size()) {
       ok_ = false;
       rest_ = {};
@@ -78,6 +72,13 @@ class ByteReader {
     rest_.remove_prefix(n);
     return taken;
   }
+  /// Returns all that has not been read yet.
+  std::string_view rest() const { return rest_; }
+  bool ok() const { return ok_; }
+  /// Returns true where everything was read and nothing was missing.
+  bool complete() const { return ok_ && rest_.empty(); }
+
+ private:
   std::string_view rest_;
   bool ok_ = true;
 };

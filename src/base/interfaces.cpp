@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <iterator>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
 #include "unisono/error.h"
 
 namespace unisono::base {
@@ -116,11 +116,8 @@ InterfaceRule::Item InterfaceRule::parse(std::string_view text) const {
     const unsigned most = static_cast<unsigned>(8 * bytes_of(*item.network).size());
     item.bits = most;
     if (slash == std::string_view::npos) return item;
-    const std::string_view length = text.substr(slash + 1);
-    const auto [stop, error] = std::from_chars(length.data(), length.data() + length.size(), item.bits);
-    if (error != std::errc() || stop != length.data() + length.size() || item.bits > most) {
-      refuse(text, fmt::format("is no network: the length of its prefix is a number from 0 to {}", most));
-    }
+    item.bits = whole_number<unsigned>(text.substr(slash + 1)).value_or(most + 1);
+    if (item.bits > most) refuse(text, fmt::format("is no network: the length of its prefix is a number from 0 to {}", most));
     return item;
   }
   if (slash != std::string_view::npos || looks_like_address(text)) refuse(text, "is no address or network");

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <string>
+#include <fmt/format.h>
 
 #include "base/environment.h"
 
@@ -18,6 +18,9 @@ struct RankText {
 thread_local RankText rank_text{};
 
 constexpr std::string_view names[] = {"debug", "info", "warning", "error", "off"};
+
+constexpr std::chrono::seconds quiet_time(10);
+constexpr std::size_t most_sources_remembered = 64;
 
 }  // namespace
 
@@ -49,5 +52,15 @@ void log(LogLevel level, std::string_view message) {
 }
 
 void set_log_rank(std::string_view text) { rank_text.size = text.copy(rank_text.text, sizeof rank_text.text); }
+
+void RejectionLog::log(const std::string& source, std::string_view why) {
+  const Clock::time_point now = Clock::now();
+  if (logged_.size() >= most_sources_remembered) std::erase_if(logged_, [&](const auto& entry) { return now - entry.second > quiet_time; });
+  if (logged_.size() >= most_sources_remembered) return;
+  const auto [entry, fresh] = logged_.emplace(source, now);
+  if (!fresh && now - entry->second < quiet_time) return;
+  entry->second = now;
+  warn(fmt::format("{} closed a connection from {}: {}", closer_, source, why));
+}
 
 }  // namespace unisono::base

@@ -6,13 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <new>
 #include <vector>
-
-#include "base/vector_registers.h"
 
 namespace unisono::base {
 namespace {

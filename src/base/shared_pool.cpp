@@ -17,8 +17,8 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/log.h"
-#include "base/memory_file.h"
 #include "unisono/shared_memory.h"
 
 namespace unisono {

@@ -12,9 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -23,9 +21,9 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
 #include "base/log.h"
-#include "base/reminder.h"
+#include "base/switches.h"
+#include "base/thread.h"
 #include "unisono/error.h"
 
 namespace unisono::base {
@@ -78,8 +76,24 @@ Lookup look_up(const std::string& given, std::uint16_t port) {
 }
 
 FileDescriptor open_stream(int family) {
-  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  return FileDescriptor(fd);
+  FileDescriptor fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  fd.keep_from_children();
+  return fd;
+}
+
+/// Returns an option of a socket; empty, with errno: there is none.
+template <class T>
+std::optional<T> option_of(int fd, int option) {
+  T value{};
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 ? std::optional(value) : std::nullopt;
+}
+
+SocketAddress address_by(int (*ask)(int, sockaddr*, socklen_t*), int fd, std::string_view what) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (ask(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) fail(what);
+  return {reinterpret_cast<sockaddr*>(&storage), size};
 }
 
 }  // namespace
@@ -123,6 +137,13 @@ SocketAddress SocketAddress::as_seen_from(const SocketAddress& own) const {
   if (lacks_interface() && own.is_link_local()) {
     reinterpret_cast<sockaddr_in6&>(address.storage_).sin6_scope_id = as_v6(own).sin6_scope_id;
   }
+  return address;
+}
+
+SocketAddress SocketAddress::with_port(std::uint16_t port) const {
+  SocketAddress address = *this;
+  if (family() == AF_INET) reinterpret_cast<sockaddr_in&>(address.storage_).sin_port = htons(port);
+  if (family() == AF_INET6) reinterpret_cast<sockaddr_in6&>(address.storage_).sin6_port = htons(port);
   return address;
 }
 
@@ -214,7 +235,6 @@ std::vector<SocketAddress> resolve(const std::string& host, std::uint16_t port, 
 
 Opened try_listen(const SocketAddress& address) {
   Opened opened{open_stream(address.family())};
-  opened.fd.keep_from_children();
   const int fd = opened.fd.get();
   const int on = 1;
   const bool inet = address.family() != AF_UNIX;
@@ -231,7 +251,6 @@ Opened try_listen(const SocketAddress& address) {
 
 Opened try_connect(const SocketAddress& address, const Deadline& deadline) {
   Opened opened{open_stream(address.family())};
-  opened.fd.keep_from_children();
   const int fd = opened.fd.get();
   if (fd < 0) {
     opened.error = errno;
@@ -240,58 +259,28 @@ Opened try_connect(const SocketAddress& address, const Deadline& deadline) {
   if (::connect(fd, address.data(), address.size()) == 0) return opened;
   opened.error = errno;
   if (opened.error == EINPROGRESS || opened.error == EINTR) {
-    if (!wait_for(fd, POLLOUT, deadline)) {
-      opened.error = ETIMEDOUT;
-    } else {
-      socklen_t size = sizeof opened.error;
-      if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &opened.error, &size) != 0) opened.error = errno;
-    }
+    opened.error = wait_for(fd, POLLOUT, deadline) ? error_of_connecting(fd) : ETIMEDOUT;
   }
   if (opened.error != 0) opened.fd.reset();
   return opened;
 }
 
-SocketAddress local_address(int fd) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) fail("the address of a socket");
-  return {reinterpret_cast<sockaddr*>(&storage), size};
+int error_of_connecting(int fd) {
+  const auto error = option_of<int>(fd, SO_ERROR);
+  return error ? *error : errno;
 }
 
-SocketAddress peer_address(int fd) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) fail("the address of a socket's other end");
-  return {reinterpret_cast<sockaddr*>(&storage), size};
-}
+SocketAddress local_address(int fd) { return address_by(::getsockname, fd, "the address of a socket"); }
+SocketAddress peer_address(int fd) { return address_by(::getpeername, fd, "the address of a socket's other end"); }
 
-bool is_stream_socket(int fd, int family) {
-  int domain = 0;
-  int type = 0;
-  socklen_t size = sizeof domain;
-  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) return false;
-  size = sizeof type;
-  if (::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return false;
-  return domain == family && type == SOCK_STREAM;
-}
-
-bool is_listening(int fd) {
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
-}
+bool is_stream_socket(int fd, int family) { return option_of<int>(fd, SO_DOMAIN) == family && option_of<int>(fd, SO_TYPE) == SOCK_STREAM; }
+bool is_listening(int fd) { return option_of<int>(fd, SO_ACCEPTCONN).value_or(0) != 0; }
 
 bool peer_is_same_user(int fd) {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == ::geteuid();
+  const auto credentials = option_of<ucred>(fd, SO_PEERCRED);
+  return credentials && credentials->uid == ::geteuid();
 }
-
-pid_t peer_process(int fd) {
-  ucred credentials{};
-  socklen_t size = sizeof credentials;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 ? credentials.pid : 0;
-}
+pid_t peer_process(int fd) { return option_of<ucred>(fd, SO_PEERCRED).value_or(ucred{}).pid; }
 
 void set_close_on_exec(int fd) {
   const int flags = ::fcntl(fd, F_GETFD);

@@ -32,6 +32,7 @@ class SocketAddress {
   std::string host_for_others() const;
   /// Returns the address that another host has told, to be reached from `own`: a link-local one gets own's interface.
   SocketAddress as_seen_from(const SocketAddress& own) const;
+  SocketAddress with_port(std::uint16_t port) const;
   bool is_link_local() const;  ///< of IPv6
   /// Returns true for a link-local address that names no interface, which leads nowhere.
   bool lacks_interface() const;
@@ -70,6 +71,9 @@ struct Opened {
 Opened try_listen(const SocketAddress& address);
 /// Returns a connected, non-blocking socket; ETIMEDOUT where the deadline passed first.
 Opened try_connect(const SocketAddress& address, const Deadline& deadline);
+
+/// Returns the errno with which a connection that was begun has failed; 0: it is made.
+int error_of_connecting(int fd);
 
 SocketAddress local_address(int fd);
 SocketAddress peer_address(int fd);

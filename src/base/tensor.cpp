@@ -1,8 +1,9 @@
-#include "unisono/tensor.h"
-
 #include <limits>
 
 #include "unisono/error.h"
+#include "unisono/failure.h"
+#include "unisono/task.h"
+#include "unisono/tensor.h"
 
 namespace unisono {
 
@@ -78,5 +79,9 @@ std::span<const std::int64_t> TensorView::strides() const noexcept {
   if (line_) return {&one, 1};
   return {dims_.data() + dims_.size() / 2, dims_.size() / 2};
 }
+
+Task::~Task() = default;
+Waiter::~Waiter() = default;
+GroupFailure::~GroupFailure() = default;
 
 }  // namespace unisono

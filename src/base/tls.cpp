@@ -1,12 +1,11 @@
 #include "base/tls.h"
 
 #include <fstream>
-#include <string>
 
 #include <fmt/format.h>
 
-#include "base/plug_in.h"
-#include "base/private_file.h"
+#include "base/code_file.h"
+#include "base/files.h"
 #include "base/version.h"
 #include "unisono/error.h"
 
@@ -18,6 +17,9 @@ constexpr std::size_t longest_file = std::size_t{1} << 20;
 constexpr const char* how_to_get_it = "a build of unisono with OpenSSL 3 has it (Debian: libssl3, and libssl-dev to build)";
 
 TlsAvailability look() {
+#ifdef UNISONO_WITHOUT_TLS
+  return {.why_not = "TLS was left out of this build (-DUNISONO_TLS=OFF)"};
+#else
   const PlugIn plug_in = find_plug_in(plugin_file, tls_entry);
   TlsAvailability found{.path = plug_in.path, .why_not = plug_in.why_not};
   if (plug_in.entry == nullptr) return found;
@@ -25,6 +27,7 @@ TlsAvailability look() {
   found.library = reinterpret_cast<TlsEntry>(plug_in.entry)(version.c_str());
   if (found.library == nullptr) found.why_not = fmt::format("{} was not built for unisono {}", plug_in.path, version);
   return found;
+#endif
 }
 
 }  // namespace

@@ -8,30 +8,53 @@ namespace {
 using Value = Variable::Value;
 
 constexpr std::array table = {
+    // The ten that most users need, in the order of docs/guide/environment.md.
     Variable{"UNISONO_BACKEND", "the backend, where the program asks for `auto`", Value::backend},
-    Variable{"UNISONO_MPI",
-             "`openmpi` or `mpich`: which MPI backend `mpi` uses, and `unisono run` serves, where neither the program nor its launcher has decided",
-             Value::word,
-             {"openmpi", "mpich"}},
     Variable{
         "UNISONO_TIMEOUT",
         "seconds: the deadline of every call, where the program leaves `InitOptions::timeout` as it is. It also limits how long `initialize` waits "
         "for the other ranks (120 s where it is unset)",
         Value::seconds},
+    Variable{
+        "UNISONO_LOG",
+        "`debug`, `info`, `warning` (the default), `error` or `off`: the least severe messages that are written to standard error. `debug` shows "
+        "the decisions of each rank when a job or a group begins: where the ranks met, the address, the engine, the schedule, the group",
+        Value::word,
+        {"debug", "info", "warning", "error", "off"}},
     Variable{"UNISONO_TOKEN",
              "the job's secret between hosts: the same random text on every rank, or `none` to go without. Ranks of one host need none, unless they "
              "meet at an address that is not loopback",
              Value::secret},
     Variable{"UNISONO_TOKEN_FILE",
              "a file that holds the secret, where `UNISONO_TOKEN` is unset; it must be yours and open to nobody else (`chmod 600`)", Value::path},
-    Variable{"UNISONO_SSH", "the command by which `unisono run --hosts` and `unisono doctor --hosts` reach other hosts, where `--ssh` names none",
-             Value::path},
+    Variable{"UNISONO_INTERFACE",
+             "which network the ranks of several hosts use: names of interfaces, addresses or networks, separated by commas; `^` in front means all "
+             "but these"},
     Variable{
         "UNISONO_TLS",
         "`on`, `required` or `off` (the default): whether TCP connections of stores, launchers and ranks are encrypted (TLS 1.3), the same on all "
         "ranks. `required` also refuses what libraries of others would send unencrypted between hosts",
         Value::word,
         {"on", "required", "off"}},
+    Variable{"UNISONO_CHECK",
+             "`nan` or `finite`: a rank looks at the numbers that it is about to send, and a NaN, with `finite` an infinity as well, is an "
+             "`InvalidArgument` on that rank, before anything is sent; each rank for itself. Anything else is an `InvalidArgument`, too",
+             Value::word,
+             {"nan", "finite"}},
+    Variable{
+        "UNISONO_RECORD_DIR",
+        "a folder, made where it is missing, into which a rank writes the record of its last calls when its group fails, at a `Mismatch`, and at "
+        "SIGUSR2; `unisono run` writes those of ranks that were killed. `unisono status --from` shows them",
+        Value::path},
+    Variable{"UNISONO_TRACE_DIR",
+             "a folder, made where it is missing, into which each rank writes all its calls, as `unisono run --trace` sets it; `unisono trace` shows "
+             "them",
+             Value::path},
+    // The others.
+    Variable{"UNISONO_MPI",
+             "`openmpi` or `mpich`: which MPI backend `mpi` uses, and `unisono run` serves, where neither the program nor its launcher has decided",
+             Value::word,
+             {"openmpi", "mpich"}},
     Variable{"UNISONO_PICKLE",
              "`on` (the default) or `off`: whether objects of Python travel, which pickle writes and reads. With `off` their calls are an "
              "`InvalidArgument` on all ranks, and only data travels: buffers, numbers, `broadcast_any`, and objects of C++",
@@ -44,19 +67,14 @@ constexpr std::array table = {
     Variable{"UNISONO_TLS_KEY", "the file of its key, without a password; it must be yours and open to nobody else (`chmod 600`)", Value::path},
     Variable{"UNISONO_TLS_CA",
              "a file with the certificates of the authorities by which the other ranks' certificates are signed; no others are trusted", Value::path},
-    Variable{"UNISONO_ETCD_USER", "the user of etcd, where a URL `etcd://` or `etcds://` names none"},
-    Variable{"UNISONO_ETCD_PASSWORD", "its password, which needs `etcds://` or a loopback address", Value::secret},
     Variable{"UNISONO_ETCD_PASSWORD_FILE",
-             "a file that holds the password, where `UNISONO_ETCD_PASSWORD` is unset; it must be yours and open to nobody else (`chmod 600`)",
+             "a file that holds the password of the user that an `etcd://` URL names; it must be yours and open to nobody else (`chmod 600`). The "
+             "password needs `etcds://` or a loopback address",
              Value::path},
     Variable{"UNISONO_ETCD_CACERT",
              "for `etcds://`: a file with the certificates of the authorities by which etcd's is signed (PEM), instead of the system's", Value::path},
     Variable{"UNISONO_ETCD_CERT", "for `etcds://`: a file with the certificate that this process shows etcd, where etcd asks for one", Value::path},
     Variable{"UNISONO_ETCD_KEY", "the file of its key, without a password; it must be yours and open to nobody else (`chmod 600`)", Value::path},
-    Variable{"UNISONO_ETCD_TTL", "2 to 3600 seconds (10): so long after its last sign of life in etcd, a process counts as gone"},
-    Variable{"UNISONO_INTERFACE",
-             "which network the ranks of several hosts use: names of interfaces, addresses or networks, separated by commas; `^` in front means all "
-             "but these"},
     Variable{
         "UNISONO_PLUGIN_PATH",
         "folders, as absolute paths separated by colons, in which `libunisono_<name>.so` of any name is looked for before those of ours with the "
@@ -72,11 +90,6 @@ constexpr std::array table = {
         "is an `InvalidArgument`",
         Value::word,
         {"shapes"}},
-    Variable{"UNISONO_CHECK",
-             "`nan` or `finite`: a rank looks at the numbers that it is about to send, and a NaN, with `finite` an infinity as well, is an "
-             "`InvalidArgument` on that rank, before anything is sent; each rank for itself. Anything else is an `InvalidArgument`, too",
-             Value::word,
-             {"nan", "finite"}},
     Variable{
         "UNISONO_SCHEDULE",
         "`all_reduce=shares,broadcast=exchange`: algorithms that replace the choice of the model between hosts and on engines that compose, wherever "
@@ -108,25 +121,6 @@ constexpr std::array table = {
              "`gloo`: in Python, programs that name gloo get unisono on the cpu; the same on all ranks. Anything else is an error of `import torch`",
              Value::word,
              {"gloo"}},
-    Variable{
-        "UNISONO_RECORD_DIR",
-        "a folder, made where it is missing, into which a rank writes the record of its last calls when its group fails, at a `Mismatch`, and at "
-        "SIGUSR2; `unisono run` writes those of ranks that were killed. `unisono status --from` shows them",
-        Value::path},
-    Variable{"UNISONO_TRACE_DIR",
-             "a folder, made where it is missing, into which each rank writes all its calls, as `unisono run --trace` sets it; `unisono trace` shows "
-             "them",
-             Value::path},
-    Variable{"UNISONO_TRACE_CALLS",
-             "a whole number (1048576): how many calls a trace keeps of the thread that called `initialize`, and of all others, the last ones. Each "
-             "takes 64 "
-             "bytes on the disk"},
-    Variable{
-        "UNISONO_LOG",
-        "`debug`, `info`, `warning` (the default), `error` or `off`: the least severe messages that are written to standard error. `debug` shows "
-        "the decisions of each rank when a job or a group begins: where the ranks met, the address, the engine, the schedule, the group",
-        Value::word,
-        {"debug", "info", "warning", "error", "off"}},
     // The launcher sets these for its ranks.
     Variable{"UNISONO_LAUNCHER_FD"},
     Variable{"UNISONO_RECORD_FD", {}, Value::path},

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "unisono/version.h"
+
 namespace unisono::base {
 
 struct Version {
@@ -11,8 +13,10 @@ struct Version {
 };
 
 /// Returns the version of this library.
-Version library_version();
+inline Version library_version() { return {UNISONO_VERSION_MAJOR, UNISONO_VERSION_MINOR, UNISONO_VERSION_PATCH}; }
 /// "0.1.0"
-std::string to_string(const Version& version);
+inline std::string to_string(const Version& version) {
+  return std::to_string(version.major) + "." + std::to_string(version.minor) + "." + std::to_string(version.patch);
+}
 
 }  // namespace unisono::base

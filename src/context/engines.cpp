@@ -11,11 +11,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "engines/registry.h"
-#include "schedule/selection.h"
 #include "base/log.h"
 #include "base/tls.h"
-#include "transport/tcp/eager.h"
+#include "engines/registry.h"
+#include "schedule/selection.h"
 #include "transport/tcp/link.h"
 
 namespace unisono::context {

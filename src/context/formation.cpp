@@ -16,9 +16,8 @@
 
 #include "base/error_text.h"
 #include "base/log.h"
-#include "store/assembly.h"
-#include "store/request_limit.h"
-#include "store/watched_store.h"
+#include "store/requests.h"
+#include "store/wrappers.h"
 #include "unisono/error.h"
 
 namespace unisono::context {

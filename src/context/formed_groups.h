@@ -10,7 +10,7 @@
 
 #include "group/group.h"
 #include "group/group_core.h"
-#include "store/own_keys_store.h"
+#include "store/wrappers.h"
 #include "unisono/process_group.h"
 #include "unisono/store.h"
 

@@ -16,8 +16,8 @@
 #include "context/shrinking.h"
 #include "context/state.h"
 #include "engines/registry.h"
-#include "store/own_keys_store.h"
-#include "store/request_limit.h"
+#include "store/wrappers.h"
+#include "store/requests.h"
 #include "unisono/detail/request.h"
 
 namespace unisono::context {

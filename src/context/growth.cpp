@@ -15,11 +15,10 @@
 #include "base/error_place.h"
 #include "base/error_text.h"
 #include "base/log.h"
-#include "base/reminder.h"
+#include "base/thread.h"
 #include "context/formation.h"
 #include "rendezvous/growth.h"
-#include "rendezvous/newcomer.h"
-#include "store/own_keys_store.h"
+#include "store/wrappers.h"
 #include "unisono/detail/request.h"
 #include "unisono/elastic.h"
 

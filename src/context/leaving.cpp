@@ -13,11 +13,11 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "base/thrown.h"
+#include "base/error_text.h"
 #include "context/job.h"
 #include "context/state.h"
 #include "engines/decision.h"
-#include "store/watched_store.h"
+#include "store/wrappers.h"
 #include "unisono/error.h"
 
 namespace unisono::context {

@@ -11,7 +11,7 @@
 
 #include "base/deadline.h"
 #include "rendezvous/growth.h"
-#include "store/request_limit.h"
+#include "store/requests.h"
 #include "unisono/error.h"
 
 namespace unisono::context {

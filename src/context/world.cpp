@@ -17,11 +17,11 @@
 #include "engines/plugins.h"
 #include "engines/registry.h"
 #include "group/calls/check.h"
-#include "rendezvous/newcomer.h"
+#include "rendezvous/growth.h"
 #include "rendezvous/reach.h"
-#include "rendezvous/secret.h"
+#include "rendezvous/plan.h"
 #include "schedule/selection.h"
-#include "store/own_keys_store.h"
+#include "store/wrappers.h"
 
 namespace unisono::context {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/notifier.h"
-#include "base/rank_list.h"
+#include "base/printable.h"
 #include "coordination/endings.h"
 #include "coordination/group_topology.h"
 #include "coordination/peers.h"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "base/signal_name.h"
+#include "base/printable.h"
 #include "unisono/error.h"
 
 namespace unisono::coordination {

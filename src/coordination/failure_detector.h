@@ -19,6 +19,27 @@
 
 namespace unisono::coordination {
 
+// From a death to an exception. Ranks 0 and 1 are on host A, 2 and 3 on host B; all four are in an all_reduce when rank 3 is killed.
+//
+//   rank 2, host B   waits in shared memory. Its WaitCheck calls `look`, which asks for the processes of its host (`look_on_host`): the pidfd of
+//                    rank 3 is readable. Failure{cause = killed, culprit = 3}
+//   rank 0, host A   the system of host B has closed rank 3's sockets. Connections::pump reads the end of the stream without a goodbye, so
+//                    Peer::lose fails the transfers that wait for rank 3, and Link::lost returns Loss{peer = 3, cause = disconnected}.
+//                    `lost_peers` makes a Failure{cause = disconnected, culprit = 3} of it
+//   rank 1, host A   the same; if host B had lost its power or its network, no end would come: no heartbeat within silence_limit() is
+//                    Loss{cause = silent}, and `silent_peer` knows sooner near a call's deadline
+//
+// A Failure is a finding of one rank. Coordination::poison records it (FailureState::record: the ranks of the host see it in their segment and wake)
+// and announces it to the ranks of other hosts. The first one counts: rank 2 knows more than rank 0, and whichever record is first is what every rank
+// of that host throws. An announced failure counts 20 ms later (FailureState::read), since data that was sent before it may still arrive.
+//
+// An engine's own exception ("the connection was reset") says what happened and not why. FailureAttribution holds it back until `look` has found the
+// lost rank, or its grace is over. GroupErrors::error_of then makes the exception: PeerFailed{culprit = 3, cause}, with the call's name and number,
+// on ranks 0, 1 and 2. Later calls of the group throw the same at once, and shrink_group makes a group of the three.
+//
+// Three signals are kept apart: dead (a pidfd, the end of a connection: at once), silent (no heartbeat: seconds), and no progress (a call's deadline:
+// Timeout, which blames the ranks that are waited for, and is no death).
+
 /// Finds the ranks of a group that are dead, have left, or are silent: those of this host by their processes, those of other hosts by their
 /// connections and by what they have said. Any thread may call.
 class FailureDetector {

@@ -6,7 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "store/assembly.h"
+#include "store/requests.h"
+#include "base/log.h"
+#include "base/processors.h"
+#include "store/authentication.h"
+#include "transport/shm/handover.h"
 
 namespace unisono::coordination {
 

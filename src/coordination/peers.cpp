@@ -13,10 +13,9 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "base/log.h"
-#include "base/essential_calls.h"
-#include "base/process.h"
-#include "base/rank_list.h"
+#include "base/printable.h"
 #include "base/socket.h"
 
 namespace unisono::coordination {

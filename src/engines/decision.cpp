@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/rank_list.h"
+#include "base/printable.h"
 
 namespace unisono::engines {
 namespace {

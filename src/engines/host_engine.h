@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "base/neighbours.h"
 #include "base/notifier.h"
 #include "base/processors.h"
 #include "engines/message.h"

@@ -13,7 +13,6 @@
 
 #include "base/code_file.h"
 #include "base/environment.h"
-#include "base/odd_variables.h"
 #include "engines/mpi/loaded.h"
 
 namespace unisono::engines {

@@ -8,13 +8,13 @@
 
 #include <fmt/ranges.h>
 
+#include "base/host.h"
+#include "base/printable.h"
 #include "engines/plugins.h"
 #include "engines/serial/serial.h"
 #include "engines/shm/private_memory.h"
 #include "engines/tcp/tcp.h"
-#include "base/essential_calls.h"
-#include "base/likeness.h"
-#include "transport/tcp/eager.h"
+#include "transport/tcp/link.h"
 #include "unisono/engine.h"
 
 namespace unisono {

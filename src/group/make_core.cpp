@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "coordination/host_ranks.h"
 #include "group/group_core.h"
-#include "transport/tcp/eager.h"
+#include "transport/tcp/link.h"
 #include "unisono/error.h"
 
 namespace unisono::group {

@@ -11,7 +11,7 @@
 
 #include "base/environment.h"
 #include "base/file_descriptor.h"
-#include "base/reminder.h"
+#include "base/thread.h"
 #include "launch/process/first_cause.h"
 #include "launch/process/memory_events.h"
 #include "launch/process/program.h"

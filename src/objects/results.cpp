@@ -22,7 +22,7 @@
 #include <fmt/format.h>
 
 #include "base/file_descriptor.h"
-#include "base/size_limit.h"
+#include "base/files.h"
 #include "base/socket.h"
 #include "group/calls/composed.h"
 #include "objects/lines.h"

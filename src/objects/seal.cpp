@@ -8,7 +8,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "group/group.h"
-#include "store/payload_code.h"
+#include "store/authentication.h"
 #include "unisono/collectives_v.h"
 #include "unisono/detail/object_seal.h"
 #include "unisono/error.h"

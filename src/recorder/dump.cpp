@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/file_of_own.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "recorder/layout.h"
 #include "recorder/reader.h"

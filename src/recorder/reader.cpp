@@ -15,7 +15,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/file_of_own.h"
+#include "base/files.h"
 #include "recorder/ticks.h"
 #include "recorder/trace_file.h"
 

@@ -14,7 +14,6 @@
 #include "base/environment.h"
 #include "base/host.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "base/socket.h"
 #include "recorder/layout.h"
 #include "recorder/trace_file.h"
@@ -64,7 +63,7 @@ base::FileDescriptor trace_file() {
   }
   const auto folder = environment.get(trace_variable);
   if (!folder) return {};
-  auto made = make_trace_file(*folder, base::host_name() + "-" + std::to_string(::getpid()) + "-" + std::to_string(steady_ns()), environment);
+  auto made = make_trace_file(*folder, base::host_name() + "-" + std::to_string(::getpid()) + "-" + std::to_string(steady_ns()));
   if (!made.fd)
     base::warn("no trace can be written into " + *folder + ", which " + trace_variable + " names: " + std::generic_category().message(made.error));
   return std::move(made.fd);

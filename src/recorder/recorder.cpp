@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "base/environment.h"
+#include "base/files.h"
+#include "base/host.h"
 #include "base/log.h"
-#include "base/memory_file.h"
-#include "base/process.h"
 #include "base/switches.h"
 #include "recorder/record_memory.h"
 #include "recorder/trace_file.h"

@@ -15,7 +15,7 @@
 namespace unisono::recorder {
 namespace {
 
-constexpr long usual_calls = 1L << 20, most_calls = 1L << 26;
+constexpr long most_calls = 1L << 26;
 constexpr std::uint32_t more_groups = 1024;
 
 Room room_for(long calls) {
@@ -27,14 +27,14 @@ Room room_for(long calls) {
 
 std::size_t Room::bytes() const { return record_bytes(calls, others, groups); }
 
-base::Opened make_trace_file(const std::string& folder, const std::string& name, const base::Environment& environment) {
+base::Opened make_trace_file(const std::string& folder, const std::string& name, long calls) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const std::string path = (std::filesystem::path(folder) / (name + std::string(trace_ending))).native();
   constexpr mode_t for_its_user = 0600;
   base::Opened made{.fd = base::FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, for_its_user))};
   if (!made.fd) return {.fd = {}, .error = errno};
-  const Room room = room_for(environment.get_int(trace_calls_variable).value_or(usual_calls));
+  const Room room = room_for(calls);
   const std::size_t first = record_bytes(0, 0, room.groups);
   if (::ftruncate(made.fd.get(), static_cast<off_t>(room.bytes())) == 0 && get_space(made.fd.get(), 0, first)) return made;
   made = {.fd = {}, .error = errno != 0 ? errno : ENOSPC};

@@ -13,8 +13,8 @@ namespace unisono::recorder {
 
 /// The variable that names the folder for the traces of a job: records that keep all calls, in files.
 inline constexpr const char* trace_variable = "UNISONO_TRACE_DIR";
-/// The variable that says how many calls a trace keeps, of the thread that called `initialize` and of all others.
-inline constexpr const char* trace_calls_variable = "UNISONO_TRACE_CALLS";
+/// How many calls a trace keeps, the last ones: of the thread that called `initialize`, and as many of all others.
+inline constexpr long calls_of_trace = 1L << 20;
 /// The names of such files end so.
 inline constexpr std::string_view trace_ending = ".trace";
 
@@ -29,8 +29,8 @@ struct Room {
 /// A trace grows by so many calls at a time.
 inline constexpr std::uint32_t trace_chunk = 4096;
 
-/// Makes a trace, and its folder where there is none. The file has room for as many calls as the variable says, and takes space as calls are made.
-base::Opened make_trace_file(const std::string& folder, const std::string& name, const base::Environment& environment);
+/// Makes a trace, and its folder if there is none. The file takes space as calls are made.
+base::Opened make_trace_file(const std::string& folder, const std::string& name, long calls = calls_of_trace);
 /// Returns the room of a file that make_trace_file has made; nothing for any other file.
 std::optional<Room> room_of_trace(int fd);
 /// Notes in a rank's trace that its process has ended now, unless it has left the job before. Any other file stays as it is.

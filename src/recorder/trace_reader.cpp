@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/file_of_own.h"
+#include "base/files.h"
 #include "unisono/operation.h"
 
 namespace unisono::recorder {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "base/process.h"
-#include "base/rank_list.h"
+#include "base/host.h"
+#include "base/printable.h"
 #include "recorder/call_text.h"
 #include "unisono/message_info.h"
 

@@ -7,18 +7,18 @@
 #include <atomic>
 #include <charconv>
 #include <limits>
+#include <memory>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "base/log.h"
-#include "base/process.h"
 #include "base/socket.h"
-#include "rendezvous/error_info.h"
 #include "rendezvous/own_address.h"
+#include "rendezvous/record.h"
 #include "store/authentication.h"
-#include "store/serve.h"
-#include "store/token.h"
+#include "store/client.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -26,10 +26,6 @@ namespace {
 
 using base::Environment;
 using base::SocketAddress;
-
-bool is_on_one_host(const EnvironmentIdentity& identity) {
-  return identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
-}
 
 /// Returns the name that Open MPI's launcher gives to this job on this host: its namespace, and the address of its server. Empty: it gives none.
 std::string name_by_pmix(const EnvironmentIdentity& identity, const Environment& environment) {
@@ -62,46 +58,19 @@ void compare(std::string_view what, const std::optional<Given>& given, int by_mp
                         info("unset the variables of the launcher that is not meant"));
 }
 
-/// An address of this host that the other ranks have been told.
-class Opened final : public Meeting {
- public:
-  Opened(const SocketAddress& address, base::Secret token, base::FileDescriptor listening, const Environment& environment)
-      : address_(address),
-        place_("the store at " + describe(address)),
-        token_(std::move(token)),
-        tls_(store::tls_for(token_, environment)),
-        listening_(std::move(listening)) {}
-
-  std::shared_ptr<store::Client> serve() const override {
-    base::info(fmt::format("the job's store listens on {}", describe(address_)));
-    return store::serve(std::move(listening_), place_, {.token = token_, .tls = tls_});
-  }
-  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
-    return store::connect_tcp({address_}, place_, {.token = token_, .tls = tls_}, deadline);
-  }
-  std::string place() const override { return place_; }
-
- private:
-  SocketAddress address_;
-  std::string place_;
-  base::Secret token_;
-  std::shared_ptr<const base::TlsContext> tls_;
-  mutable base::FileDescriptor listening_;  // of rank 0, until it is served
-};
-
 /// Rank 0 opens the meeting and broadcasts its text: "local NAME", or "tcp HOST PORT TOKEN" with "-" for a token that all ranks have already.
 BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdentity& identity, const Environment& environment) {
   const std::optional<base::Secret> said = store::said_token(environment);
   const std::string fresh = store::fresh_name();
-  base::FileDescriptor listening;
+  const auto listening = std::make_shared<base::FileDescriptor>();  // of rank 0, until it serves the store there
   std::string text;
   if (bootstrap.rank == 0) {
     if (is_on_one_host(identity) || bootstrap.size == 1) {
       text = fmt::format("local {}", fresh);
     } else {
       const std::string host = own_address(environment, std::nullopt, false);
-      listening = store::listen_on(base::resolve(host, 0));
-      text = fmt::format("tcp {} {} {}", host, base::local_address(listening.get()).port(), said ? "-" : fresh);
+      *listening = store::listen_on(base::resolve(host, 0));
+      text = fmt::format("tcp {} {} {}", host, base::local_address(listening->get()).port(), said ? "-" : fresh);
     }
   }
   text = bootstrap.broadcast(text);
@@ -109,24 +78,21 @@ BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdent
   std::string kind, host, token;
   int port = 0;
   words >> kind >> host;
-  BootstrapMeeting result;
-  result.bootstrap = bootstrap;
-  if (kind == "local") {
-    result.meeting = meeting_on_this_host(host);
-    return result;
-  }
+  if (kind == "local") return {.meeting = meeting_on_this_host(host), .bootstrap = bootstrap};
   words >> port >> token;
   if (kind != "tcp" || port < 1 || port > std::numeric_limits<std::uint16_t>::max() || token.empty())
     throw ProtocolError("rank 0 has told through MPI something else than a place", info());
   if (token == "-" && !said)
     throw InvalidArgument("rank 0 has been told the job's token, and this rank has not", info("set UNISONO_TOKEN on all ranks"));
-  result.token = token == "-" ? *said : base::Secret(token);
+  const base::Secret of_job = token == "-" ? *said : base::Secret(token);
   if (token != "-") base::wipe(text);
   base::wipe(token);
-  const auto addresses = base::resolve(host, static_cast<std::uint16_t>(port));
-  result.meeting =
-      std::make_unique<Opened>(addresses.front(), *result.token == "none" ? base::Secret() : *result.token, std::move(listening), environment);
-  return result;
+  const SocketAddress address = base::resolve(host, static_cast<std::uint16_t>(port)).front();
+  const base::Secret asked = of_job == "none" ? base::Secret() : of_job;
+  return {.meeting = Meeting("the store at " + describe(address), {address}, {.token = asked, .tls = store::tls_for(asked, environment)},
+                             [listening] { return std::move(*listening); }),
+          .token = of_job,
+          .bootstrap = bootstrap};
 }
 
 }  // namespace

@@ -1,23 +1,18 @@
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/environment.h"
 #include "rendezvous/identity.h"
 #include "rendezvous/reach.h"
-#include "unisono/engine.h"
+#include "rendezvous/rendezvous.h"
 
 namespace unisono::rendezvous {
 
-/// Joins a job that an MPI's launcher has started (`join`), or returns the job that the program has joined already. Nothing where there is none.
-using FindBootstrap = std::function<std::optional<Bootstrap>(bool join)>;
-
 /// The meeting of ranks that mpirun started without an address for it.
 struct BootstrapMeeting {
-  std::unique_ptr<Meeting> meeting;
+  Meeting meeting;
   std::optional<base::Secret> token = {};   ///< of the job, where ranks of several hosts meet
   std::optional<Bootstrap> bootstrap = {};  ///< the MPI job that was joined for it
 };

@@ -6,14 +6,13 @@
 
 #include <map>
 #include <mutex>
-#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "base/process.h"
+#include "base/host.h"
 #include "base/switches.h"
-#include "rendezvous/departure.h"
+#include "rendezvous/plan.h"
 #include "rendezvous/reach.h"
 #include "store/client.h"
 #include "unisono/detail/launcher_store.h"

@@ -5,25 +5,21 @@
 
 #include <fmt/format.h>
 
+#include "base/host.h"
 #include "base/log.h"
-#include "base/process.h"
-#include "base/reminder.h"
+#include "base/thread.h"
 #include "rendezvous/carried.h"
-#include "rendezvous/departure.h"
-#include "rendezvous/error_info.h"
-#include "rendezvous/etcd_presence.h"
+#include "rendezvous/join.h"
 #include "rendezvous/launcher_store.h"
 #include "rendezvous/multicast_discovery.h"
-#include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
-#include "rendezvous/place.h"
 #include "rendezvous/plan.h"
 #include "rendezvous/presence.h"
+#include "rendezvous/reach.h"
+#include "rendezvous/record.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/settle.h"
-#include "rendezvous/url.h"
-#include "store/token.h"
-#include "store/watched_store.h"
+#include "store/authentication.h"
+#include "store/wrappers.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -63,8 +59,7 @@ JobIdentity meet_in_store(Plan plan, const std::shared_ptr<Store>& store) {
     request.is_over = [&](const Record& record) { return is_over_with(record, plan.environment); };
   }
   Joined joined = *join(*store, request, Deadline(plan.timeout));
-  auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, {}, Owner::caller);
+  return settle(std::move(plan), std::move(joined), store, {}, {}, Owner::caller);
 }
 
 /// The processes of the start have their ranks as names.
@@ -82,10 +77,10 @@ JobIdentity meet_under_launcher(Plan plan, const std::shared_ptr<Store>& store) 
   request.self.presence = base::own_life();
   request.is_alive = [](const Record& record) { return !base::has_ended(record.member.pid, record.presence); };
   Joined joined = *join(watched, request, Deadline(plan.timeout));
-  auto view = joined.generation == 1 ? store : part_of(store, joined);
+  auto view = joined.generation == 1 ? store : nullptr;
   plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, {});
   plan.place = "the store of unisono run";
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+  return settle(std::move(plan), std::move(joined), store, {}, {}, Owner::library, std::move(view));
 }
 
 // Meets ranks of several hosts in the launchers' store, which outlives rank 0. A host's launcher sees the ends of its own ranks, and is told those of
@@ -95,11 +90,10 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
   const auto store = std::make_shared<PrefixStore>(job.prefix, job.client);
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*launcher); });
   Joined joined = *join(watched, join_request(plan), deadline);
-  auto view = part_of(store, joined);
   plan.identity.token = job.token;
   plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, own_end(*job.client));
   plan.place = "the store of unisono run on host 0";
-  return settle(std::move(plan), std::move(joined), store, std::move(view), own_end(*job.client));
+  return settle(std::move(plan), std::move(joined), store, own_end(*job.client));
 }
 
 constexpr base::Reminder::Pace waiting = {reminder_period, reminder_period};
@@ -143,8 +137,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
     Joined joined = join_as_server(*client, request, Deadline(plan.timeout));
     reminder.reset();
     plan.identity.serves_store = true;
-    auto view = part_of(client, joined);
-    return settle(std::move(plan), std::move(joined), client, std::move(view), own_end(*client));
+    return settle(std::move(plan), std::move(joined), client, own_end(*client));
   }
   const Deadline deadline(plan.timeout + courtesy);
   JoinRequest request = join_request(plan);
@@ -155,10 +148,7 @@ JobIdentity meet_at(Plan plan, const Meeting& meeting) {
     std::shared_ptr<store::Client> client = meeting.connect(deadline);
     reminder.reset();  // rank 0 is there, and names missing ranks
     std::optional<JoinTimeout> bounded(std::in_place, *client, plan.timeout, JoinTimeout::Afterwards::at_most);
-    if (auto joined = join(*client, request, deadline)) {
-      auto view = part_of(client, *joined);
-      return settle(std::move(plan), std::move(*joined), client, std::move(view), own_end(*client));
-    }
+    if (auto joined = join(*client, request, deadline)) return settle(std::move(plan), std::move(*joined), client, own_end(*client));
     // This is the server of a job that is over and has not closed yet. The server of this job comes when that one has gone.
     bounded.reset();
     client.reset();
@@ -177,20 +167,18 @@ JobIdentity meet_in_file(Plan plan, const std::string& path) {
   request.self.presence = presence->byte();
   request.is_alive = [&](const Record& record) { return presence->is_alive(record.presence); };
   Joined joined = *join(*store, request, deadline);
-  auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {}, std::move(presence));
+  return settle(std::move(plan), std::move(joined), store, {}, std::move(presence));
 }
 
 JobIdentity meet_in_etcd(Plan plan, const std::string& url) {
   const Deadline deadline(plan.timeout);
   const auto store = store::etcd::open_etcd(url, plan.environment, deadline);
-  plan.place = store->location().name();
+  plan.place = "the store " + store->url();
   store->set_timeout(plan.timeout);  // also of later uses, which wait for an etcd that is gone
   JoinRequest request = join_request(plan);
   use_presence(request, store);
   Joined joined = *join(*store, request, deadline);
-  auto view = part_of(store, joined);
-  return settle(std::move(plan), std::move(joined), store, std::move(view), {});
+  return settle(std::move(plan), std::move(joined), store);
 }
 
 /// Returns the time left, at least 1 ms.
@@ -210,7 +198,7 @@ JobIdentity meet_by_environment(Plan plan, EnvironmentIdentity given, const Envi
   const Deadline deadline(plan.timeout);
   const auto meeting = meeting_by_environment(given, *plan.rank, environment, deadline);
   plan.timeout = left_of(deadline);
-  return meet_at(std::move(plan), *meeting);
+  return meet_at(std::move(plan), meeting);
 }
 
 JobIdentity alone(const JobRequest& request) {
@@ -227,7 +215,7 @@ JobIdentity meet_by_multicast(Plan plan, const base::SocketAddress& address, con
   const MulticastDiscovery discovery({address, plan.group_name, plan.rank, plan.world_size}, environment, deadline);
   plan.rank = discovery.rank();
   plan.timeout = left_of(deadline);
-  return meet_at(std::move(plan), discovery);
+  return meet_at(std::move(plan), discovery.meeting());
 }
 
 void warn_of_agent(const Url& url, const Environment& environment) {
@@ -269,7 +257,7 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   if (url.scheme == Url::Scheme::etcd) return meet_in_etcd(std::move(plan), url.path);
   warn_of_agent(url, environment);
   if (group) return meet_by_multicast(std::move(plan), address->resolved.front(), environment);
-  return meet_at(std::move(plan), *meeting_at(*address, Reach::unknown, {}, environment));
+  return meet_at(std::move(plan), meeting_at(*address, Reach::unknown, {}, environment));
 }
 
 /// Returns the name that the launcher gave the job of all its ranks; empty: this job is another one, or nameless.
@@ -342,7 +330,7 @@ JobIdentity meet(const JobRequest& request, const Environment& environment) {
   check_range(plan);
   if (carried) {
     identity.token = carried->token;
-    return meet_at(std::move(plan), *carried->meeting);
+    return meet_at(std::move(plan), carried->meeting);
   }
   return meet_by_environment(std::move(plan), given, environment);
 }

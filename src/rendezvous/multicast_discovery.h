@@ -8,13 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/tls_library.h"
 #include "base/deadline.h"
 #include "base/environment.h"
 #include "base/thread.h"
+#include "base/tls_library.h"
 #include "rendezvous/announcement.h"
-#include "rendezvous/heard_processes.h"
-#include "rendezvous/multicast_socket.h"
 #include "rendezvous/reach.h"
 
 namespace unisono::rendezvous {
@@ -32,7 +30,7 @@ namespace unisono::rendezvous {
 //
 // Other jobs at the same address have other names. Announcements of an earlier job name a job that this process has never named. A process that
 // becomes silent before the job is agreed is forgotten, so that it can be started again.
-class MulticastDiscovery final : public Meeting {
+class MulticastDiscovery {
  public:
   struct Request {
     base::SocketAddress address;
@@ -43,15 +41,14 @@ class MulticastDiscovery final : public Meeting {
   /// Returns when the job is agreed. Throws InvalidArgument for a rank that two processes have, Mismatch where the sizes differ, and Timeout with the
   /// number of processes that came.
   MulticastDiscovery(Request request, const base::Environment& environment, const base::Deadline& deadline);
-  ~MulticastDiscovery() override;
+  ~MulticastDiscovery();
   MulticastDiscovery(const MulticastDiscovery&) = delete;
   MulticastDiscovery& operator=(const MulticastDiscovery&) = delete;
 
   int rank() const { return rank_; }
 
-  std::shared_ptr<store::Client> serve() const override;
-  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override;
-  std::string place() const override;
+  /// Returns the place that was agreed, for the lifetime of this object.
+  Meeting meeting() const;
 
  private:
   /// The number of announcements of both processes when a conflict between them was first seen.

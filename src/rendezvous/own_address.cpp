@@ -6,8 +6,7 @@
 
 #include "base/interfaces.h"
 #include "base/log.h"
-#include "rendezvous/error_info.h"
-#include "rendezvous/multicast_socket.h"
+#include "rendezvous/record.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -55,13 +54,17 @@ std::string by_routes(const std::vector<InterfaceAddress>& own) {
   return {};
 }
 
-}  // namespace
-
-namespace {
-
 std::string chosen(std::string address, std::string_view why) {
   base::debug(fmt::format("address {}: {}", address, why));
   return address;
+}
+
+[[noreturn]] void refuse_loopback(const InterfaceRule& rule, const std::string& address) {
+  auto others = own_addresses();
+  std::erase_if(others, [](const InterfaceAddress& each) { return each.loopback; });
+  throw InvalidArgument(
+      fmt::format("{} chooses {}, a loopback address, which no other host reaches, and the job has several hosts", rule.said(), address),
+      info(fmt::format("choose another interface, or none (of this host: {})", describe(others))));
 }
 
 }  // namespace
@@ -81,18 +84,6 @@ std::string own_address(const Environment& environment, const std::optional<Sock
   throw InvalidArgument("the ranks are on several hosts, and this one has no address by which the others could reach it",
                         info(fmt::format("there are: {}", describe(own))));
 }
-
-namespace {
-
-[[noreturn]] void refuse_loopback(const InterfaceRule& rule, const std::string& address) {
-  auto others = own_addresses();
-  std::erase_if(others, [](const InterfaceAddress& each) { return each.loopback; });
-  throw InvalidArgument(
-      fmt::format("{} chooses {}, a loopback address, which no other host reaches, and the job has several hosts", rule.said(), address),
-      info(fmt::format("choose another interface, or none (of this host: {})", describe(others))));
-}
-
-}  // namespace
 
 void check_for_other_hosts(const std::string& address, const Environment& environment) {
   const auto rule = InterfaceRule::own_or_others(environment);
@@ -116,7 +107,7 @@ std::vector<SocketAddress> addresses_to_listen_on(const std::string& host, const
   }
   const bool all_loopback = std::ranges::all_of(resolved, [](const auto& address) { return address.is_loopback(); });
   if (admitted.empty() && chosen.front().loopback && !all_loopback) refuse_loopback(*rule, chosen.front().address.host());
-  if (admitted.empty()) admitted.push_back(with_port(chosen.front().address, resolved.front().port()));
+  if (admitted.empty()) admitted.push_back(chosen.front().address.with_port(resolved.front().port()));
   return admitted;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <random>
 
 #include <fmt/format.h>
@@ -75,6 +76,14 @@ bool Presence::lock_content(const base::Deadline& deadline) const {
     ::poll(nullptr, 0, deadline.poll_timeout(pause));
   }
   return true;
+}
+
+void use_presence(JoinRequest& request, const std::shared_ptr<store::etcd::KeysInEtcd>& store) {
+  request.self.presence = store->presence();
+  request.is_alive = [store, machine = request.self.member.machine](const Record& record) {
+    if (record.member.machine == machine && ::kill(record.member.pid, 0) != 0 && errno == ESRCH) return false;
+    return store->is_present(record.presence);
+  };
 }
 
 }  // namespace unisono::rendezvous

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "rendezvous/join.h"
+#include "store/etcd.h"
 
 namespace unisono::rendezvous {
 
@@ -29,5 +32,8 @@ class Presence {
   std::int64_t byte_ = 0;
   int pid_;
 };
+
+/// Lets a join in etcd tell by its leases which processes live. Of processes of this host the system tells as well, and sooner.
+void use_presence(JoinRequest& request, const std::shared_ptr<store::etcd::KeysInEtcd>& store);
 
 }  // namespace unisono::rendezvous

@@ -6,12 +6,10 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "base/signal_name.h"
-#include "rendezvous/multicast_socket.h"
+#include "base/printable.h"
 #include "rendezvous/own_address.h"
+#include "rendezvous/record.h"
 #include "store/authentication.h"
-#include "store/serve.h"
-#include "store/token.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -21,89 +19,67 @@ using base::SocketAddress;
 
 constexpr int agent_candidates = 16;  ///< ports that are tried beside that of torchrun's agent
 
-class AtAddress final : public Meeting {
- public:
-  AtAddress(const Address& address, Reach reach, std::string tag, const base::Environment& environment)
-      : address_(address), place_("the store at " + base::describe(address.name, address.port())), tag_(std::move(tag)), environment_(environment) {
-    for (const SocketAddress& each : address_.resolved) {
-      if (each.is_multicast()) throw InvalidArgument(fmt::format("{} is a multicast address, where no store can listen", describe(each)));
-    }
-    if (reach == Reach::several_hosts) check_reachable(address_.name, address_.resolved);
-    token_ = store::token_for(address_.resolved, std::nullopt, environment);
-    tls_ = store::tls_for(token_, environment);
-  }
+/// Returns what both sides of a connection at these addresses prove.
+store::ConnectOptions proofs_at(const std::vector<SocketAddress>& addresses, const std::string& tag, const base::Environment& environment) {
+  store::ConnectOptions options{.token = store::token_for(addresses, std::nullopt, environment), .job_tag = tag};
+  options.tls = store::tls_for(options.token, environment);
+  return options;
+}
 
-  std::shared_ptr<store::Client> serve() const override {
-    const auto addresses = addresses_to_listen_on(address_.name, address_.resolved, environment_);
-    base::FileDescriptor listening = store::listen_on(addresses);
-    base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
-    return store::serve(std::move(listening), place_, {.token = token_, .job_tag = tag_, .tls = tls_});
-  }
-  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
-    return store::connect_tcp(address_.resolved, place_, {.token = token_, .job_tag = tag_, .tls = tls_}, deadline);
-  }
-  std::string place() const override { return place_; }
+using base::Environment;
 
- private:
-  Address address_;
-  std::string place_, tag_;
-  base::Secret token_;
-  std::shared_ptr<const base::TlsContext> tls_;
-  const base::Environment& environment_;
-};
+std::string required(const Environment& environment, std::string_view name) {
+  auto text = environment.get(name);
+  if (!text) throw InvalidArgument(fmt::format("{} is not set, and env:// needs it", name), info("start the program with `unisono run`, or set it"));
+  return *text;
+}
 
-class LocalSocket final : public Meeting {
- public:
-  explicit LocalSocket(const std::string& name) : address_(SocketAddress::abstract_unix(name)), place_("the store at " + describe(address_)) {}
+std::uint16_t checked_port(int port) {
+  if (port < 1 || port > std::numeric_limits<std::uint16_t>::max())
+    throw InvalidArgument(fmt::format("MASTER_PORT is {}; a port is 1 to 65535", port), info({}));
+  return static_cast<std::uint16_t>(port);
+}
 
-  std::shared_ptr<store::Client> serve() const override { return store::serve(store::listen_on({address_}), place_, {}); }
-  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
-    return store::connect_tcp({address_}, place_, {}, deadline);
-  }
-  std::string place() const override { return place_; }
-
- private:
-  SocketAddress address_;
-  std::string place_;
-};
-
-class BesideAgent final : public Meeting {
- public:
-  BesideAgent(const std::string& host, std::uint16_t port, std::string tag, const base::Environment& environment, const base::Deadline& deadline)
-      : place_(fmt::format("the store at {}, ports {} to {}", host, port + 1, port + agent_candidates)), tag_(std::move(tag)) {
-    const auto resolved = base::resolve(host, port, deadline);
-    check_reachable(host, resolved);
-    for (int i = 1; i <= agent_candidates && port + i <= std::numeric_limits<std::uint16_t>::max(); ++i) {
-      for (const SocketAddress& address : resolved) addresses_.push_back(with_port(address, static_cast<std::uint16_t>(port + i)));
-    }
-    token_ = store::token_for(addresses_, std::nullopt, environment);
-    tls_ = store::tls_for(token_, environment);
-  }
-
-  std::shared_ptr<store::Client> serve() const override {
-    return store::serve(store::listen_on(addresses_), place_, {.token = token_, .job_tag = tag_, .tls = tls_});
-  }
-  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const override {
-    return store::connect_tcp(addresses_, place_, {.token = token_, .job_tag = tag_, .tls = tls_, .strangers_expected = true}, deadline);
-  }
-  std::string place() const override { return place_; }
-
- private:
-  std::string place_, tag_;
-  base::Secret token_;
-  std::shared_ptr<const base::TlsContext> tls_;
-  std::vector<SocketAddress> addresses_;
-};
+// The variables come first. Without them the tasks of one node need no address at all, and those of several nodes meet at the first node.
+Meeting meeting_of_slurm_tasks(const EnvironmentIdentity& identity, const Environment& environment, const base::Deadline& deadline) {
+  const SlurmPlace& place = *identity.slurm;
+  const auto address = environment.get("MASTER_ADDR");
+  const auto port = environment.get_int("MASTER_PORT");
+  if (place.one_node && !address && !port) return meeting_on_this_host(job_tag(identity));
+  const std::string host = address.value_or(place.one_node ? "127.0.0.1" : place.host);
+  return meeting_at(Address(host, port ? checked_port(*port) : place.port, deadline),
+                    has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown, job_tag(identity), environment);
+}
 
 }  // namespace
+
+std::shared_ptr<store::Client> Meeting::serve() const {
+  base::FileDescriptor listening = listen_();
+  const SocketAddress address = base::local_address(listening.get());
+  if (address.family() != AF_UNIX) base::info(fmt::format("the job's store listens on {}", describe(address)));
+  return store::serve(std::move(listening), place_, {.token = options_.token, .job_tag = options_.job_tag, .tls = options_.tls});
+}
+
+std::shared_ptr<store::Client> Meeting::connect(const base::Deadline& deadline) const {
+  return store::connect_tcp(addresses_, place_, options_, deadline);
+}
 
 std::string job_tag(const EnvironmentIdentity& identity) {
   if (identity.job_id.empty()) return {};
   return store::digest(fmt::format("unisono job {}\n{}", identity.job_id, identity.attempt));
 }
 
-std::unique_ptr<Meeting> meeting_at(const Address& address, Reach reach, const std::string& tag, const base::Environment& environment) {
-  return std::make_unique<AtAddress>(address, reach, tag, environment);
+Meeting meeting_at(const Address& address, Reach reach, const std::string& tag, const base::Environment& environment) {
+  for (const SocketAddress& each : address.resolved) {
+    if (each.is_multicast()) throw InvalidArgument(fmt::format("{} is a multicast address, where no store can listen", describe(each)));
+  }
+  if (reach == Reach::several_hosts) check_reachable(address.name, address.resolved);
+  return {"the store at " + base::describe(address.name, address.port()), address.resolved, proofs_at(address.resolved, tag, environment),
+          [=, &environment] { return store::listen_on(addresses_to_listen_on(address.name, address.resolved, environment)); }};
+}
+
+bool is_on_one_host(const EnvironmentIdentity& identity) {
+  return identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
 }
 
 bool has_several_hosts(const EnvironmentIdentity& identity) {
@@ -111,17 +87,29 @@ bool has_several_hosts(const EnvironmentIdentity& identity) {
   return identity.local_world_size && identity.world_size && identity.local_world_size->value < identity.world_size->value;
 }
 
-std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name) { return std::make_unique<LocalSocket>("unisono-" + name); }
+Meeting meeting_on_this_host(const std::string& name) {
+  const SocketAddress address = SocketAddress::abstract_unix("unisono-" + name);
+  return {"the store at " + describe(address), {address}, {}, [address] { return store::listen_on({address}); }};
+}
 
-std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
-                                              const base::Environment& environment, const base::Deadline& deadline) {
-  const bool one_host = identity.local_world_size && identity.world_size && identity.local_world_size->value == identity.world_size->value;
+Meeting meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity, const base::Environment& environment,
+                             const base::Deadline& deadline) {
+  const bool one_host = is_on_one_host(identity);
   // The agent of each host counts only the restarts that it has caused itself.
   const int attempt = one_host ? identity.attempt : 0;
   // Runs may share an id ("none" is torchrun's own default), but not the port of their agent.
   const std::string tag = store::digest(fmt::format("unisono run {}\n{}\n{}\n{}", identity.job_id, attempt, host, port));
   if (one_host) return meeting_on_this_host(tag);
-  return std::make_unique<BesideAgent>(host, port, tag, environment, deadline);
+  const auto resolved = base::resolve(host, port, deadline);
+  check_reachable(host, resolved);
+  std::vector<SocketAddress> addresses;
+  for (int i = 1; i <= agent_candidates && port + i <= std::numeric_limits<std::uint16_t>::max(); ++i) {
+    for (const SocketAddress& address : resolved) addresses.push_back(address.with_port(static_cast<std::uint16_t>(port + i)));
+  }
+  store::ConnectOptions options = proofs_at(addresses, tag, environment);
+  options.strangers_expected = true;
+  return {fmt::format("the store at {}, ports {} to {}", host, port + 1, port + agent_candidates), addresses, std::move(options),
+          [addresses] { return store::listen_on(addresses); }};
 }
 
 void tell_of_store(store::StoreServer& launcher_store, const SocketAddress& address, const base::Secret& token, std::string_view job_tag,
@@ -161,6 +149,17 @@ void throw_if_a_rank_ended(Store& launcher_store) {
   const std::string how = killed ? "was killed by " + base::signal_name(number) : fmt::format("exited with code {}", number);
   throw PeerFailed(fmt::format("rank {} {} before all ranks had joined", rank, how), {.operation = "initialize", .culprit = rank},
                    killed ? PeerFailed::Cause::killed : PeerFailed::Cause::exited);
+}
+
+Meeting meeting_by_environment(const EnvironmentIdentity& identity, int rank, const Environment& environment, const base::Deadline& deadline) {
+  if (identity.slurm) return meeting_of_slurm_tasks(identity, environment, deadline);
+  required(environment, "MASTER_PORT");
+  const std::uint16_t port = checked_port(*environment.get_int("MASTER_PORT"));
+  // Rank 0 needs no address of itself. Without one it listens on loopback, where the others must connect too.
+  const std::string host = rank == 0 ? environment.get("MASTER_ADDR").value_or("127.0.0.1") : required(environment, "MASTER_ADDR");
+  if (environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True") return meeting_beside_agent(host, port, identity, environment, deadline);
+  return meeting_at(Address(host, port, deadline), has_several_hosts(identity) ? Reach::several_hosts : Reach::unknown, job_tag(identity),
+                    environment);
 }
 
 }  // namespace unisono::rendezvous

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/environment.h"
@@ -12,15 +15,22 @@
 
 namespace unisono::rendezvous {
 
-/// The address of a job's store: rank 0 serves it there, and the others connect to it.
+/// The place of a job's store: rank 0 serves it there, and the others connect to it.
 class Meeting {
  public:
-  virtual ~Meeting() = default;
-  virtual std::shared_ptr<store::Client> serve() const = 0;
+  /// `place`: the name of the store in messages. `listen` is for rank 0, which opens the place no sooner than it serves the store there.
+  Meeting(std::string place, std::vector<base::SocketAddress> addresses, store::ConnectOptions options, std::function<base::FileDescriptor()> listen)
+      : place_(std::move(place)), addresses_(std::move(addresses)), options_(std::move(options)), listen_(std::move(listen)) {}
+  std::shared_ptr<store::Client> serve() const;
   /// Connects to the store, with retries up to the deadline.
-  virtual std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const = 0;
-  /// Returns the name of the store in messages: "the store at 127.0.0.1:29500".
-  virtual std::string place() const = 0;
+  std::shared_ptr<store::Client> connect(const base::Deadline& deadline) const;
+  const std::string& place() const { return place_; }  ///< "the store at 127.0.0.1:29500"
+
+ private:
+  std::string place_;
+  std::vector<base::SocketAddress> addresses_;
+  store::ConnectOptions options_;
+  std::function<base::FileDescriptor()> listen_;
 };
 
 /// An address that all ranks know. Its name is looked up until it is found, and not again.
@@ -34,17 +44,19 @@ struct Address {
 
 /// Tells whether ranks of other hosts are expected, as far as the environment says; a loopback address is refused then.
 enum class Reach { unknown, several_hosts };
-std::unique_ptr<Meeting> meeting_at(const Address& address, Reach reach, const std::string& job_tag, const base::Environment& environment);
+Meeting meeting_at(const Address& address, Reach reach, const std::string& job_tag, const base::Environment& environment);
 
 /// Returns the meeting at an abstract local socket of that name: no port that could be in use, and no other user can reach it.
-std::unique_ptr<Meeting> meeting_on_this_host(const std::string& name);
+Meeting meeting_on_this_host(const std::string& name);
 
 /// Returns the meeting under torchrun, whose agent holds MASTER_PORT with a store of another protocol. Where the environment says that all ranks are
 /// on this host, it is an abstract local socket named after the run. With several hosts, it is the first free one of the ports behind MASTER_PORT on
 /// MASTER_ADDR; the others find it by trying, and recognise it by the run's tag.
-std::unique_ptr<Meeting> meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity,
-                                              const base::Environment& environment, const base::Deadline& deadline);
+Meeting meeting_beside_agent(const std::string& host, std::uint16_t port, const EnvironmentIdentity& identity, const base::Environment& environment,
+                             const base::Deadline& deadline);
 
+/// Returns true where the environment says that all ranks are on this host.
+bool is_on_one_host(const EnvironmentIdentity& identity);
 /// Returns true where the environment says that there are ranks on other hosts.
 bool has_several_hosts(const EnvironmentIdentity& identity);
 
@@ -64,5 +76,9 @@ void throw_if_a_rank_ended(Store& launcher_store);
 
 /// Returns 64 characters that tell one job (and attempt) from others; empty where the job has no name.
 std::string job_tag(const EnvironmentIdentity& identity);
+
+/// Returns the meeting of a job whose environment gives the ranks: at MASTER_ADDR and MASTER_PORT, beside torchrun's agent, or at Slurm's first node.
+/// Throws InvalidArgument where neither the variables nor Slurm name a place.
+Meeting meeting_by_environment(const EnvironmentIdentity& identity, int rank, const base::Environment& environment, const base::Deadline& deadline);
 
 }  // namespace unisono::rendezvous

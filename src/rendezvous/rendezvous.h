@@ -9,11 +9,14 @@
 
 #include "base/environment.h"
 #include "base/socket.h"
-#include "rendezvous/carried.h"
 #include "rendezvous/identity.h"
+#include "unisono/engine.h"
 #include "unisono/store.h"
 
 namespace unisono::rendezvous {
+
+/// Joins a job that an MPI's launcher has started (`join`), or returns the job that the program has joined already. Nothing where there is none.
+using FindBootstrap = std::function<std::optional<Bootstrap>(bool join)>;
 
 /// The timeout of calls where none was given.
 inline constexpr std::chrono::milliseconds default_timeout = std::chrono::minutes(30);

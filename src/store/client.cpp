@@ -10,11 +10,9 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
+#include "base/switches.h"
 #include "base/tls.h"
-#include "base/vector_registers.h"
 #include "store/table.h"
-#include "store/waiting.h"
 #include "unisono/error.h"
 
 namespace unisono::store {

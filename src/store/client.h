@@ -16,8 +16,7 @@
 #include "base/secret.h"
 #include "base/socket.h"
 #include "base/tls_library.h"
-#include "store/batch.h"
-#include "store/frame_codes.h"
+#include "store/requests.h"
 #include "store/server.h"
 #include "store/wire.h"
 #include "unisono/store.h"
@@ -132,5 +131,11 @@ struct Attempt {
 };
 Attempt try_connect_store(const base::SocketAddress& address, const std::string& place, const ConnectOptions& options,
                           const base::Deadline& deadline);
+
+/// Listens on the first of the addresses that allows it. Throws InvalidArgument, which names address and port, where none does.
+base::FileDescriptor listen_on(const std::vector<base::SocketAddress>& addresses);
+
+/// Makes a store that this process serves on `listening`, and returns a client of it. The server lives as long as that client.
+std::shared_ptr<Client> serve(base::FileDescriptor listening, const std::string& place, ServerOptions options);
 
 }  // namespace unisono::store

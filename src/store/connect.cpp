@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/interruption.h"
+#include "base/switches.h"
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/client.h"
@@ -139,6 +139,10 @@ std::optional<base::FrameKeys> shake_hands(Handshake& peer, const ConnectOptions
   return client_keys(options.token.view(), exchange);
 }
 
+bool all_loopback(const std::vector<base::SocketAddress>& addresses) {
+  return std::ranges::all_of(addresses, [](const base::SocketAddress& address) { return address.is_loopback(); });
+}
+
 }  // namespace
 
 Attempt try_connect_store(const base::SocketAddress& address, const std::string& place, const ConnectOptions& options, const Deadline& deadline) {
@@ -170,14 +174,6 @@ Attempt try_connect_store(const base::SocketAddress& address, const std::string&
   }
 }
 
-namespace {
-
-bool all_loopback(const std::vector<base::SocketAddress>& addresses) {
-  return std::ranges::all_of(addresses, [](const base::SocketAddress& address) { return address.is_loopback(); });
-}
-
-}  // namespace
-
 std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addresses, const std::string& place, const ConnectOptions& options,
                                     const Deadline& deadline) {
   for (const base::SocketAddress& address : addresses) base::check_interface(address);
@@ -206,6 +202,38 @@ std::shared_ptr<Client> connect_tcp(const std::vector<base::SocketAddress>& addr
     ::poll(nullptr, 0, static_cast<int>(std::min<std::chrono::milliseconds>(pause, deadline.left()).count()));
     pause = std::min<std::chrono::milliseconds>(pause * 2, longest_pause);
   }
+}
+
+base::FileDescriptor listen_on(const std::vector<base::SocketAddress>& addresses) {
+  std::string reasons;
+  std::string hint;
+  for (const base::SocketAddress& address : addresses) {
+    if (address.is_any()) {
+      throw InvalidArgument(fmt::format("the store does not listen on every interface of this host, as {} means", describe(address)),
+                            {.hint = "give the address by which the other ranks reach this host"});
+    }
+    base::check_interface(address);
+    base::Opened opened = base::try_listen(address);
+    if (opened.fd) return std::move(opened.fd);
+    if (!reasons.empty()) reasons += "; ";
+    reasons += fmt::format("{}: {}", describe(address), base::error_text(opened.error));
+    if (opened.error == EADDRINUSE) hint = "another job, or a second rank 0, holds the port: choose another one, or end what listens there";
+    if (opened.error == EADDRNOTAVAIL) hint = "the address must be one of this host's own";
+    if (opened.error == EMFILE) hint = "this process has too many files open: see ulimit -n";
+  }
+  throw InvalidArgument(fmt::format("the store cannot listen: {}", reasons), {.hint = hint});
+}
+
+std::shared_ptr<Client> serve(base::FileDescriptor listening, const std::string& place, ServerOptions options) {
+  auto server = std::make_unique<StoreServer>(std::move(options));
+  const base::SocketAddress address = base::local_address(listening.get());
+  base::SocketPair pair = base::make_socket_pair();
+  server->adopt(std::move(pair.second));
+  server->listen(std::move(listening));
+  auto client = std::make_shared<Client>(std::move(pair.first), place, FrameBuffer{}, std::move(server));
+  client->send_greeting();
+  if (address.family() != AF_UNIX) client->set_addresses({address, address});
+  return client;
 }
 
 }  // namespace unisono::store

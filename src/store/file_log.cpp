@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "base/files.h"
 #include "base/hash.h"
-#include "base/size_limit.h"
 #include "base/socket.h"
 #include "store/wire.h"
 #include "unisono/error.h"
@@ -22,12 +22,12 @@ namespace {
 constexpr std::string_view file_magic{"UNISLOG\x01", 8};
 constexpr std::size_t record_head = 8;
 
+struct flock range_of(short type, std::int64_t begin, std::int64_t length) {
+  return {.l_type = type, .l_whence = SEEK_SET, .l_start = begin, .l_len = length, .l_pid = 0};
+}
+
 int set_lock(int fd, short type, std::int64_t begin, std::int64_t length) {
-  struct flock range {};
-  range.l_type = type;
-  range.l_whence = SEEK_SET;
-  range.l_start = begin;
-  range.l_len = length;
+  struct flock range = range_of(type, begin, length);
   for (;;) {
     if (::fcntl(fd, F_OFD_SETLK, &range) == 0) return 0;
     if (errno != EINTR) return errno;
@@ -35,16 +35,6 @@ int set_lock(int fd, short type, std::int64_t begin, std::int64_t length) {
 }
 
 std::uint32_t checksum(std::string_view bytes) { return static_cast<std::uint32_t>(base::stable_hash(bytes)); }
-
-void put32(std::string& bytes, std::uint64_t value) {
-  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
-}
-
-std::uint32_t load32(std::string_view bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 4; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  return value;
-}
 
 // Does not follow a symbolic link, which another user may have put into a shared folder to lead to any file of ours, and does not wait for a pipe.
 base::FileDescriptor open_file(const std::string& path) {
@@ -63,11 +53,7 @@ bool try_lock_bytes(int fd, std::int64_t begin, std::int64_t length, bool exclus
 void unlock_bytes(int fd, std::int64_t begin, std::int64_t length) { set_lock(fd, F_UNLCK, begin, length); }
 
 bool bytes_are_locked(int fd, std::int64_t begin, std::int64_t length) {
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  range.l_whence = SEEK_SET;
-  range.l_start = begin;
-  range.l_len = length;
+  struct flock range = range_of(F_WRLCK, begin, length);
   return ::fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
@@ -111,10 +97,10 @@ void FileLog::refresh() {
     end_ = file_magic.size();
   }
   while (rest.size() >= record_head) {
-    const std::size_t length = load32(rest);
+    const std::size_t length = base::load_little_endian<std::uint32_t>(rest.data());
     if (rest.size() - record_head < length) return;  // its writer died; the next writer cuts it off
     const std::string_view body = rest.substr(record_head, length);
-    if (checksum(body) != load32(rest.substr(4))) return;
+    if (checksum(body) != base::load_little_endian<std::uint32_t>(rest.data() + 4)) return;
     apply(body);
     rest.remove_prefix(record_head + length);
     end_ += static_cast<std::int64_t>(record_head + length);
@@ -135,16 +121,10 @@ void FileLog::apply(std::string_view body) {
 }
 
 void FileLog::append(Kind kind, std::string_view key, std::string_view value) {
-  std::string body(1, static_cast<char>(kind));
-  for (const std::string_view part : {key, value}) {
-    put32(body, part.size());
-    body += part;
-  }
-  std::string record;
-  if (end_ == 0) record = file_magic;
-  put32(record, body.size());
-  put32(record, checksum(body));
-  record += body;
+  base::ByteWriter content, bytes;
+  const std::string body = content.put(static_cast<std::uint8_t>(kind)).text(key).text(value).take();
+  if (end_ == 0) bytes.raw(file_magic);
+  const std::string record = bytes.put(static_cast<std::uint32_t>(body.size())).put(checksum(body)).raw(body).take();
   const base::NoSizeSignal no_signal;
   if (::ftruncate(fd_.get(), end_) != 0) throw Error(fmt::format("the store file {} cannot be written: {}", path_, base::error_text(errno)));
   std::size_t written = 0;

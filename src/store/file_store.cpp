@@ -1,17 +1,77 @@
 #include <poll.h>
+#include <sys/inotify.h>
+#include <sys/vfs.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "base/deadline.h"
+#include "base/file_descriptor.h"
+#include "base/switches.h"
 #include "store/file_log.h"
-#include "store/file_watch.h"
-#include "store/waiting.h"
+#include "store/table.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
 
 namespace unisono {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Returns true for file systems that other hosts can change, which inotify does not see.
+bool is_shared_between_hosts(const std::string& path) {
+  constexpr std::array<long, 8> local = {0x01021994, 0xEF53,     0x58465342, 0x9123683E,   // tmpfs, ext, xfs, btrfs
+                                         0x794c7630, 0x2fc12fc1, 0x858458f6, 0xF2F52010};  // overlay, zfs, ramfs, f2fs
+  struct statfs status {};
+  return ::statfs(path.c_str(), &status) != 0 || std::ranges::find(local, static_cast<long>(status.f_type)) == local.end();
+}
+
+constexpr auto pause_without_watch = 50ms;  // changes are seen only by looking
+constexpr auto pause_of_shared = 100ms;     // changes of other hosts are seen only by looking
+constexpr auto pause_with_watch = 1000ms;   // the watch reports changes; looking covers a lost event
+
+/// Wakes a reader when a file changes. inotify reports changes made on this host. On a shared file system, or where the system has no watches left,
+/// the reader looks again after a bounded pause. A watch is made before the first look, so that no change is missed in between.
+class FileWatch {
+ public:
+  explicit FileWatch(const std::string& path);
+  /// Returns after a change, after the pause, or at the deadline.
+  void wait(const base::Deadline& deadline);
+
+ private:
+  base::FileDescriptor inotify_;
+  std::chrono::milliseconds pause_{1};
+  std::chrono::milliseconds longest_{};
+};
+
+FileWatch::FileWatch(const std::string& path) : inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+  if (inotify_ && ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY) < 0) inotify_.reset();
+  if (!inotify_) {
+    longest_ = pause_without_watch;
+  } else if (is_shared_between_hosts(path)) {
+    longest_ = pause_of_shared;
+  } else {
+    pause_ = longest_ = pause_with_watch;
+  }
+}
+
+void FileWatch::wait(const base::Deadline& deadline) {
+  base::check_interruption();
+  pollfd entry{inotify_.get(), POLLIN, 0};
+  // poll ignores a negative descriptor and only waits then.
+  if (::poll(&entry, 1, deadline.poll_timeout(static_cast<int>(base::interruptible(pause_).count()))) > 0) {
+    std::array<char, 4096> events;
+    while (::read(inotify_.get(), events.data(), events.size()) > 0) continue;
+  }
+  pause_ = std::min(pause_ * 2, longest_);
+}
+
+}  // namespace
 
 using base::Deadline;
 
@@ -44,13 +104,11 @@ struct FileStore::State {
   template <class F>
   auto await(std::span<const std::string> keys, Milliseconds timeout, F&& f) {
     const Deadline deadline(timeout);
-    std::optional<store::FileWatch> watch;
+    std::optional<FileWatch> watch;
     for (;;) {
       std::vector<std::string> missing;
       auto found = locked(false, deadline, [&](const store::FileLog& file) -> std::optional<decltype(f(file.table()))> {
-        for (const std::string& key : keys) {
-          if (file.table().find(key) == nullptr) missing.push_back(key);
-        }
+        missing = file.table().missing(keys);
         if (!missing.empty()) return std::nullopt;
         return f(file.table());
       });

@@ -1,23 +1,51 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
+#include "base/log.h"
+#include "base/secret.h"
 #include "base/tls_library.h"
 #include "store/authentication.h"
-#include "store/frame_codes.h"
+#include "store/table.h"
 #include "store/wire.h"
+#include "unisono/detail/switches.h"
 
 namespace unisono::store {
+
+struct ServerOptions {
+  base::Secret token = {};                           ///< TCP clients must prove to know it; empty: none
+  std::string job_tag = {};                          ///< TCP clients that name another are refused; empty: any
+  std::shared_ptr<const base::TlsContext> tls = {};  ///< TCP connections are encrypted with it; null: they are not
+  Limits limits = {};
+  std::chrono::milliseconds handshake_timeout = std::chrono::seconds(2);
+  std::chrono::milliseconds silence = detail::silence_limit();  ///< the host of a client says nothing for so long: the client is gone
+  pid_t family_of = 0;              ///< clients on AF_UNIX must be descendants of this process; 0: any process of the user may come
+  std::size_t most_pending = 64;    ///< connections that have not authenticated yet
+  std::size_t most_waiting = 1024;  ///< parked requests of one connection
+  std::size_t most_waiting_bytes = std::size_t{32} << 20;  ///< bytes of the keys of those requests
+  std::size_t most_unsent = std::size_t{64} << 20;         ///< bytes that one connection may leave unread before it is closed
+};
+
+/// What a server has at this moment.
+struct ServerCounts {
+  std::size_t connections = 0, pending = 0, waiting = 0, keys = 0;
+};
 
 /// A connection on the server's side.
 struct Session {
@@ -68,6 +96,70 @@ struct Session {
     stage = Stage::closing;
     expires = std::min(expires, base::Clock::now() + at_most);
   }
+};
+
+/// Decides who is a client: the greeting and the handshake on the server's side, and the frames that a session may send.
+class ServerHandshake {
+ public:
+  explicit ServerHandshake(const ServerOptions& options) : options_(options) {}
+
+  /// Handles what comes first on a connection. Returns false where it cannot be answered: the connection is closed.
+  bool begin(Session& session);
+  /// Takes the next frame. Returns nothing where none has arrived, or the session was refused for what has.
+  std::optional<std::string> take_frame(Session& session);
+  /// Handles a frame of a session that has not authenticated.
+  void receive(Session& session, std::string_view frame);
+  void refuse(Session& session, std::uint64_t request, std::string_view why);
+  void log_rejected(const Session& session, std::string_view why) { rejections_.log(session.source, why); }
+
+ private:
+  void receive_hello(Session& session, Op op, Reader& in);
+  void receive_proof(Session& session, Op op, Reader& in);
+
+  const ServerOptions& options_;
+  base::RejectionLog rejections_{"the store"};
+};
+
+/// The sockets at which a server listens: accepts connections, or pauses where there is no room or no means for another one.
+class Listeners {
+ public:
+  using Id = std::uint64_t;
+  using Time = base::Clock::time_point;
+  struct Owner {
+    /// Returns the time until there is room for another connection that has not authenticated; none: there is room now.
+    std::function<std::chrono::milliseconds()> make_room{};
+    std::function<void(base::FileDescriptor fd)> add_local{};
+    std::function<void(base::FileDescriptor fd, std::string source, std::unique_ptr<base::TlsConnection> tls)> add{};
+  };
+  /// `epoll` watches the sockets, by their ids.
+  Listeners(int epoll, const ServerOptions& options, Owner owner) : epoll_(epoll), options_(options), owner_(std::move(owner)) {}
+
+  /// Throws InvalidArgument.
+  void add(Id id, base::FileDescriptor listening);
+  /// Accepts what has come at that socket. Returns false where the id is none of these.
+  bool accept(Id id);
+  /// Ends the pauses that are over.
+  void resume(Time now);
+  Time next_resume() const;
+  void clear() { listeners_.clear(); }
+
+ private:
+  struct Listener {
+    base::FileDescriptor fd;
+    bool local = false;  ///< AF_UNIX
+    bool paused = false;
+    Time resume{};
+  };
+  void accept_all(Id id, Listener& listener);
+  void add_remote(base::FileDescriptor fd);
+  bool admits_local(int fd) const;
+  void pause(Id id, Listener& listener, std::chrono::milliseconds time);
+  void watch(Id id, const Listener& listener) const;
+
+  const int epoll_;
+  const ServerOptions& options_;
+  const Owner owner_;
+  std::map<Id, Listener> listeners_{};
 };
 
 }  // namespace unisono::store

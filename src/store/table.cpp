@@ -1,6 +1,7 @@
 #include "store/table.h"
 
-#include <charconv>
+#include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -58,17 +59,17 @@ const std::string* Table::find(std::string_view key) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
+std::vector<std::string> Table::missing(std::span<const std::string> keys) const {
+  std::vector<std::string> missing;
+  std::ranges::copy_if(keys, std::back_inserter(missing), [this](const std::string& key) { return find(key) == nullptr; });
+  return missing;
+}
+
 std::int64_t Table::sum(std::string_view key, const std::string* value, std::int64_t amount) {
-  std::int64_t count = 0;
-  if (value != nullptr) {
-    const char* end = value->data() + value->size();
-    const auto [stop, error] = std::from_chars(value->data(), end, count);
-    if (error != std::errc() || stop != end) {
-      throw InvalidArgument(fmt::format("add: the value of \"{}\" is no number: \"{}\"", printable(key), printable(*value)));
-    }
-  }
+  const auto count = value == nullptr ? std::optional<std::int64_t>(0) : base::whole_number<std::int64_t>(*value);
+  if (!count) throw InvalidArgument(fmt::format("add: the value of \"{}\" is no number: \"{}\"", printable(key), printable(*value)));
   std::int64_t result = 0;
-  if (__builtin_add_overflow(count, amount, &result))
+  if (__builtin_add_overflow(*count, amount, &result))
     throw InvalidArgument(fmt::format("add: the counter \"{}\" would leave 64 bits", printable(key)));
   return result;
 }
@@ -93,6 +94,17 @@ bool Table::erase(std::string_view key) {
   bytes_ -= entry_overhead + key.size() + found->second.size();
   entries_.erase(found);
   return true;
+}
+
+void throw_missing(std::string_view place, std::span<const std::string> missing, std::chrono::milliseconds timeout) {
+  constexpr std::size_t most = 16;
+  std::string names;
+  for (const std::string& key : missing.first(std::min(most, missing.size()))) {
+    if (!names.empty()) names += ", ";
+    names += '"' + printable(key) + '"';
+  }
+  if (missing.size() > most) names += fmt::format(" and {} more", missing.size() - most);
+  throw Timeout(fmt::format("{}: no value for {} within {} ms", place, names, timeout.count()));
 }
 
 }  // namespace unisono::store

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace unisono::store {
 
@@ -33,8 +36,9 @@ class Table {
   /// Returns the value after the call; empty where there is none.
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
   bool erase(std::string_view key);
+  /// Returns those of the keys that do not exist.
+  std::vector<std::string> missing(std::span<const std::string> keys) const;
   std::size_t size() const { return entries_.size(); }
-  const Limits& limits() const { return limits_; }
 
   /// Returns the value that `add` would store.
   static std::int64_t sum(std::string_view key, const std::string* value, std::int64_t amount);
@@ -53,5 +57,8 @@ class Table {
 
 /// Returns a key as messages show it: short, and without control characters.
 std::string printable(std::string_view key);
+
+/// Throws Timeout: "<place>: no value for "a", "b" within 500 ms".
+[[noreturn]] void throw_missing(std::string_view place, std::span<const std::string> missing, std::chrono::milliseconds timeout);
 
 }  // namespace unisono::store

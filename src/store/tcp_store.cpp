@@ -5,8 +5,8 @@
 
 #include "base/environment.h"
 #include "base/socket.h"
-#include "store/serve.h"
-#include "store/token.h"
+#include "store/authentication.h"
+#include "store/client.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
 
@@ -16,6 +16,11 @@ struct TcpStore::State {
   std::string host;
   std::uint16_t port = 0;
   std::shared_ptr<store::Client> client;
+  /// The deadlines of this object are those of the calls.
+  store::Client& with(Milliseconds timeout) const {
+    client->set_timeout(timeout);
+    return *client;
+  }
 };
 
 namespace {
@@ -68,36 +73,20 @@ TcpStore::TcpStore(std::string host, std::uint16_t port, TcpStoreOptions options
 
 TcpStore::~TcpStore() = default;
 
-void TcpStore::set(std::string_view key, std::string_view value) {
-  state_->client->set_timeout(timeout());
-  state_->client->set(key, value);
-}
+void TcpStore::set(std::string_view key, std::string_view value) { state_->with(timeout()).set(key, value); }
 std::string TcpStore::get(std::string_view key, std::optional<Milliseconds> timeout) {
   return state_->client->get(key, timeout.value_or(this->timeout()));
 }
-std::optional<std::string> TcpStore::try_get(std::string_view key) {
-  state_->client->set_timeout(timeout());
-  return state_->client->try_get(key);
-}
-std::int64_t TcpStore::add(std::string_view key, std::int64_t amount) {
-  state_->client->set_timeout(timeout());
-  return state_->client->add(key, amount);
-}
+std::optional<std::string> TcpStore::try_get(std::string_view key) { return state_->with(timeout()).try_get(key); }
+std::int64_t TcpStore::add(std::string_view key, std::int64_t amount) { return state_->with(timeout()).add(key, amount); }
 void TcpStore::wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) {
   state_->client->wait(keys, timeout.value_or(this->timeout()));
 }
 std::string TcpStore::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
-  state_->client->set_timeout(timeout());
-  return state_->client->compare_set(key, expected, desired);
+  return state_->with(timeout()).compare_set(key, expected, desired);
 }
-bool TcpStore::erase(std::string_view key) {
-  state_->client->set_timeout(timeout());
-  return state_->client->erase(key);
-}
-std::int64_t TcpStore::num_keys() {
-  state_->client->set_timeout(timeout());
-  return state_->client->num_keys();
-}
+bool TcpStore::erase(std::string_view key) { return state_->with(timeout()).erase(key); }
+std::int64_t TcpStore::num_keys() { return state_->with(timeout()).num_keys(); }
 const std::string& TcpStore::host() const noexcept { return state_->host; }
 std::uint16_t TcpStore::port() const noexcept { return state_->port; }
 

@@ -1,24 +1,24 @@
 #include "store/wire.h"
 
+#include <array>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
-#include "base/vector_registers.h"
-
 namespace unisono::store {
 
-std::string greeting() {
+std::string greeting(std::string_view protocol, std::uint16_t wire) {
   const base::Version version = base::library_version();
   base::ByteWriter bytes;
-  bytes.raw(magic);
-  for (const std::uint16_t part : {wire_version, version.major, version.minor, version.patch}) bytes.put(part);
+  bytes.raw(protocol);
+  for (const std::uint16_t part : {wire, version.major, version.minor, version.patch}) bytes.put(part);
   return bytes.take();
 }
 
-Greeting parse_greeting(std::string_view bytes) {
-  const auto part = [&](std::size_t i) { return base::load_little_endian<std::uint16_t>(bytes.data() + magic.size() + 2 * i); };
-  return {bytes.starts_with(magic), part(0), {part(1), part(2), part(3)}};
+Greeting parse_greeting(std::string_view bytes, std::string_view protocol) {
+  const auto part = [&](std::size_t i) { return base::load_little_endian<std::uint16_t>(bytes.data() + protocol.size() + 2 * i); };
+  return {bytes.starts_with(protocol), part(0), {part(1), part(2), part(3)}};
 }
 
 std::string describe(const Greeting& greeting) { return fmt::format("version {} (wire {})", base::to_string(greeting.library), greeting.wire); }
@@ -67,6 +67,48 @@ std::optional<std::string> FrameBuffer::take_frame(std::size_t most, bool& too_l
   if (too_long || size() < frame_head + length) return std::nullopt;
   take(frame_head);
   return take(length);
+}
+
+namespace {
+
+using base::NumberedCodes;
+
+constexpr std::size_t sealed_head = frame_head + NumberedCodes::size;
+
+std::uint64_t code_of(const NumberedCodes& codes, std::uint64_t number, std::string_view bytes) {
+  base::SipHash hash = codes.begin(number);
+  hash.bytes(std::as_bytes(std::span(bytes)));
+  return hash.finish();
+}
+
+}  // namespace
+
+std::string FrameSealer::seal(std::string frame) {
+  std::array<char, NumberedCodes::size> of_length{}, of_content{};
+  base::store_little_endian(code_of(codes_, number_++, std::string_view(frame).substr(0, frame_head)), of_length.data());
+  base::store_little_endian(code_of(codes_, number_++, std::string_view(frame).substr(frame_head)), of_content.data());
+  frame.reserve(frame.size() + of_length.size() + of_content.size());
+  frame.insert(frame_head, of_length.data(), of_length.size());
+  return frame.append(of_content.data(), of_content.size());
+}
+
+std::optional<std::string> FrameOpener::take(FrameBuffer& in, std::size_t most, Fault& fault) {
+  const std::string_view bytes = in.peek();
+  if (bytes.size() < sealed_head) return std::nullopt;
+  const auto code_at = [&](std::size_t place) { return base::load_little_endian<std::uint64_t>(bytes.data() + place); };
+  const auto length = base::load_little_endian<std::uint32_t>(bytes.data());
+  if (code_at(frame_head) != code_of(codes_, number_, bytes.substr(0, frame_head))) fault = Fault::changed;
+  else if (length > most) fault = Fault::too_long;
+  if (fault != Fault::none || bytes.size() < sealed_head + length + NumberedCodes::size) return std::nullopt;
+  if (code_at(sealed_head + length) != code_of(codes_, number_ + 1, bytes.substr(sealed_head, length))) {
+    fault = Fault::changed;
+    return std::nullopt;
+  }
+  number_ += 2;
+  in.take(sealed_head);
+  std::optional<std::string> content = in.take(length);
+  in.take(NumberedCodes::size);
+  return content;
 }
 
 }  // namespace unisono::store

@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/bytes.h"
+#include "base/numbered_codes.h"
 #include "base/secret.h"
 #include "base/version.h"
 
@@ -14,7 +16,7 @@ namespace unisono::store {
 
 // The store's protocol. Each side begins with a greeting of 16 bytes whose layout never changes: 8 bytes of magic, the wire version, and the
 // library's version, so that two incompatible sides can name each other. Frames follow: a length (4 bytes) and that many bytes. All integers are
-// little-endian. On TCP the first frames are the handshake (authentication.h), behind which frames may have codes (frame_codes.h). Then a request is
+// little-endian. On TCP the first frames are the handshake (authentication.h), behind which frames may have codes (FrameSealer). Then a request is
 // {op, id, fields}, its answer {status, id, fields}. Answers come in any order. Those to try_get_all may be for the first of its keys alone.
 
 inline constexpr std::string_view magic = "UNISTORE";
@@ -39,9 +41,9 @@ struct Greeting {
   std::uint16_t wire = 0;
   base::Version library;
 };
-std::string greeting();
+std::string greeting(std::string_view protocol = magic, std::uint16_t wire = wire_version);
 /// Reads a greeting from at least `greeting_size` bytes.
-Greeting parse_greeting(std::string_view bytes);
+Greeting parse_greeting(std::string_view bytes, std::string_view protocol = magic);
 /// "version 0.1.0 (wire 1)"
 std::string describe(const Greeting& greeting);
 std::string describe_own_version();
@@ -83,6 +85,37 @@ class FrameBuffer {
  private:
   std::string bytes_;
   std::size_t begin_ = 0;
+};
+
+// The frames of a connection whose two ends have proved to each other that they know the token, and which TLS does not protect: a length (4 bytes),
+// its code, the content, its code (8 bytes each, SipHash-2-4). The codes of a direction are numbered. The length has a code of its own, because it is
+// believed before the content has come.
+
+/// Seals the frames of one direction, in the order in which they are sent.
+class FrameSealer {
+ public:
+  explicit FrameSealer(base::Secret key) : codes_(std::move(key)) {}
+  /// Puts the codes into a frame of Writer::finish.
+  std::string seal(std::string frame);
+  /// Tells that nothing of the frame that was sealed last has been sent.
+  void take_back() { number_ -= 2; }
+
+ private:
+  base::NumberedCodes codes_;
+  std::uint64_t number_ = 0;
+};
+
+/// Takes the frames of one direction, and hands out none that is not the next one that its sender has sent.
+class FrameOpener {
+ public:
+  enum class Fault { none, too_long, changed };
+  explicit FrameOpener(base::Secret key) : codes_(std::move(key)) {}
+  /// Returns the content of the next frame if it has arrived; `fault` says what is wrong with what has arrived, for good.
+  std::optional<std::string> take(FrameBuffer& in, std::size_t most, Fault& fault);
+
+ private:
+  base::NumberedCodes codes_;
+  std::uint64_t number_ = 0;
 };
 
 }  // namespace unisono::store

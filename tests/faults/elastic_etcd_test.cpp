@@ -15,7 +15,7 @@
 #include "etcd_server.h"
 #include "launchers.h"
 #include "rendezvous/record.h"
-#include "store/etcd_store.h"
+#include "store/etcd.h"
 
 namespace unisono::testing {
 namespace {
@@ -35,8 +35,8 @@ class ElasticEtcd : public ::testing::Test {
   }
   std::string url() const { return server_->url("/jobs/elastic"); }
   /// The launchers of a job whose ranks train until the test ends them.
-  Launchers endless(const std::string& nodes = "1:2") const {
-    return {{.nodes = nodes, .ranks = "2", .steps = 1000000000, .moment = "place", .step = 99, .grace = "1"}, {"--store", url()}};
+  Launchers endless(const std::string& nodes = "1:2", const std::string& query = "") const {
+    return {{.nodes = nodes, .ranks = "2", .steps = 1000000000, .moment = "place", .step = 99, .grace = "1"}, {"--store", url() + query}};
   }
   std::shared_ptr<store::etcd::KeysInEtcd> look() const { return store::etcd::open_etcd(url(), {}, base::Deadline(20s)); }
   /// Starts the launcher that becomes host 0, before others come.
@@ -172,15 +172,14 @@ TEST_F(ElasticEtcd, HostsOfEtcdSayWhatIsMissing) {
 // As on a machine that was suspended: etcd has taken the launcher for dead, and another job has begun at its place meanwhile. The two would write the
 // same checkpoints.
 TEST_F(ElasticEtcd, HostsOfEtcdEndAJobWhoseHostZeroHasSleptAndLostItsPlace) {
-  const Variables brief{{"UNISONO_INTERFACE", "lo"}, {"UNISONO_ETCD_TTL", "2"}};
-  Launchers sleeping = endless(), next = endless();
-  RunningCommand& sleeper = sleeping.start({}, brief);
+  Launchers sleeping = endless("1:2", "?ttl=2"), next = endless("1:2", "?ttl=2");
+  RunningCommand& sleeper = sleeping.start({}, on_loopback);
   ASSERT_TRUE(sleeper.until_out_has("under way", 2)) << sleeper.err();
   const auto store = look();
   const rendezvous::Record zero = rendezvous::decode(store->get(first_claim, 30s));
   sleeper.send(SIGSTOP);
   ASSERT_TRUE(eventually([&] { return !store->is_present(zero.presence); }));
-  RunningCommand& other = next.start({}, brief);
+  RunningCommand& other = next.start({}, on_loopback);
   ASSERT_TRUE(other.until_out_has("under way", 2)) << other.err();
   sleeper.send(SIGCONT);
   EXPECT_EQ(sleeper.wait(), 1) << sleeper.err();

@@ -24,12 +24,12 @@
 #include <thread>
 #include <vector>
 
-#include "fault_rank.h"
 #include "base/environment.h"
 #include "context/state.h"
+#include "fault_rank.h"
 #include "rendezvous/growth.h"
-#include "rendezvous/newcomer.h"
 #include "rendezvous/launcher_store.h"
+#include "rendezvous/reach.h"
 #include "unisono/detail/switches.h"
 #include "unisono/unisono.h"
 

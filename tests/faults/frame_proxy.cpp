@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t words_of_handshake = 3;     ///< a greeting and two frames, in each direction
-constexpr std::size_t codes_of_store_frame = 16;  ///< of the length and of the content (store/frame_codes.h)
+constexpr std::size_t codes_of_store_frame = 16;  ///< of the length and of the content (store/wire.h)
 constexpr auto patience = 60s;
 
 std::size_t word_at(const std::string& bytes, std::size_t at) {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
-#include "store/watched_store.h"
+#include "store/wrappers.h"
 #include "transport/shm/handover.h"
 #include "unisono/error.h"
 #include "unisono/store.h"

@@ -3,7 +3,6 @@
 #include "rendezvous/announcement.h"
 
 #include "input.h"
-#include "rendezvous/multicast_socket.h"
 #include "store/authentication.h"
 
 namespace unisono::fuzz {

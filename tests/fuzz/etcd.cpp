@@ -3,9 +3,8 @@
 #include <set>
 
 #include "input.h"
-#include "store/etcd/base64.h"
+#include "store/etcd/location.h"
 #include "store/etcd/messages.h"
-#include "store/etcd_location.h"
 #include "unisono/error.h"
 
 namespace unisono::fuzz {

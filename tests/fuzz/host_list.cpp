@@ -9,7 +9,6 @@
 
 #include "hosts/start_words.h"
 #include "input.h"
-#include "rendezvous/host_list.h"
 #include "rendezvous/slurm.h"
 #include "unisono/error.h"
 

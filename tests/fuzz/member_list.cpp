@@ -1,6 +1,6 @@
 // The records and the list of members that the ranks of a job read from its store. Any bytes are refused with ProtocolError or read, at a cost that
 // their number bounds; what is encoded comes back.
-#include "rendezvous/member_list.h"
+#include "rendezvous/record.h"
 
 #include "input.h"
 #include "unisono/error.h"

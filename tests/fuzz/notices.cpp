@@ -11,7 +11,7 @@
 #include "engines/decision.h"
 #include "group/messages/channel_carrier.h"
 #include "input.h"
-#include "transport/tcp/spread.h"
+#include "transport/tcp/relay.h"
 #include "unisono/error.h"
 
 namespace unisono::fuzz {

@@ -16,7 +16,6 @@
 #include "base/socket.h"
 #include "input.h"
 #include "store/authentication.h"
-#include "store/frame_codes.h"
 #include "store/server.h"
 #include "store/wire.h"
 #include "unisono/error.h"

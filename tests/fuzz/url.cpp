@@ -1,5 +1,5 @@
 // An init_method: it is refused with InvalidArgument, or has the parts that its scheme needs, and says the same when it is written again from these.
-#include "rendezvous/url.h"
+#include "rendezvous/plan.h"
 
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ void check_input(std::string_view bytes) {
       break;
   }
   if (url.host.find(']') != std::string::npos) return;  // it cannot be written so
-  char separator = '?';
+  char separator = url.path.find('?') == std::string::npos ? '?' : '&';
   for (const auto& [name, value] : {std::pair("rank", url.rank), std::pair("world_size", url.world_size)}) {
     if (value) text += fmt::format("{}{}={}", std::exchange(separator, '&'), name, *value);
   }

@@ -21,7 +21,7 @@ namespace {
 /// A launcher of two ranks on that host. The job is done once a rank in this place is a member.
 std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const std::string& store, int size, int place) {
   Variables variables = end_of_training();
-  variables.insert({{"UNISONO_LOG", "warning"}, {"UNISONO_ETCD_TTL", "2"}, {"TEST_SILENCE_MS", "3000"}});
+  variables.insert({{"UNISONO_LOG", "warning"}, {"TEST_SILENCE_MS", "3000"}});
   return hosts.start(host,
                      unisono_command({"run", "--nnodes", "1:3", "--last-call", "1", "-n", "2", "--store", store, "--grace", "3", "--", FAULT_RANK,
                                       "elastic", "60", std::to_string(size), "place", "-", std::to_string(place)}),
@@ -37,7 +37,7 @@ TEST(ElasticEtcdOfHosts, HostsOfEtcdBeginAnewOnceTheLeaseOfHostZeroHasRunOut) {
   const TemporaryFolder folder;
   const std::string address = hosts.address(2) + ":2379";
   const auto etcd = hosts.start(2, EtcdServer::words_of("http://" + address, "http://127.0.0.1:2380", folder.path()));
-  const std::string store = fmt::format("etcd://{}/jobs/elastic", address);
+  const std::string store = fmt::format("etcd://{}/jobs/elastic?ttl=2", address);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (const int host : {0, 1}) job.push_back(launcher_on(hosts, host, store, 4, 99));
   for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("under way", 2)) << launcher->err();

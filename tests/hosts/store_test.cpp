@@ -13,7 +13,6 @@
 #include "base/socket.h"
 #include "hosts.h"
 #include "store/client.h"
-#include "store/serve.h"
 #include "unisono/detail/switches.h"
 #include "unisono/error.h"
 #include "unisono/interruption.h"

@@ -7,10 +7,10 @@
 #include <map>
 #include <memory>
 
-#include "covers.h"
 #include "base/host.h"
 #include "base/socket.h"
-#include "rendezvous/multicast_socket.h"
+#include "covers.h"
+#include "rendezvous/announcement.h"
 #include "running_command.h"
 #include "unisono/error.h"
 

@@ -124,8 +124,8 @@ TEST_F(ScriptForSsh, TheScriptIsCalledWithItsOptionsTheHostAndOneWord) {
   EXPECT_EQ(called, (std::vector<std::string>{"one.invalid", "two.invalid"}));
 }
 
-TEST_F(ScriptForSsh, TheScriptMayComeFromAVariableAndHaveAPlaceForTheHost) {
-  const Ended ended = run({"--hosts", "one.invalid:2"}, {"sh", "-c", "echo $NAME $RANK"}, {{"UNISONO_SSH", "env NAME={host}"}});
+TEST_F(ScriptForSsh, TheCommandMayHaveAPlaceForTheHost) {
+  const Ended ended = run({"--ssh", "env NAME={host}", "--hosts", "one.invalid:2"}, {"sh", "-c", "echo $NAME $RANK"});
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_EQ(count(ended.out, "[0] one.invalid 0\n") + count(ended.out, "[1] one.invalid 1\n"), 2) << ended.out;
 }
@@ -164,23 +164,6 @@ TEST_F(ScriptForSsh, TheScriptLeavesColoursToTheTerminalHere) {
   EXPECT_EQ(command.wait(), 0) << command.out();
   EXPECT_EQ(count(command.out(), "\x1b[36m[0]\x1b[0m here"), 1) << command.out();
   EXPECT_EQ(count(command.out(), "\x1b[33m[1]\x1b[0m here"), 1) << command.out();
-}
-
-TEST_F(ScriptForSsh, TheScriptGivesTheRanksThePasswordOfEtcdByStandardInput) {
-  const std::string password = "a-word-of-etcd-alone";
-  std::ofstream(path_) << "#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\nenv >>\"" << folder_.path() << "/environment\"\necho \"$2\" >>\""
-                       << folder_.path() << "/words\"\nexec sh -c \"$2\"\n";
-  const std::string look = "echo mine $UNISONO_ETCD_PASSWORD; echo of the launcher $(grep -c -a " + password.substr(0, 5) + "'" + password.substr(5) +
-                           "' /proc/$PPID/environ /proc/$PPID/cmdline | grep -c ':[1-9]')";
-  const Ended ended = run(flags("one.invalid:1,two.invalid:1"), {"sh", "-c", look}, {{"UNISONO_ETCD_PASSWORD", password}});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  for (int rank = 0; rank < 2; ++rank) {
-    EXPECT_EQ(count(ended.out, tag(rank) + "mine " + password + "\n"), 1) << ended.out;
-    EXPECT_EQ(count(ended.out, tag(rank) + "of the launcher 0\n"), 1) << ended.out;
-  }
-  for (const char* file : {"/environment", "/words"}) EXPECT_EQ(count(contents(folder_.path() + file), password), 0) << file;
-  expect_refused({"--hosts", "a", "-x", "UNISONO_ETCD_PASSWORD"}, {"the password reaches the ranks by itself"},
-                 {{"UNISONO_ETCD_PASSWORD", password}});
 }
 
 /// The processes whose environment has the text, but for zombies.

@@ -11,7 +11,7 @@
 #include "etcd_server.h"
 #include "rendezvous/record.h"
 #include "running_command.h"
-#include "store/etcd_store.h"
+#include "store/etcd.h"
 
 namespace unisono::testing {
 namespace {
@@ -71,11 +71,10 @@ TEST_F(LauncherEtcd, TheLauncherRefusesOneTooManyAndGoesOnAfterAJobThatWasKilled
 
 // All of its launchers have slept for longer than their leases, and another job has begun at the place.
 TEST_F(LauncherEtcd, TheLauncherEndsAJobThatHasSleptAndLostItsPlace) {
-  const std::map<std::string, std::string> brief{{"UNISONO_ETCD_TTL", "2"}};
+  const std::vector<std::string> brief{"--store", server_->url("/jobs/a?ttl=2")};
   std::vector<std::unique_ptr<RunningCommand>> sleeping, next;
   const auto start_two = [&](std::vector<std::unique_ptr<RunningCommand>>& job) {
-    for (int i = 0; i < 2; ++i)
-      job.push_back(std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}), RunningCommand::Options{.environment = brief}));
+    for (int i = 0; i < 2; ++i) job.push_back(std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}, brief)));
     for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("ready", 2)) << launcher->err();
   };
   start_two(sleeping);

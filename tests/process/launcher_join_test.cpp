@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-#include "base/process.h"
+#include "base/host.h"
 #include "rendezvous/launcher_store.h"
 #include "running_command.h"
 #include "store/client.h"

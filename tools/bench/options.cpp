@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "base/likeness.h"
+#include "base/printable.h"
 #include "harness/operations.h"
 #include "unisono/error.h"
 

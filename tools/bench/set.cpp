@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "base/deadline.h"
-#include "base/likeness.h"
+#include "base/printable.h"
 #include "bench/options.h"
 #include "common/child.h"
 #include "harness/arena.h"

@@ -122,7 +122,7 @@ std::optional<std::string> find_tool(const std::string& name) {
 
 Captured capture(const std::vector<std::string>& words, std::chrono::milliseconds at_most, ChildManner::Errors errors) {
   launcher::EnvironmentBlock environment(base::Environment::process());
-  for (const char* secret : {"UNISONO_TOKEN", "UNISONO_ETCD_PASSWORD"}) environment.remove(secret);
+  environment.remove("UNISONO_TOKEN");
   PipedChild child = start_piped(words.front(), words, environment, {.errors = errors});
   child.input.reset();
   Captured captured;

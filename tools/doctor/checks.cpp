@@ -13,8 +13,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/control_groups.h"
-#include "base/essential_calls.h"
+#include "base/processors.h"
 #include "base/host.h"
 #include "base/version.h"
 #include "base/interfaces.h"

@@ -51,8 +51,8 @@ void examine(const DoctorFlags& flags) {
     picture.open(flags.svg);
     if (!picture) throw CLI::ValidationError("--svg", "cannot write " + flags.svg);
   }
-  const bool has_command = are_named || !flags.hosts.ssh.empty() || environment.has("UNISONO_SSH");
-  const std::string command = has_command ? ssh_of(flags.hosts, environment) : allocation_command(environment);
+  const bool has_command = are_named || !flags.hosts.ssh.empty();
+  const std::string command = has_command ? ssh_of(flags.hosts) : allocation_command(environment);
   const Examination found =
       hosts.empty() ? examine_this_host(environment) : examine_hosts(hosts, command, forwarded_variables(flags.hosts, environment), environment);
   if (flags.as_json) std::cout << json_of(found).dump(2) << std::endl;

@@ -12,7 +12,7 @@
 #include <map>
 #include <utility>
 
-#include "base/likeness.h"
+#include "base/printable.h"
 #include "common/commands.h"
 #include "common/text.h"
 

@@ -26,7 +26,6 @@
 #include "launch/process/poll_set.h"
 #include "launch/process/program.h"
 #include "launch/process/signals.h"
-#include "rendezvous/multicast_socket.h"
 #include "rendezvous/own_address.h"
 #include "unisono/error.h"
 
@@ -134,7 +133,7 @@ class HostAgent {
     }
   }
 
-  void configure(Fields fields) {
+  void configure(const Fields& fields) {
     if (const std::string folder = field(fields, "folder"); ::chdir(folder.c_str()) != 0) {
       throw StartFailed(fmt::format("the folder {} cannot be entered there: {} (--wdir names another one)", folder, error_text(errno)), 1);
     }
@@ -146,7 +145,6 @@ class HostAgent {
     silence_ = std::chrono::milliseconds(std::stoll(field(fields, "silence")));
     heard_.emplace(silence_);
     next_beat_.emplace(pause_of_beats(silence_));
-    etcd_password_ = take_secret_field(fields, "etcd password");
     greet(fields);
   }
 
@@ -165,20 +163,19 @@ class HostAgent {
   void keep_port(const Fields& fields) {
     const auto resolved = base::resolve(field(fields, "address"), 0);
     const auto chosen = rendezvous::addresses_to_listen_on(field(fields, "address"), resolved, environment_.as_environment());
-    port_ = std::make_unique<launcher::PortReservation>(rendezvous::with_port(chosen.front(), 0));
+    port_ = std::make_unique<launcher::PortReservation>(chosen.front().with_port(0));
     send(FrameKind::port, std::to_string(port_->port()));
   }
 
   void start(Fields fields) {
-    base::FileDescriptor secret, password;
+    base::FileDescriptor secret;
     if (const base::Secret text = take_secret_field(fields, "secret"); !text.empty()) secret = secret_file(text);
-    if (!etcd_password_.empty()) password = secret_file(etcd_password_);
     std::vector<std::string> words = all_fields(fields, "word");
     for (std::string& word : words)
       if (word == "{token-file}") word = fmt::format("/proc/self/fd/{}", secret.get());
     words.insert(words.begin(), field(fields, "log name"));
     base::FileDescriptor messages;
-    child_ = start_host_child(words, secret, password, environment_, messages);
+    child_ = start_host_child(words, secret, environment_, messages);
     channels_.push_back({FrameKind::output, std::move(child_.output)});
     channels_.push_back({FrameKind::errors, std::move(child_.errors)});
     channels_.push_back({FrameKind::message, std::move(messages)});
@@ -271,7 +268,6 @@ class HostAgent {
 
   FrameReader reader_{""};
   std::string to_send_, input_;
-  base::Secret etcd_password_;
   launcher::EnvironmentBlock environment_;
   launcher::SignalScope cancelling_;
   std::chrono::milliseconds silence_ = base::longest_timeout;

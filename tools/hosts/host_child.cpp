@@ -28,23 +28,15 @@ base::FileDescriptor secret_file(const base::Secret& secret) {
   return file;
 }
 
-base::Secret take_secret(int fd) {
-  const base::FileDescriptor file(fd);
-  struct stat status {};
-  if (::fstat(fd, &status) != 0) return {};
-  const auto size = static_cast<std::size_t>(status.st_size);
-  return base::Secret::filled(size, [&](char* bytes) { return static_cast<std::size_t>(std::max<ssize_t>(0, ::pread(fd, bytes, size, 0))); });
-}
-
 bool is_pending(pid_t pid, int signal) {
   const auto pending = parse_number<std::uint64_t>(field_of(fmt::format("/proc/{}/status", pid), "ShdPnd:"), 16);
   return (pending.value_or(0) >> (signal - 1) & 1) != 0;
 }
 
-PipedChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, const base::FileDescriptor& password,
-                            launcher::EnvironmentBlock& environment, base::FileDescriptor& messages) {
+PipedChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, launcher::EnvironmentBlock& environment,
+                            base::FileDescriptor& messages) {
   Pipe pipe;
-  const std::array kept{pipe.writing.get(), secret.get(), password.get()};
+  const std::array kept{pipe.writing.get(), secret.get()};
   std::vector<std::string> all{path_of_command(), "__launch"};
   for (const int fd : kept) all.push_back(std::to_string(fd));
   all.insert(all.end(), words.begin(), words.end());
@@ -62,21 +54,20 @@ Conducted& conducted() {
 }
 
 std::size_t conductor_words(const std::vector<std::string>& words) {
-  constexpr std::size_t in_front = 5;  // __launch REPORT SECRET PASSWORD NAME
+  constexpr std::size_t in_front = 4;  // __launch REPORT SECRET NAME
   return words.size() > in_front && words[0] == "__launch" ? in_front : 0;
 }
 
 void take_conductor_off(std::vector<std::string>& words) {
   const std::size_t in_front = conductor_words(words);
   if (in_front == 0) return;
-  auto& [report, log_name, etcd_password] = conducted();
+  auto& [report, log_name] = conducted();
   const auto descriptor = [&](std::size_t i) {
     if (const auto fd = parse_number<int>(words[i])) return *fd;
     throw InvalidArgument(fmt::format("__launch: '{}' is no descriptor", words[i]));
   };
   report = descriptor(1);
-  log_name = words[4];
-  if (const int fd = descriptor(3); fd >= 0) etcd_password = take_secret(fd);
+  log_name = words[3];
   for (const int fd : {report, descriptor(2)})
     if (fd >= 0) base::set_close_on_exec(fd);
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(in_front));

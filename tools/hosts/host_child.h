@@ -14,25 +14,22 @@ namespace unisono::tools {
 /// input and output. Where that one is gone, is silent, or this process ends, the launcher and its ranks are killed. Returns the exit code.
 int serve_as_host();
 
-/// Starts `unisono __launch … WORDS` in a process group of its own. `secret`, `password`: of the job and of etcd, files that it may open by their
-/// numbers; may be none. `messages` reads what the launcher itself says. Throws StartFailed.
-PipedChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, const base::FileDescriptor& password,
-                            launcher::EnvironmentBlock& environment, base::FileDescriptor& messages);
+/// Starts `unisono __launch … WORDS` in a process group of its own. `secret`: of the job, a file that it may open by its number; may be none.
+/// `messages` reads what the launcher itself says. Throws StartFailed.
+PipedChild start_host_child(const std::vector<std::string>& words, const base::FileDescriptor& secret, launcher::EnvironmentBlock& environment,
+                            base::FileDescriptor& messages);
 
 /// Returns a file in memory with the secret, which only this user can open.
 base::FileDescriptor secret_file(const base::Secret& secret);
-/// Returns what is in such a file, and closes it.
-base::Secret take_secret(int fd);
 
 /// Returns true while a signal that was sent to the process has not been taken. Another one of that number would be lost.
 bool is_pending(pid_t pid, int signal);
 
 /// What a launcher is told by the process of its host that a conductor of several hosts has started:
-/// `unisono __launch REPORT SECRET PASSWORD NAME run …`.
+/// `unisono __launch REPORT SECRET NAME run …`.
 struct Conducted {
-  int report = -1;                  ///< the descriptor for its messages; -1: nobody conducts it
-  std::string log_name = {};        ///< of the folder in --logs
-  base::Secret etcd_password = {};  ///< for the ranks, of which this launcher's own environment says nothing
+  int report = -1;            ///< the descriptor for its messages; -1: nobody conducts it
+  std::string log_name = {};  ///< of the folder in --logs
 };
 Conducted& conducted();
 

@@ -20,7 +20,6 @@
 #include "common/text.h"
 #include "launch/job_options.h"
 #include "launch/process/program.h"
-#include "rendezvous/host_list.h"
 #include "rendezvous/slurm.h"
 #include "unisono/error.h"
 

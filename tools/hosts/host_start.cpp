@@ -43,9 +43,8 @@ void HostStart::reach_hosts() {
   for (const HostEntry& entry : job_.hosts) {
     ConductedHost host{.remote = std::make_unique<RemoteHost>(entry, job_.start_command)};
     const bool address_is_needed = hosts_.empty() && job_.hosts.size() > 1 && job_.master_addr.empty();
-    Fields config = config_of_agent(job_.folder, job_.options->hosts.silence, address_is_needed, job_.variables, job_.options->environment);
-    send_with_secret(*host.remote, FrameKind::config, std::move(config), "etcd password",
-                     job_.options->environment.secret("UNISONO_ETCD_PASSWORD").value_or(base::Secret()));
+    const Fields config = config_of_agent(job_.folder, job_.options->hosts.silence, address_is_needed, job_.variables, job_.options->environment);
+    host.remote->send(FrameKind::config, encode(config));
     hosts_.push_back(std::move(host));
   }
 }

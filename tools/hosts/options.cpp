@@ -13,15 +13,15 @@
 #include "help/usage.h"
 #include "hosts/host_start.h"
 #include "launch/process/host.h"
-#include "store/token.h"
+#include "store/authentication.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {
 namespace {
 
 /// Variables of this process's own, and secrets, which go another way.
-constexpr std::array not_forwarded = {"UNISONO_TOKEN",  "UNISONO_TOKEN_FILE",  "UNISONO_ETCD_PASSWORD", "UNISONO_SSH",      "UNISONO_LAUNCHER_FD",
-                                      "UNISONO_JOB_ID", "UNISONO_OUTPUT_PIPE", "UNISONO_ATTEMPT",       "UNISONO_NEWCOMER", "UNISONO_TERMINAL"};
+constexpr std::array not_forwarded = {"UNISONO_TOKEN",       "UNISONO_TOKEN_FILE", "UNISONO_LAUNCHER_FD", "UNISONO_JOB_ID",
+                                      "UNISONO_OUTPUT_PIPE", "UNISONO_ATTEMPT",    "UNISONO_NEWCOMER",    "UNISONO_TERMINAL"};
 
 [[noreturn]] void refuse_flag(const std::string& what, const std::string& hint = {}) { throw InvalidArgument(what, {.hint = hint}); }
 
@@ -77,7 +77,7 @@ void add_host_options(CLI::App* command, HostFlags& flags) {
   offer(command->add_option("--hostfile", flags.hostfile, "A file that names them, one a line: \"host slots=4\" or \"host:4\""),
         {.kind = Values::Kind::file});
   command->add_option("--ssh", flags.ssh,
-                      "The command that reaches them (UNISONO_SSH, else ssh): \"ssh -p 2222\", or with a place for the name, "
+                      "The command that reaches them (ssh): \"ssh -p 2222\", or with a place for the name, "
                       "\"kubectl exec -i {host} --\"");
 }
 
@@ -96,9 +96,7 @@ std::vector<HostEntry> named_hosts(const HostFlags& flags) {
   return {};
 }
 
-std::string ssh_of(const HostFlags& flags, const base::Environment& environment) {
-  return flags.ssh.empty() ? environment.get("UNISONO_SSH").value_or("ssh") : flags.ssh;
-}
+std::string ssh_of(const HostFlags& flags) { return flags.ssh.empty() ? "ssh" : flags.ssh; }
 
 std::vector<std::string> forwarded_variables(const HostFlags& flags, const base::Environment& environment) {
   std::vector<std::string> variables;
@@ -108,7 +106,6 @@ std::vector<std::string> forwarded_variables(const HostFlags& flags, const base:
     const std::string name = word.substr(0, word.find('='));
     if (name.empty()) refuse_flag(fmt::format("-x {}: a variable has a name", word));
     if (name == "UNISONO_TOKEN") refuse_flag("-x UNISONO_TOKEN: the secret reaches the hosts by itself, and no environment");
-    if (name == "UNISONO_ETCD_PASSWORD") refuse_flag("-x UNISONO_ETCD_PASSWORD: the password reaches the ranks by itself");
     if (word.find('=') != std::string::npos) {
       variables.push_back(word);
     } else if (name.ends_with('*')) {

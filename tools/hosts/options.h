@@ -23,8 +23,8 @@ void add_run_host_options(CLI::App* command, HostFlags& flags);
 
 /// Returns the hosts that were named; empty: none was. Throws InvalidArgument where they are named twice.
 std::vector<HostEntry> named_hosts(const HostFlags& flags);
-/// Returns --ssh, else UNISONO_SSH, else "ssh".
-std::string ssh_of(const HostFlags& flags, const base::Environment& environment);
+/// Returns --ssh, else "ssh".
+std::string ssh_of(const HostFlags& flags);
 /// Returns the variables that every host gets: ours, but for the secret, and those of -x.
 std::vector<std::string> forwarded_variables(const HostFlags& flags, const base::Environment& environment);
 

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
-#include "base/signal_name.h"
+#include "base/printable.h"
 #include "base/socket.h"
 #include "base/version.h"
 #include "common/child.h"
@@ -44,7 +44,7 @@ RemoteHost::RemoteHost(HostEntry entry, const std::string& command)
   program_ = words.front();
   const std::string path = launcher::find_program(program_, base::Environment::process());
   launcher::EnvironmentBlock environment(base::Environment::process());
-  for (const char* secret : {"UNISONO_TOKEN", "UNISONO_ETCD_PASSWORD"}) environment.remove(secret);  // which go through standard input alone
+  environment.remove("UNISONO_TOKEN");  // it goes through standard input alone
   // A session of its own keeps Ctrl-C, which is passed on as a message, from ending ssh.
   constexpr std::array default_signals{SIGINT, SIGQUIT, SIGPIPE, SIGHUP};
   child_ = start_piped(path, words, environment, {.has_session = true, .signal_after_us = SIGTERM, .default_signals = default_signals});

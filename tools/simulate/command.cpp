@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "base/likeness.h"
+#include "base/printable.h"
 #include "common/commands.h"
 #include "help/usage.h"
 #include "schedule/selection.h"

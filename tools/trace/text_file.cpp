@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "base/file_of_own.h"
+#include "base/files.h"
 #include "unisono/error.h"
 
 namespace unisono::tools {

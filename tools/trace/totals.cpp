@@ -9,7 +9,6 @@
 #include <string>
 
 #include "base/host.h"
-#include "base/process.h"
 #include "common/text.h"
 #include "launch/job/report.h"
 #include "recorder/trace_file.h"
@@ -187,8 +186,7 @@ std::vector<std::string> clock_texts(const JobTrace& trace) {
 
 std::string lost_text(const JobTrace& trace, const Totals& totals) {
   if (trace.lost == 0) return {};
-  return fmt::format("the first {} calls are lost: there was no room for more ({}, or the disk was full){}", trace.lost,
-                     recorder::trace_calls_variable,
+  return fmt::format("the first {} calls are lost: a trace keeps the last {}, or the disk was full{}", trace.lost, recorder::calls_of_trace,
                      totals.are_partial ? "; calls of groups in which messages were sent as well are not matched" : "");
 }
 

@@ -1,17 +1,31 @@
-// OpenSSL's settings for an identity: TLS 1.3 alone, no tickets, and nobody is admitted without proof.
 #include "base/openssl/context.h"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
 #include <array>
 #include <cstring>
+#include <string_view>
 
-#include "base/openssl/connection.h"
-#include "base/vector_registers.h"
+#include "base/secret.h"
 
 namespace unisono::base::openssl {
+
+std::string take_reasons() {
+  std::string reasons;
+  while (const unsigned long code = ::ERR_get_error()) {
+    const char* const text = ::ERR_reason_error_string(code);
+    if (text == nullptr || reasons.find(text) != std::string::npos) continue;
+    if (!reasons.empty()) reasons += ", ";
+    reasons += text;
+  }
+  return reasons.empty() ? "OpenSSL gives no reason" : reasons;
+}
+
+// OpenSSL's settings for an identity: TLS 1.3 alone, no tickets, and nobody is admitted without proof.
+
 namespace {
 
 // Ephemeral keys are exchanged with a pre-shared key as well (psk_dhe_ke), so that who learns the key later cannot read what was recorded. AES-128
@@ -69,6 +83,8 @@ bool read_certificates(const std::string& text, auto&& take) {
   }
   return false;
 }
+
+std::unique_ptr<TlsContext> make_context(const TlsIdentity& identity, std::string& why) { return Context::make(identity, why); }
 
 }  // namespace
 
@@ -180,3 +196,9 @@ std::unique_ptr<TlsConnection> Context::open(int fd, TlsSide side, std::string& 
 }
 
 }  // namespace unisono::base::openssl
+
+extern "C" __attribute__((visibility("default"))) const unisono::base::TlsLibrary* unisono_tls_library(const char* version_of_unisono) {
+  using namespace unisono::base;
+  static const TlsLibrary library{::OpenSSL_version(OPENSSL_VERSION), &openssl::make_context};
+  return std::string_view(version_of_unisono) == UNISONO_TLS_FOR ? &library : nullptr;
+}

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "base/openssl/library.h"
+#include "base/openssl/connection.h"
 #include "base/tls_library.h"
 
 namespace unisono::base::openssl {

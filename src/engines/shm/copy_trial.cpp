@@ -5,7 +5,7 @@
 #include <limits>
 #include <thread>
 
-#include "base/relax.h"
+#include "base/notifier.h"
 #include "kernels/copy.h"
 
 namespace unisono::engines::shm {

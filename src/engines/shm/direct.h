@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "engines/shm/counted_task.h"
 #include "engines/shm/pieces.h"
 

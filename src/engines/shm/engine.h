@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "engines/host_engine.h"
+#include "base/notifier.h"
 #include "engines/shm/lockstep.h"
 #include "engines/shm/message_ring.h"
 #include "engines/shm/segment.h"

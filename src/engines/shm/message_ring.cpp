@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/asymmetric_fence.h"
+#include "base/notifier.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/ring_format.h"
 #include "engines/shm/staging.h"

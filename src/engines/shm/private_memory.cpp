@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "base/socket.h"
 #include "unisono/error.h"
 #include "unisono/failure.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "engines/shm/pieces.h"
 
 namespace unisono::engines::shm {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/eager.h"
-#include "base/relax.h"
+#include "base/notifier.h"
 #include "engines/message.h"
 #include "group/calls/check.h"
 #include "group/calls/packing.h"

@@ -8,10 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/asymmetric_fence.h"
-#include "base/neighbours.h"
 #include "base/notifier.h"
-#include "base/relax.h"
 
 namespace unisono::group {
 

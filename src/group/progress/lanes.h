@@ -7,7 +7,6 @@
 #include <mutex>
 #include <vector>
 
-#include "base/neighbours.h"
 #include "base/notifier.h"
 #include "group/progress/backoff.h"
 #include "group/progress/lane.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/interruption.h"
+#include "base/switches.h"
 #include "group/devices/device_streams.h"
 #include "group/group_facts.h"
 #include "group/progress/lanes.h"

@@ -15,7 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/deadline.h"
-#include "base/interruption.h"
+#include "base/switches.h"
 #include "base/log.h"
 #include "base/printable.h"
 #include "group/group_facts.h"

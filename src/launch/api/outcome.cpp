@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/host.h"
-#include "base/size_limit.h"
+#include "base/files.h"
 #include "base/socket.h"
 #include "launch/job/report.h"
 #include "launch/process/program.h"

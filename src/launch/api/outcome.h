@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error_text.h"
 #include "base/file_descriptor.h"
-#include "base/thrown.h"
 #include "launch/job_options.h"
 
 namespace unisono::launcher {

@@ -2,10 +2,10 @@
 
 #include <iostream>
 
-#include "engines/registry.h"
 #include "base/environment.h"
+#include "base/error_text.h"
 #include "base/log.h"
-#include "base/thrown.h"
+#include "engines/registry.h"
 #include "unisono/detail/ending.h"
 #include "unisono/launch.h"
 

@@ -6,15 +6,15 @@
 
 #include "engines/registry.h"
 #include "context/foreign.h"
-#include "context/state.h"
 #include "base/environment.h"
+#include "context/state.h"
 #include "group/group.h"
 #include "launch/api/outcome.h"
 #include "launch/job/supervisor.h"
 #include "launch/process/host.h"
 #include "rendezvous/identity.h"
 #include "rendezvous/launcher_store.h"
-#include "rendezvous/url.h"
+#include "rendezvous/plan.h"
 #include "unisono/detail/ending.h"
 #include "unisono/launch.h"
 

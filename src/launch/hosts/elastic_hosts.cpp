@@ -5,7 +5,8 @@
 #include <exception>
 
 #include "base/log.h"
-#include "store/batch.h"
+#include "store/requests.h"
+#include "launch/process/program.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

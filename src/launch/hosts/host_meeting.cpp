@@ -16,8 +16,8 @@
 #include "rendezvous/own_address.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
-#include "store/serve.h"
-#include "store/token.h"
+#include "store/authentication.h"
+#include "store/client.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "store/batch.h"
+#include "store/requests.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

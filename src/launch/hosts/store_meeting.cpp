@@ -15,15 +15,16 @@
 #include "base/socket.h"
 #include "launch/hosts/host_texts.h"
 #include "launch/process/host.h"
-#include "rendezvous/departure.h"
-#include "rendezvous/etcd_presence.h"
 #include "rendezvous/join.h"
 #include "rendezvous/own_address.h"
+#include "rendezvous/plan.h"
+#include "rendezvous/presence.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/record.h"
 #include "rendezvous/rendezvous.h"
-#include "store/request_limit.h"
-#include "store/serve.h"
+#include "store/requests.h"
+#include "store/client.h"
+#include "store/etcd.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {
@@ -106,7 +107,7 @@ std::string waited_for(const JobOptions& options, const std::string& url, const 
 //   unisono/hosts/N/address   where it serves the launchers' store
 //   unisono/hosts/fixed       a launcher of a job with a fixed number of hosts, which meet there in another way (rendezvous/join.h)
 //
-// A claim holds while the presence of its launcher in etcd does: until that one leaves, or UNISONO_ETCD_TTL seconds after its last sign of life. The
+// A claim holds while the presence of its launcher in etcd does: until that one leaves, or the URL's ttl seconds after its last sign of life. The
 // first one that finds it without a presence closes that job's number for good, so that all who come later agree about it.
 class StoreMeeting::OpenPlace {
  public:
@@ -129,7 +130,7 @@ class StoreMeeting::OpenPlace {
   /// Finds host 0, or becomes it. Throws InvalidArgument if the place or its host 0 is another launcher's, Timeout if no host 0 comes, tells its
   /// address and can be reached in time.
   HostZero find(Claim claim, const Deadline& deadline) {
-    const std::string& url = store_->location().url;
+    const std::string& url = store_->url();
     std::string missing;
     for (;;) {
       const auto [number, zero] = latest();
@@ -182,7 +183,7 @@ class StoreMeeting::OpenPlace {
     if (said == own_) store_->compare_set(fixed_key, own_, left_mark);
     throw InvalidArgument(
         fmt::format("the job at {} still runs, with --nnodes MIN:MAX and {} as host 0: {}, with a fixed number of hosts, cannot come in",
-                    store_->location().url, where(zero->member), who_),
+                    store_->url(), where(zero->member), who_),
         {.operation = operation, .hint = "--nnodes is the same on all hosts"});
   }
 
@@ -227,7 +228,7 @@ class StoreMeeting::OpenPlace {
     if (!fixed) return;
     store_->set(seat, left_mark);
     throw InvalidArgument(fmt::format("the job at {} still runs ({}), and has a fixed number of hosts: {}, with --nnodes MIN:MAX, cannot come in",
-                                      store_->location().url, where(fixed->member), who_),
+                                      store_->url(), where(fixed->member), who_),
                           {.operation = operation});
   }
 
@@ -257,7 +258,7 @@ SeatWatch::~SeatWatch() {
 }
 
 void SeatWatch::watch() {
-  const auto period = std::chrono::milliseconds(store_->location().time_to_live) / looks;
+  const auto period = std::chrono::milliseconds(store_->time_to_live()) / looks;
   for (std::unique_lock lock(mutex_); !stopping_.wait_for(lock, period, [&] { return stop_; }); lock.lock()) {
     lock.unlock();
     try {
@@ -283,7 +284,7 @@ StoreMeeting::StoreMeeting(JobOptions& options) {
   rendezvous::use_presence(request, store);
   OpenPlace place(store, request);
   const base::Reminder reminder(
-      options.hosts.waiting, [&, url = store->location().url] { return waited_for(options, url, place.why_unreachable()); },
+      options.hosts.waiting, [&, url = store->url()] { return waited_for(options, url, place.why_unreachable()); },
       [&](const std::string& text) {
         if (options.shown.verbosity == Verbosity::normal) base::warn("waiting for " + text);
       });
@@ -329,8 +330,8 @@ void StoreMeeting::meet_open(JobOptions& options, OpenPlace& place, const Deadli
 }
 
 std::string StoreMeeting::displaced() const {
-  return fmt::format("another job has taken the place of this one at {}, because nothing was heard of its launcher for {} s (UNISONO_ETCD_TTL)",
-                     store_->location().url, store_->location().time_to_live.count());
+  return fmt::format("another job has taken the place of this one at {}, because nothing was heard of its launcher for {} s (?ttl= of the URL)",
+                     store_->url(), store_->time_to_live().count());
 }
 
 std::unique_ptr<SeatWatch> StoreMeeting::watch(std::function<void(const std::string&)> tell) {

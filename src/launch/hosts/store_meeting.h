@@ -11,12 +11,12 @@
 #include "base/thread.h"
 #include "launch/job_options.h"
 #include "rendezvous/join.h"
-#include "store/etcd_store.h"
+#include "store/etcd.h"
 
 namespace unisono::launcher {
 
 /// Looks again and again whether a launcher still has its place in etcd, for the lifetime of the object. One that was stopped for longer than
-/// UNISONO_ETCD_TTL, or cut off from etcd, counts as dead there: another launcher may have begun a job at the same place meanwhile.
+/// the ttl of the URL, or cut off from etcd, counts as dead there: another launcher may have begun a job at the same place meanwhile.
 class SeatWatch {
  public:
   /// `look` returns why the place is another one's, if it is. `tell` is then told so at every look, by another thread.

@@ -116,7 +116,7 @@ RankStarter::Record RankStarter::make_record(int rank, const std::string& name) 
   const std::string& folder = parts_.options.trace_folder;
   if (folder.empty()) return std::make_shared<const base::FileDescriptor>(recorder::make_record_file());
   const std::string file = fmt::format("{}.{}.{}", parts_.terms().job_name, name, attempt_);
-  base::Opened made = recorder::make_trace_file(folder, file, parts_.options.environment);
+  base::Opened made = recorder::make_trace_file(folder, file);
   if (!made.fd) throw StartFailed(fmt::format("no trace of rank {} can be written into {}: {}", rank, folder, error_text(made.error)), 1);
   return std::make_shared<const base::FileDescriptor>(std::move(made.fd));
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/rank_list.h"
+#include "base/printable.h"
 #include "launch/output/output.h"
 #include "launch/process/first_cause.h"
 #include "recorder/reader.h"

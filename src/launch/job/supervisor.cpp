@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/deadline.h"
-#include "base/essential_calls.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "base/processors.h"

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/file_of_own.h"
+#include "base/files.h"
 #include "launch/process/program.h"
 
 namespace unisono::launcher {

@@ -16,7 +16,6 @@ class EnvironmentBlock {
 
   void set(std::string_view name, std::string_view value) { variables_[std::string(name)] = value; }
   void set(std::string_view name, int value) { set(name, std::string_view(std::to_string(value))); }
-  void set_secret(std::string_view name, base::Secret value) { secrets_.insert_or_assign(std::string(name), std::move(value)); }
   void remove(std::string_view name);
   /// Returns empty text where the variable is not set, or is a secret.
   std::string get(std::string_view name) const;

@@ -19,7 +19,6 @@
 
 #include "base/processors.h"
 #include "launch/process/program.h"
-#include "rendezvous/multicast_socket.h"
 
 namespace unisono::launcher {
 
@@ -66,11 +65,11 @@ PortReservation::PortReservation(const base::SocketAddress& address)
 PortReservation PortReservation::near(const base::SocketAddress& address, int port) {
   if (port > 0 && port <= highest_port) {
     try {
-      return PortReservation(rendezvous::with_port(address, static_cast<std::uint16_t>(port)));
+      return PortReservation(address.with_port(static_cast<std::uint16_t>(port)));
     } catch (const StartFailed&) {  // NOLINT(bugprone-empty-catch): another process uses it
     }
   }
-  return PortReservation(rendezvous::with_port(address, 0));
+  return PortReservation(address.with_port(0));
 }
 
 void open_standard_descriptors() {

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "base/control_groups.h"
+#include "base/processors.h"
 
 namespace unisono::launcher {
 

@@ -10,7 +10,7 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
-#include "base/signal_name.h"
+#include "base/printable.h"
 
 namespace unisono::launcher {
 

@@ -20,7 +20,7 @@
 #include <utility>
 
 #include "base/printable.h"
-#include "base/process.h"
+#include "base/host.h"
 
 namespace unisono::launcher {
 namespace {

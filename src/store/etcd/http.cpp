@@ -6,12 +6,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <set>
 #include <stdexcept>
+
+#include "base/files.h"
 
 namespace unisono::store::etcd {
 namespace {
@@ -22,30 +22,6 @@ constexpr std::size_t longest_body = std::size_t{32} << 20;
 constexpr long idle_seconds = 10, probe_seconds = 5;
 constexpr unsigned silent_ms = 25'000;
 constexpr long first_error = 400;
-
-/// Keeps OpenSSL's writes to a closed connection from ending the process.
-class WithoutSigpipe {
- public:
-  WithoutSigpipe() {
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    sigemptyset(&sigpipe_);
-    sigaddset(&sigpipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
-  }
-  ~WithoutSigpipe() {
-    constexpr timespec at_once{};
-    if (!was_pending_) sigtimedwait(&sigpipe_, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
-
- private:
-  bool was_pending_ = false;
-  sigset_t sigpipe_{}, before_{};
-};
 
 struct FreeList {
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
@@ -143,7 +119,7 @@ std::size_t Http::write(char* bytes, std::size_t, std::size_t count, void* data)
 }
 
 Failure Http::post(std::string_view path, const std::string& body, Reply& reply, Patience& patience, const Take& take) {
-  const WithoutSigpipe guard;
+  const base::WithoutSignal guard(SIGPIPE);  // OpenSSL writes to a closed connection
   Transfer transfer{*this, take, reply};
   Headers headers;
   add(headers, "Content-Type: application/json");

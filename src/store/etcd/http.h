@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/etcd_library.h"
+#include "store/etcd/gateway.h"
 
 namespace unisono::store::etcd {
 

@@ -1,13 +1,20 @@
 #include "store/etcd/messages.h"
 
-#include <charconv>
-#include <nlohmann/json.hpp>
+#include <openssl/evp.h>
+
+#include <algorithm>
 #include <stdexcept>
 
-#include "store/etcd/base64.h"
+#include <nlohmann/json.hpp>
+
+#include "base/printable.h"
 
 namespace unisono::store::etcd {
 namespace {
+
+constexpr std::size_t bytes_of_block = 3, characters_of_block = 4;
+
+const unsigned char* unsigned_of(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
 using nlohmann::json;
 using Kind = Failure::Kind;
@@ -51,49 +58,33 @@ json parse(std::string_view body) {
   return answer;
 }
 
-/// A missing field counts as an empty object.
-const json& object(const json& parent, const char* name) {
-  static const auto& empty = *new const json(json::object());
+/// Returns a field, or what stands for a missing one, which has the type that the field must have.
+const json& field(const json& parent, const char* name, const json& missing, const char* wrong) {
   const auto found = parent.find(name);
-  if (found == parent.end()) return empty;
-  if (!found->is_object()) throw std::runtime_error(std::string("\"") + name + "\" in it is no object");
-  return *found;
+  if (found == parent.end()) return missing;
+  if (found->type() == missing.type()) return *found;
+  throw std::runtime_error(std::string("\"") + name + "\" in it is " + wrong);
 }
 
+const json& object(const json& parent, const char* name) {
+  static const auto& empty = *new const json(json::object());
+  return field(parent, name, empty, "no object");
+}
 const json& array(const json& parent, const char* name) {
   static const auto& empty = *new const json(json::array());
-  const auto found = parent.find(name);
-  if (found == parent.end()) return empty;
-  if (!found->is_array()) throw std::runtime_error(std::string("\"") + name + "\" in it is no list");
-  return *found;
+  return field(parent, name, empty, "no list");
 }
+bool flag(const json& parent, const char* name) { return field(parent, name, false, "neither true nor false").get<bool>(); }
+std::string bytes(const json& parent, const char* name) { return from_base64(field(parent, name, "", "no text").get<std::string>()); }
 
 std::int64_t number(const json& parent, const char* name) {
   const auto found = parent.find(name);
   if (found == parent.end()) return 0;
   if (found->is_number_integer()) return found->get<std::int64_t>();
-  std::int64_t value = 0;
   if (found->is_string()) {
-    const auto& text = found->get_ref<const std::string&>();
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && !text.empty()) return value;
+    if (const auto value = base::whole_number<std::int64_t>(found->get_ref<const std::string&>())) return *value;
   }
   throw std::runtime_error(std::string("\"") + name + "\" in it is no number");
-}
-
-bool flag(const json& parent, const char* name) {
-  const auto found = parent.find(name);
-  if (found == parent.end()) return false;
-  if (!found->is_boolean()) throw std::runtime_error(std::string("\"") + name + "\" in it is neither true nor false");
-  return found->get<bool>();
-}
-
-std::string bytes(const json& parent, const char* name) {
-  const auto found = parent.find(name);
-  if (found == parent.end()) return {};
-  if (!found->is_string()) throw std::runtime_error(std::string("\"") + name + "\" in it is no text");
-  return from_base64(found->get_ref<const std::string&>());
 }
 
 KeyValue key_value(const json& kv) {
@@ -138,6 +129,27 @@ Failure failure_of(const json& error, std::int64_t code, long status) {
 }
 
 }  // namespace
+
+std::string to_base64(std::string_view bytes) {
+  // OpenSSL writes a zero behind the text, where a string has one.
+  std::string text((bytes.size() + bytes_of_block - 1) / bytes_of_block * characters_of_block, '\0');
+  EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()), unsigned_of(bytes), static_cast<int>(bytes.size()));
+  return text;
+}
+
+std::string from_base64(std::string_view text) {
+  constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const std::size_t padding = text.size() - std::min(text.size(), text.find_last_not_of('=') + 1);
+  const bool is_whole = text.size() % characters_of_block == 0 && padding < bytes_of_block;
+  // OpenSSL would skip white space.
+  if (!is_whole || text.substr(0, text.size() - padding).find_first_not_of(alphabet) != std::string_view::npos)
+    throw std::runtime_error("a text in it is no base64");
+  std::string bytes(text.size() / characters_of_block * bytes_of_block, '\0');
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), unsigned_of(text), static_cast<int>(text.size()));
+  if (size < 0) throw std::runtime_error("a text in it is no base64");
+  bytes.resize(static_cast<std::size_t>(size) - padding);
+  return bytes;
+}
 
 std::string request_of(const Transaction& transaction) {
   json conditions = json::array();

@@ -1,17 +1,23 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "store/etcd_library.h"
+#include <nlohmann/json_fwd.hpp>
+
+#include "store/etcd/gateway.h"
+
+namespace unisono::store::etcd {
+
+std::string to_base64(std::string_view bytes);
+/// Throws std::runtime_error for anything else.
+std::string from_base64(std::string_view text);
 
 // The requests to the gateway of etcd and its answers, as JSON. Keys and values are base64, numbers of 64 bits are texts, and fields with the value 0
 // are left out. The functions that read an answer throw std::exception where it is another one than etcd's.
-namespace unisono::store::etcd {
 
 std::string request_of(const Transaction& transaction);
 Answer read_answer(std::string_view body, const Transaction& transaction);

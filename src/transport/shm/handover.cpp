@@ -16,13 +16,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/essential_calls.h"
 #include "base/file_descriptor.h"
-#include "base/interruption.h"
+#include "base/files.h"
+#include "base/host.h"
 #include "base/log.h"
-#include "base/memory_file.h"
 #include "base/socket.h"
 #include "store/authentication.h"
+#include "base/switches.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {

@@ -22,8 +22,6 @@ namespace {
 using base::Clock;
 using namespace std::chrono_literals;
 
-constexpr std::int64_t longest_poll_ms = 1000;
-
 /// Held while handshakes go on. A process may end without having ended its links: OpenSSL frees what handshakes use then, and so they must be over.
 std::mutex& handshakes() {
   static std::mutex& mutex = *new std::mutex;  // never destroyed: threads outlive static objects

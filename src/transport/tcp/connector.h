@@ -13,8 +13,7 @@
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
 #include "base/thread.h"
-#include "transport/tcp/acceptor.h"
-#include "transport/tcp/dialer.h"
+#include "transport/tcp/connecting.h"
 
 namespace unisono::transport {
 

@@ -1,18 +1,24 @@
 #pragma once
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "base/eager.h"
+#include "base/numbered_codes.h"
+#include "base/tls_library.h"
 
 namespace unisono::transport {
 
 // The format of a connection between two ranks after the handshake (handshake.h): frames, each a head of 48 bytes and then `length` bytes. All
 // integers are little-endian. A field that a kind does not use is zero. The last 8 bytes of the head are the frame's authentication code
-// (frame_codes.h).
+// (FrameCodes).
 
 enum class FrameKind : std::uint8_t {
   eager = 1,  ///< a whole message: group, channel, length
@@ -26,8 +32,8 @@ enum class FrameKind : std::uint8_t {
   call,       ///< what a rank says of the next call of a group: group, length
   heartbeat,
   goodbye,  ///< the last frame: the sender finalizes
-  spread,   ///< a notice that ranks hand on to those that the sender has no connection with (spread.h): group, length
-  gone,     ///< ranks that are lost or have left, as far as the sender has heard of them (spread.h): length
+  spread,   ///< a notice that ranks hand on to those that the sender has no connection with (relay.h): group, length
+  gone,     ///< ranks that are lost or have left, as far as the sender has heard of them (relay.h): length
 };
 
 enum class Refusal : std::uint64_t { other_length = 1, group_over };
@@ -72,5 +78,54 @@ constexpr std::size_t covered_bytes(FrameKind kind, std::size_t length) {
 }
 /// Throws ProtocolError with the reason unless a peer may send the head. It checks a length before anything is allocated for it.
 FrameHead to_head(const std::byte* bytes);
+
+/// The authentication codes of the frames of one direction of a connection. A code covers the frame's number in its direction, its head, and the
+/// words between the libraries in its payload (covered_bytes), so that nobody on the way can change, repeat, leave out, reorder or invent one. The
+/// payload of messages it does not cover: their content is the ranks' own, and whoever wants that kept as well encrypts the connection.
+class FrameCodes {
+ public:
+  FrameCodes() = default;  ///< of no connection
+  /// `key`: 16 bytes that only the two ranks know (Handshake::keys).
+  explicit FrameCodes(base::Secret key) : codes_(std::move(key)) {}
+
+  /// Begins the code of the next frame with its head. The payload follows where the code covers it.
+  base::SipHash begin(const FrameBytes& head) {
+    base::SipHash hash = codes_.begin(number_++);
+    hash.bytes(std::span(head).first(coded_head_size));
+    return hash;
+  }
+  /// Writes the code of the next frame into its head.
+  void seal(FrameBytes& head, FrameKind kind, std::span<const std::byte> payload, std::span<const std::byte> more = {}) {
+    base::SipHash hash = begin(head);
+    const std::size_t covered = covered_bytes(kind, payload.size() + more.size()), of_first = std::min(covered, payload.size());
+    hash.bytes(payload.first(of_first));
+    hash.bytes(more.first(covered - of_first));
+    base::store_little_endian(hash.finish(), head.data() + coded_head_size);
+  }
+
+ private:
+  base::NumberedCodes codes_;
+  std::uint64_t number_ = 0;
+};
+
+/// The two system calls of a connection: a plain socket's, or those of the TLS around it.
+struct Connection {
+  int fd = -1;
+  base::TlsConnection* tls = nullptr;  ///< null: it is not encrypted
+
+  /// recvmsg that does not wait.
+  ssize_t receive(const msghdr& message) const {
+    if (tls != nullptr) return tls->read(message.msg_iov, message.msg_iovlen);
+    return ::recvmsg(fd, const_cast<msghdr*>(&message), MSG_DONTWAIT);
+  }
+  /// Does the same with what TLS has read from its socket and not given out yet; the socket itself shows nothing of it.
+  ssize_t receive_ahead(const msghdr& message) const { return tls->read_ahead(message.msg_iov, message.msg_iovlen); }
+  bool has_unread() const { return tls != nullptr && tls->has_unread(); }
+  /// sendmsg that neither waits nor raises SIGPIPE.
+  ssize_t send(const msghdr& message) const {
+    if (tls != nullptr) return tls->write(message.msg_iov, message.msg_iovlen);
+    return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+};
 
 }  // namespace unisono::transport

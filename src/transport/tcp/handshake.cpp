@@ -1,7 +1,6 @@
 #include "transport/tcp/handshake.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -16,33 +15,10 @@ using store::Reader;
 
 constexpr std::string_view magic = "UNISLINK";
 constexpr std::uint16_t wire_version = 4;
-constexpr std::size_t greeting_size = 16;
 
-std::string greeting() {
-  const base::Version version = base::library_version();
-  std::string bytes(magic);
-  for (const std::uint16_t part : {wire_version, version.major, version.minor, version.patch}) {
-    bytes += static_cast<char>(part & 0xff);
-    bytes += static_cast<char>(part >> 8);
-  }
-  return bytes;
-}
-
-std::uint16_t part_of(std::string_view greeting, std::size_t i) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned>(static_cast<unsigned char>(greeting[magic.size() + at])); };
-  return static_cast<std::uint16_t>(byte(2 * i) | byte(2 * i + 1) << 8);
-}
-
+std::string greeting() { return store::greeting(magic, wire_version); }
 // Returns a frame: a length, and then the content.
-std::string frame(std::string_view content) {
-  std::string bytes;
-  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(content.size() >> (8 * i) & 0xff);
-  return bytes.append(content);
-}
-
-void put(std::string& bytes, std::uint64_t value) {
-  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
-}
+std::string frame(std::string_view content) { return base::ByteWriter().text(content).take(); }
 
 }  // namespace
 
@@ -51,18 +27,15 @@ Handshake::Handshake(base::Secret secret, int from, int to, std::vector<int> adm
   if (secret_.size() != secret_size) throw ProtocolError("the link's secret has another length than it should");
   if (accepts()) return;
   from_nonce_ = store::fresh_nonce();
-  std::string hello = from_nonce_;
-  put(hello, static_cast<std::uint64_t>(from_));
-  put(hello, static_cast<std::uint64_t>(to_));
-  out_ = greeting() + frame(hello);
+  base::ByteWriter hello;
+  hello.raw(from_nonce_).put(static_cast<std::uint64_t>(from_)).put(static_cast<std::uint64_t>(to_));
+  out_ = greeting() + frame(hello.bytes());
 }
 
 base::Secret Handshake::proof(std::string_view label) const {
-  std::string message = from_nonce_ + to_nonce_;
-  put(message, static_cast<std::uint64_t>(from_));
-  put(message, static_cast<std::uint64_t>(to_));
-  message += binding_;
-  return store::message_key(secret_.view(), label, message);
+  base::ByteWriter message;
+  message.raw(from_nonce_).raw(to_nonce_).put(static_cast<std::uint64_t>(from_)).put(static_cast<std::uint64_t>(to_)).raw(binding_);
+  return store::message_key(secret_.view(), label, message.bytes());
 }
 
 void Handshake::receive(std::string_view bytes) {
@@ -81,11 +54,10 @@ void Handshake::receive(std::string_view bytes) {
 void Handshake::read_greeting() {
   const std::string_view start = in_.peek();
   if (!magic.starts_with(start.substr(0, magic.size()))) throw ProtocolError("it is not a rank of unisono");
-  if (start.size() < greeting_size) return;
-  const std::string theirs = *in_.take(greeting_size);
-  if (part_of(theirs, 0) != wire_version) {
-    const auto version = base::to_string({part_of(theirs, 1), part_of(theirs, 2), part_of(theirs, 3)});
-    throw ProtocolError(fmt::format("it is unisono {} (wire {}), this process is {} (wire {})", version, part_of(theirs, 0),
+  if (start.size() < store::greeting_size) return;
+  const store::Greeting theirs = store::parse_greeting(*in_.take(store::greeting_size), magic);
+  if (theirs.wire != wire_version) {
+    throw ProtocolError(fmt::format("it is unisono {} (wire {}), this process is {} (wire {})", base::to_string(theirs.library), theirs.wire,
                                     base::to_string(base::library_version()), wire_version));
   }
   stage_ = accepts() ? Stage::hello : Stage::challenge;
@@ -106,7 +78,7 @@ void Handshake::read_frame(std::string_view content) {
       Reader ranks(content.substr(store::nonce_size));
       const std::uint64_t from = ranks.integer();
       const std::uint64_t to = ranks.integer();
-      const bool expected = std::any_of(admitted_.begin(), admitted_.end(), [&](int rank) { return static_cast<std::uint64_t>(rank) == from; });
+      const bool expected = std::ranges::any_of(admitted_, [&](int rank) { return static_cast<std::uint64_t>(rank) == from; });
       if (!expected || to != static_cast<std::uint64_t>(to_)) throw ProtocolError("it says that it is a rank which does not connect here");
       from_ = static_cast<int>(from);
       to_nonce_ = store::fresh_nonce();

@@ -11,15 +11,30 @@
 
 namespace unisono::transport {
 
-// The handshake by which two ranks prove to each other that they belong to the job: both know the link's secret, which the job's store gave them, and
-// neither sends it.
-//   connecting  greeting; hello: nonce, from, to
-//   accepting   greeting; challenge: nonce
-//   connecting  proof: HMAC(secret, "connecting", nonces, ranks, binding)
-//   accepting   accepted: HMAC(secret, "accepting", nonces, ranks, binding)
-// Nonces are fresh on both sides, so no recording can be replayed. The labels differ, so no proof can be reflected. The connecting side proves itself
-// first, so a stranger learns nothing to guess the secret from. The binding is empty, or of the TLS connection around it, for which alone a proof
-// then holds. The greeting (16 bytes: magic, wire version, version of the library) never changes its layout.
+// The handshake by which two ranks prove to each other that they belong to the job. Both know `secret_`, and neither sends it.
+//
+// Four ranks on four hosts. Rank 0 has put 32 random bytes into the job's store, and every rank has made `secret_` of them and of the job's token
+// (Meeting::learn). The lower rank of each pair connects, so rank 3 only listens; its `admitted_` is {0, 1, 2}. Rank 1 calls it:
+//
+//   rank 1: connecting, from_ = 1, to_ = 3                         rank 3: accepting, to_ = 3
+//   stage_       sends                                             stage_      checks
+//   challenge    greeting; hello: from_nonce_, from_, to_    ->    hello       the greeting's magic and wire version; that 1 is in admitted_,
+//                                                                              and that to_ is its own rank. Then from_ = 1
+//                greeting; challenge: to_nonce_              <-    proof
+//   accepted     HMAC(secret_, "connecting", m)              ->    proof       the code, in a time that does not depend on where it differs;
+//                                                                              then wants_(1): two ranks may connect with each other at a time
+//   done         HMAC(secret_, "accepting", m)               <-    done
+//
+//   m = from_nonce_, to_nonce_, from_, to_, binding_
+//
+// Both sides now derive the keys of the frames that follow from the same m, under labels of their own (`keys`). Ranks 0 and 2 do the same with rank
+// 3, each under fresh nonces. What this withstands:
+//   a recording of rank 1 is replayed    to_nonce_ is another one, and the recorded proof does not fit it
+//   rank 3's words are sent back to it   its label is "accepting", and it expects "connecting"
+//   a stranger connects                  it gets a nonce and no code: the connecting side proves itself first. A frame has at most
+//                                        longest_handshake_frame bytes, a handshake 2 s, and at most 64 are under way (Acceptor)
+//   somebody stands between the two      within TLS, binding_ is known to the two ends of one connection alone, so a proof cannot be passed on
+// The greeting (16 bytes: magic, wire version, version of the library) never changes its layout, so that two versions can name each other.
 
 inline constexpr std::size_t longest_handshake_frame = 256;
 inline constexpr std::size_t secret_size = 32;

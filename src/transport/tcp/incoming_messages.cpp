@@ -1,4 +1,4 @@
-#include "transport/tcp/incoming_messages.h"
+#include "transport/tcp/messages.h"
 
 #include <algorithm>
 #include <cstring>

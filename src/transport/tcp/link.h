@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/tls.h"
 #include "unisono/error.h"
 #include "unisono/store.h"
@@ -126,5 +127,8 @@ class Link : public CallMail {
   /// Returns the number of connections that are open now.
   virtual std::size_t connections() const = 0;
 };
+
+/// Returns UNISONO_MAX_EAGER_CONNECTIONS, or what holds where it is unset (Link::Options::most_eager). Throws InvalidArgument where it is no number.
+std::size_t most_eager_connections(const base::Environment& environment);
 
 }  // namespace unisono::transport

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <list>
-#include <optional>
 #include <set>
 #include <span>
 
@@ -13,13 +12,14 @@
 #include <fmt/ranges.h>
 
 #include "base/error_text.h"
-#include "base/interruption.h"
+#include "base/printable.h"
 #include "base/socket.h"
+#include "base/switches.h"
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/table.h"
-#include "transport/tcp/dialer.h"
 #include "transport/tcp/handshake.h"
+#include "unisono/error.h"
 
 namespace unisono::transport {
 namespace {
@@ -31,8 +31,6 @@ using Time = Clock::time_point;
 using namespace std::chrono_literals;
 
 constexpr auto dialler_look_period = 100ms;
-constexpr std::int64_t longest_poll_ms = 1000;
-constexpr int largest_port = 65535;
 constexpr const char* secret_key = "link/secret";
 constexpr const char* encryption_key = "link/encryption";  ///< how rank 0 does it
 constexpr const char* hint =
@@ -40,17 +38,6 @@ constexpr const char* hint =
     "firewall drops";
 
 std::string address_key(int rank) { return fmt::format("link/address/{}", rank); }
-
-/// `own`: an address of this rank.
-SocketAddress parse_address(const std::string& text, int rank, const SocketAddress& own) {
-  const auto space = text.find(' ');
-  int port = 0;
-  for (std::size_t i = space + 1; space != std::string::npos && i < text.size() && port <= largest_port; ++i) {
-    port = text[i] >= '0' && text[i] <= '9' ? port * 10 + (text[i] - '0') : largest_port + 1;
-  }
-  if (port < 1 || port > largest_port) throw ProtocolError(fmt::format("a malformed entry {} in the store", address_key(rank)));
-  return base::resolve(text.substr(0, space), static_cast<std::uint16_t>(port)).front().as_seen_from(own);
-}
 
 bool are_connected(const Link::Options& options, int a, int b) {
   return a != b && (options.all || options.hosts[static_cast<std::size_t>(a)] != options.hosts[static_cast<std::size_t>(b)]);
@@ -116,8 +103,7 @@ class Meeting {
 void Meeting::listen() {
   acceptor_.emplace(options_.rank, options_.address, awaited_);
   if (awaited_.empty()) return;  // nobody asks the store for it
-  options_.store->set(address_key(options_.rank),
-                      fmt::format("{} {}", base::resolve(options_.address, 0).front().host_for_others(), acceptor_->port()));
+  options_.store->set(address_key(options_.rank), address_text(options_, *acceptor_));
 }
 
 // Returns the keys that are waited for, with the ranks that set them: the addresses of all ranks that listen, though a rank does not connect with
@@ -160,8 +146,10 @@ void Meeting::learn() {
   if (!options_.token.empty()) secret = store::message_key(options_.token.view(), "unisono link: secret", secret.view());
   learn_encryption();
   if (acceptor_) acceptor_->open(secret, caller_.tls);
-  const SocketAddress own = base::resolve(options_.address, 0).front();
-  for (const int rank : sought_) dialers_.emplace_back(rank, parse_address(options_.store->get(address_key(rank), deadline_.left()), rank, own));
+  for (const int rank : sought_) {
+    const std::string source = fmt::format("entry {} in the store", address_key(rank));
+    dialers_.emplace_back(rank, parse_address(options_.store->get(address_key(rank), deadline_.left()), options_.address, source));
+  }
 }
 
 void Meeting::learn_encryption() {
@@ -228,6 +216,17 @@ void Meeting::give_up() const {
 
 }  // namespace
 
+std::string address_text(const Link::Options& options, const Acceptor& acceptor) {
+  return fmt::format("{} {}", base::resolve(options.address, 0).front().host_for_others(), acceptor.port());
+}
+
+SocketAddress parse_address(const std::string& text, const std::string& own, std::string_view source) {
+  const auto space = text.find(' ');
+  const auto port = base::whole_number<std::uint16_t>(space == std::string::npos ? std::string_view() : std::string_view(text).substr(space + 1));
+  if (port.value_or(0) == 0) throw ProtocolError(fmt::format("a malformed {}", source));
+  return base::resolve(text.substr(0, space), *port).front().as_seen_from(base::resolve(own, 0).front());
+}
+
 std::vector<int> peers_of(const Link::Options& options) {
   std::vector<int> peers;
   for (int rank = 0; rank < static_cast<int>(options.hosts.size()); ++rank) {
@@ -252,6 +251,14 @@ bool connects_on_demand(const Link::Options& options) {
 MeetingResult meet(const Link::Options& options, const WatchTree* tree) {
   if (peers_of(options).empty()) return {};
   return Meeting(options, tree).run();
+}
+
+std::size_t most_eager_connections(const base::Environment& environment) {
+  constexpr const char* name = "UNISONO_MAX_EAGER_CONNECTIONS";
+  const auto number = environment.get_int(name);
+  if (!number) return Link::Options().most_eager;
+  if (*number < 0) throw InvalidArgument(fmt::format("environment variable {} is negative: {}", name, *number));
+  return static_cast<std::size_t>(*number);
 }
 
 }  // namespace unisono::transport

@@ -7,12 +7,16 @@
 
 #include "base/deadline.h"
 #include "base/file_descriptor.h"
-#include "transport/tcp/acceptor.h"
-#include "transport/tcp/dialer.h"
+#include "transport/tcp/connecting.h"
 #include "transport/tcp/link.h"
-#include "transport/tcp/watch_tree.h"
+#include "transport/tcp/relay.h"
 
 namespace unisono::transport {
+
+/// Returns the text by which a rank tells the others where it listens: "10.0.0.2 41234".
+std::string address_text(const Link::Options& options, const Acceptor& acceptor);
+/// Reads such a text. `own`: the address of this rank. Throws ProtocolError, which names the source, if it is none.
+base::SocketAddress parse_address(const std::string& text, const std::string& own, std::string_view source);
 
 /// Returns the ranks that a link of these options connects with.
 std::vector<int> peers_of(const Link::Options& options);

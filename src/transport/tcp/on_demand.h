@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -7,12 +9,20 @@
 #include <string_view>
 #include <vector>
 
+#include "base/deadline.h"
 #include "transport/tcp/connections.h"
 #include "transport/tcp/connector.h"
-#include "transport/tcp/membership.h"
+#include "transport/tcp/link.h"
 #include "transport/tcp/relay.h"
 
 namespace unisono::transport {
+
+/// Learns where all ranks listen, by the tree; collective. Each rank tells its parent the addresses of all ranks below it, and the first rank sends
+/// the list down again. A rank receives the list once, whatever their number. `addresses` has this rank's own; `notify` sends a notice to a neighbour
+/// in the tree. Throws Timeout and PeerFailed.
+std::vector<std::string> exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, std::vector<std::string> addresses,
+                                            const base::Deadline& deadline,
+                                            const std::function<void(int rank, std::uint64_t group, std::string_view text)>& notify);
 
 /// What a link has beside its connections where it does not connect with all ranks at once: it connects with its neighbours in a tree (WatchTree),
 /// and with others when a message is first sent to them or awaited from them. Where a rank is gone, those below it connect with the next one above.

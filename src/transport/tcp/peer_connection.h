@@ -6,10 +6,9 @@
 #include <utility>
 
 #include "base/file_descriptor.h"
-#include "transport/tcp/acceptor.h"
-#include "transport/tcp/connection.h"
-#include "transport/tcp/frame_reader.h"
-#include "transport/tcp/frame_writer.h"
+#include "transport/tcp/connecting.h"
+#include "transport/tcp/frame.h"
+#include "transport/tcp/frame_streams.h"
 
 namespace unisono::transport {
 

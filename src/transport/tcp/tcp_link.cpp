@@ -7,7 +7,6 @@
 
 #include "base/socket.h"
 #include "store/authentication.h"
-#include "transport/tcp/addresses.h"
 
 namespace unisono::transport {
 namespace {

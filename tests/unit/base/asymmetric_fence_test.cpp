@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/asymmetric_fence.h"
 #include "base/notifier.h"
 #include "group/progress/backoff.h"
 #include "refused_call.h"

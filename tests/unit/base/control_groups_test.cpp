@@ -5,7 +5,7 @@
 #include <fstream>
 #include <map>
 
-#include "base/control_groups.h"
+#include "base/processors.h"
 
 namespace unisono {
 namespace {

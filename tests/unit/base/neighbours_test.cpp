@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "base/neighbours.h"
 #include "base/notifier.h"
 #include "group/progress/backoff.h"
 

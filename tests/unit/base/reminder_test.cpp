@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "base/reminder.h"
+#include "base/thread.h"
 #include "launch/job_options.h"
 
 namespace unisono::base {

@@ -12,16 +12,15 @@
 #include <vector>
 
 #include "base/environment.h"
-#include "base/private_file.h"
+#include "base/files.h"
 #include "base/secret.h"
 #include "launch/process/environment_block.h"
-#include "unit/transport/tcp/link_testing.h"
 #include "memory_search.h"
 #include "store/authentication.h"
 #include "store/client.h"
 #include "store/server.h"
-#include "store/token.h"
 #include "unit/temporary_file.h"
+#include "unit/transport/tcp/link_testing.h"
 
 namespace unisono::testing {
 namespace {

@@ -1,5 +1,5 @@
 // SipHash-2-4, compared with its authors' values and with OpenSSL's.
-#include "base/sip_hash.h"
+#include "base/numbered_codes.h"
 
 #include <gtest/gtest.h>
 #include <openssl/core_names.h>

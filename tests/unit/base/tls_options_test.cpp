@@ -3,11 +3,11 @@
 
 #include <fstream>
 
+#include "store/authentication.h"
 #include "thrown_by.h"
-#include "store/token.h"
-#include "unit/temporary_file.h"
 #include "tls_testing.h"
 #include "unisono/error.h"
+#include "unit/temporary_file.h"
 
 namespace unisono::testing {
 namespace {

@@ -12,8 +12,8 @@
 #include <set>
 #include <sstream>
 
-#include "base/likeness.h"
-#include "base/odd_variables.h"
+#include "base/environment.h"
+#include "base/printable.h"
 #include "base/variables.h"
 
 namespace unisono::base {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "store/watched_store.h"
+#include "store/wrappers.h"
 #include "unisono/error.h"
 
 namespace unisono::context {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "context/formed_groups.h"
-#include "store/own_keys_store.h"
-#include "transport/tcp/ended_groups.h"
+#include "store/wrappers.h"
+#include "transport/tcp/transfer.h"
 
 namespace unisono {
 namespace {

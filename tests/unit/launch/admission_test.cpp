@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/thread.h"
+#include "store/client.h"
 #include "unit/store/served_store.h"
-#include "store/serve.h"
 
 namespace unisono::launcher {
 namespace {

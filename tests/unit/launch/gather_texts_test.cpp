@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "launch/hosts/node_exchange.h"
-#include "store/batch.h"
-#include "store/waiters.h"
+#include "store/requests.h"
+#include "store/served_keys.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

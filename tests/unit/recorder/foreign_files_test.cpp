@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/file_of_own.h"
+#include "base/files.h"
 #include "base/printable.h"
 #include "launch/output/rank_stream.h"
 #include "launch/view/job_view.h"

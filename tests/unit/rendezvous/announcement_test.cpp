@@ -5,7 +5,6 @@
 
 #include "covers.h"
 #include "rendezvous/announcement.h"
-#include "rendezvous/multicast_socket.h"
 
 namespace unisono::rendezvous {
 namespace {

@@ -2,8 +2,8 @@
 #include <poll.h>
 
 #include "etcd_server.h"
+#include "store/etcd.h"
 #include "testing.h"
-#include "store/etcd_store.h"
 
 namespace unisono::rendezvous {
 namespace {

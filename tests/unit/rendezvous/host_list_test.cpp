@@ -1,5 +1,5 @@
 // Slurm's lists of hosts.
-#include "rendezvous/host_list.h"
+#include "rendezvous/slurm.h"
 
 #include <gtest/gtest.h>
 

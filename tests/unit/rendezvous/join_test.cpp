@@ -5,7 +5,7 @@
 
 #include "covers.h"
 #include "rendezvous/join.h"
-#include "rendezvous/member_list.h"
+#include "rendezvous/record.h"
 #include "store/client.h"
 #include "store/server.h"
 

@@ -3,9 +3,9 @@
 
 #include <fstream>
 #include "covers.h"
+#include "rendezvous/plan.h"
 #include "rendezvous/reach.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/secret.h"
 #include "store/server.h"
 
 namespace unisono::rendezvous {

@@ -1,10 +1,9 @@
 // tcp:// at a multicast address.
 #include <poll.h>
 
-#include "covers.h"
 #include "base/host.h"
+#include "covers.h"
 #include "rendezvous/announcement.h"
-#include "rendezvous/multicast_socket.h"
 #include "testing.h"
 #include "unisono/error.h"
 

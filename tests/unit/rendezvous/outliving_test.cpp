@@ -3,10 +3,10 @@
 
 #include <sys/types.h>
 
-#include "base/process.h"
+#include "base/host.h"
 #include "rendezvous/join.h"
 #include "rendezvous/record.h"
-#include "store/batch.h"
+#include "store/requests.h"
 #include "store/wire.h"
 
 namespace unisono::rendezvous {

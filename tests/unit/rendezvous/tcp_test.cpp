@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "covers.h"
-#include "rendezvous/url.h"
+#include "rendezvous/plan.h"
 
 namespace unisono::rendezvous {
 namespace {
@@ -90,9 +90,10 @@ TEST(TcpMeeting, AMeetingDoesNotAskTheEnvironment) {
 
 TEST(Url, BadOnesAreRefused) {
   COVERS("T-05");
-  for (const std::string text : {"127.0.0.1:9", "foo://x", "tcp://", "tcp://host", "tcp://host:", "tcp://host:0", "tcp://host:65536",
-                                 "tcp://host:12x", "tcp://:12", "tcp://::1:12", "tcp://[::1]12", "tcp://[::1", "file://relative", "file:///",
-                                 "env://x", "tcp://h:1?rank", "tcp://h:1?size=2", "tcp://h:1?rank=x", ""}) {
+  for (const std::string text :
+       {"127.0.0.1:9",    "foo://x",        "tcp://",           "tcp://host",       "tcp://host:",     "tcp://host:0",       "tcp://host:65536",
+        "tcp://host:12x", "tcp://:12",      "tcp://::1:12",     "tcp://[::1]12",    "tcp://[::1",      "file://relative",    "file:///",
+        "env://x",        "tcp://h:1?rank", "tcp://h:1?size=2", "tcp://h:1?rank=x", "tcp://h:1?ttl=5", "etcd://h/job?tll=5", ""}) {
     EXPECT_THROW(parse_url(text), InvalidArgument) << text;
   }
   try {
@@ -107,6 +108,9 @@ TEST(Url, BadOnesAreRefused) {
   EXPECT_EQ(url.rank, 3);
   EXPECT_EQ(url.world_size, 5);
   EXPECT_EQ(parse_url("file:///a/b").path, "/a/b");
+  const Url etcd = parse_url("etcd://a:1,b/job?ttl=5&rank=2");
+  EXPECT_EQ(etcd.path, "etcd://a:1,b/job?ttl=5");
+  EXPECT_EQ(etcd.rank, 2);
 }
 
 }  // namespace

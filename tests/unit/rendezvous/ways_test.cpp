@@ -1,7 +1,7 @@
 // All ways to meet, one after the other: each ends in the same job, and says whom it is told by.
-#include "covers.h"
 #include "base/interfaces.h"
-#include "rendezvous/multicast_socket.h"
+#include "covers.h"
+#include "rendezvous/announcement.h"
 #include "testing.h"
 #include "unisono/collectives.h"
 #include "unisono/context.h"

@@ -9,12 +9,12 @@
 
 #include <fmt/format.h>
 
-#include "unit/base/certificates.h"
 #include "etcd_server.h"
 #include "refusal.h"
-#include "store/etcd_store.h"
-#include "unit/temporary_file.h"
+#include "store/etcd.h"
 #include "unisono/error.h"
+#include "unit/base/certificates.h"
+#include "unit/temporary_file.h"
 
 namespace unisono {
 namespace {
@@ -47,6 +47,16 @@ std::string post(const EtcdServer& server, const std::string& path, const std::s
   return answer;
 }
 
+/// A file that holds a password, and the variable that names it.
+class PasswordFile {
+ public:
+  explicit PasswordFile(const std::string& password) { std::ofstream(file_.path()) << password << "\n"; }
+  Variables variables() const { return {{"UNISONO_ETCD_PASSWORD_FILE", file_.path()}}; }
+
+ private:
+  const TemporaryFile file_;
+};
+
 /// root may do everything, and "me" what is below /mine.
 void demand_passwords(const EtcdServer& server) {
   post(server, "/v3/auth/user/add", R"({"name":"root","password":"of root"})");
@@ -64,11 +74,12 @@ TEST(EtcdAdmission, AdmissionAsksForThePasswordOfAUser) {
   const EtcdServer server;
   demand_passwords(server);
   const auto opened = [&](const std::string& prefix, const Variables& variables) {
-    auto store = open_etcd(server.url(prefix), base::Environment(variables), Deadline(20s));
+    auto store = open_etcd(server.url(prefix, variables.empty() ? "" : "me@"), base::Environment(variables), Deadline(20s));
     store->set_timeout(20s);
     return store;
   };
-  const Variables me{{"UNISONO_ETCD_USER", "me"}, {"UNISONO_ETCD_PASSWORD", "mine"}};
+  const PasswordFile mine("mine"), guessed("guessed");
+  const Variables me = mine.variables();
   const auto store = opened("/mine/job", me), other = opened("/mine/job", me);
   std::thread waiting([&] { EXPECT_EQ(store->get("later", 20s), "v"); });
   other->set("later", "v");
@@ -76,9 +87,7 @@ TEST(EtcdAdmission, AdmissionAsksForThePasswordOfAUser) {
   EXPECT_EQ(store->add("n", 3), 3);
   EXPECT_NE(refusal<InvalidArgument>([&] { opened("/mine/job", {}); }).find("user name is empty"), std::string::npos);
   EXPECT_NE(refusal<InvalidArgument>([&] { opened("/others/job", me); }).find("permission denied"), std::string::npos);
-  const std::string wrong = refusal<InvalidArgument>([&] {
-    opened("/mine/job", {{"UNISONO_ETCD_USER", "me"}, {"UNISONO_ETCD_PASSWORD", "guessed"}});
-  });
+  const std::string wrong = refusal<InvalidArgument>([&] { opened("/mine/job", guessed.variables()); });
   EXPECT_NE(wrong.find("authentication failed"), std::string::npos) << wrong;
   EXPECT_EQ(wrong.find("guessed"), std::string::npos) << wrong;
 }
@@ -88,8 +97,8 @@ TEST(EtcdAdmission, AdmissionLogsInAgainWhereTheTokenIsGone) {
   NEEDS_ETCD();
   EtcdServer server;
   demand_passwords(server);
-  const auto store =
-      open_etcd(server.url("/mine/job"), base::Environment(Variables{{"UNISONO_ETCD_USER", "me"}, {"UNISONO_ETCD_PASSWORD", "mine"}}), Deadline(20s));
+  const PasswordFile mine("mine");
+  const auto store = open_etcd(server.url("/mine/job", "me@"), base::Environment(mine.variables()), Deadline(20s));
   store->set_timeout(40s);
   store->set("k", "1");
   server.kill();

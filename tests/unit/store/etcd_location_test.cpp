@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "refusal.h"
-#include "store/etcd_location.h"
-#include "unit/temporary_file.h"
+#include "store/etcd/location.h"
 #include "unisono/error.h"
+#include "unit/temporary_file.h"
 
 namespace unisono::store::etcd {
 namespace {
@@ -26,10 +26,11 @@ TEST(EtcdLocation, TheLocationIsReadFromItsUrl) {
   EXPECT_EQ(urls(location), (std::vector<std::string>{"http://10.0.0.1:2379", "http://[fd00::7]:99", "http://etcd.local:2379"}));
   EXPECT_EQ(location.prefix, "/jobs/train-17");
   EXPECT_EQ(location.time_to_live, std::chrono::seconds(10));
-  const Location safe = location_of("etcds://[::1]/a", Environment(Variables{{"UNISONO_ETCD_CACERT", "/ca.pem"}, {"UNISONO_ETCD_TTL", "7"}}));
+  const Location safe = location_of("etcds://[::1]/a?ttl=7", Environment(Variables{{"UNISONO_ETCD_CACERT", "/ca.pem"}}));
   EXPECT_EQ(urls(safe), std::vector<std::string>{"https://[::1]:2379"});
   EXPECT_EQ(safe.endpoints.front().authority, "/ca.pem");
   EXPECT_EQ(safe.time_to_live, std::chrono::seconds(7));
+  EXPECT_EQ(safe.url, "etcds://[::1]/a");
 }
 
 TEST(EtcdLocation, TheLocationRefusesOtherUrls) {
@@ -43,7 +44,10 @@ TEST(EtcdLocation, TheLocationRefusesOtherUrls) {
                                                                                  {"etcd://a:65536/job", "a port"},
                                                                                  {"etcd://[::1/job", "IPv6"},
                                                                                  {"etcd://a b/job", "strange"},
-                                                                                 {"etcd://a/j b", "prefix"}}) {
+                                                                                 {"etcd://a/j b", "prefix"},
+                                                                                 {"etcd://a/job?tll=7", "no \"tll\" in its query, only ttl"},
+                                                                                 {"etcd://a/job?ttl=1", "from 2 to 3600"},
+                                                                                 {"etcd://a/job?ttl=7s", "a number of seconds"}}) {
     const std::string text = refusal<InvalidArgument>([&, location = url] { location_of(location, Environment()); });
     EXPECT_NE(text.find(why), std::string::npos) << url << ": " << text;
   }
@@ -53,7 +57,9 @@ TEST(EtcdLocation, TheLocationKeepsPasswordsOutOfSight) {
   const std::string text = refusal<InvalidArgument>([] { location_of("etcds://me:secret@a/job", Environment()); });
   EXPECT_EQ(text.find("secret"), std::string::npos) << text;
   EXPECT_NE(text.find("UNISONO_ETCD_PASSWORD_FILE"), std::string::npos) << text;
-  const Variables with{{"UNISONO_ETCD_PASSWORD", "secret"}};
+  const TemporaryFile file;
+  std::ofstream(file.path()) << "secret\n";
+  const Variables with{{"UNISONO_ETCD_PASSWORD_FILE", file.path()}};
   EXPECT_NE(refusal<InvalidArgument>([&] { location_of("etcd://me@10.0.0.1/job", Environment(with)); }).find("in the clear"), std::string::npos);
   EXPECT_NE(refusal<InvalidArgument>([&] { location_of("etcds://me@10.0.0.1/job", Environment()); }).find("no password"), std::string::npos);
   EXPECT_EQ(location_of("etcd://me@127.0.0.1/job", Environment(with)).password, "secret");
@@ -63,17 +69,16 @@ TEST(EtcdLocation, TheLocationKeepsPasswordsOutOfSight) {
 TEST(EtcdLocation, TheLocationReadsThePasswordFromAFileOfItsOwn) {
   const TemporaryFile file;
   std::ofstream(file.path()) << "secret\n";
-  const Variables named{{"UNISONO_ETCD_USER", "me"}, {"UNISONO_ETCD_PASSWORD_FILE", file.path()}};
-  EXPECT_EQ(location_of("etcds://a/job", Environment(named)).password, "secret");
+  const Variables named{{"UNISONO_ETCD_PASSWORD_FILE", file.path()}};
+  EXPECT_EQ(location_of("etcds://me@a/job", Environment(named)).password, "secret");
   std::filesystem::permissions(file.path(), std::filesystem::perms::others_read, std::filesystem::perm_options::add);
-  EXPECT_NE(refusal<InvalidArgument>([&] { location_of("etcds://a/job", Environment(named)); }).find(file.path()), std::string::npos);
+  EXPECT_NE(refusal<InvalidArgument>([&] { location_of("etcds://me@a/job", Environment(named)); }).find(file.path()), std::string::npos);
 }
 
 TEST(EtcdLocation, TheLocationRefusesVariablesWithoutMeaning) {
   const auto refused = [](const Variables& variables) {
     return refusal<InvalidArgument>([&] { location_of("etcds://a/job", Environment(variables)); });
   };
-  EXPECT_NE(refused({{"UNISONO_ETCD_TTL", "1"}}).find("UNISONO_ETCD_TTL"), std::string::npos);
   EXPECT_NE(refused({{"UNISONO_ETCD_CERT", "/a.pem"}}).find("UNISONO_ETCD_KEY"), std::string::npos);
 }
 

@@ -11,8 +11,8 @@
 #include "etcd_server.h"
 #include "gateway_proxy.h"
 #include "refusal.h"
-#include "store/batch.h"
-#include "store/etcd_store.h"
+#include "store/etcd.h"
+#include "store/requests.h"
 #include "thrown_by.h"
 #include "unisono/error.h"
 
@@ -101,12 +101,12 @@ TEST_F(EtcdStoreTest, LongValuesAreReplacedWhole) {
 
 // Whoever came first would be the first to expire without signs of life.
 TEST_F(EtcdStoreTest, ThePresenceOfAKilledProcessExpiresAndThatOfALivingOneDoesNot) {
-  const Variables brief{{"UNISONO_ETCD_TTL", "2"}};
-  const auto own = opened(server_->url(), brief);
+  const std::string brief = server_->url("/test?ttl=2");
+  const auto own = opened(brief);
   const pid_t child = ::fork();
   if (child == 0) {
     try {
-      const auto theirs = opened(server_->url(), brief);
+      const auto theirs = opened(brief);
       theirs->set("child", std::to_string(theirs->presence()));
       ::pause();
     } catch (const std::exception& error) {
@@ -126,7 +126,7 @@ TEST_F(EtcdStoreTest, ThePresenceOfAKilledProcessExpiresAndThatOfALivingOneDoesN
 }
 
 TEST_F(EtcdStoreTest, AChildOfForkIsRefused) {
-  auto store = opened(server_->url(), {{"UNISONO_ETCD_TTL", "2"}});
+  auto store = opened(server_->url("/test?ttl=2"));
   const std::string key = "a key whose wait lets the thread of the store come to its own wait";
   EXPECT_THROW(store->get(key, 100ms), Timeout);
   const pid_t child = ::fork();

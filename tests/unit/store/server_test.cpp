@@ -13,9 +13,9 @@
 #include <fmt/format.h>
 
 #include "base/socket.h"
-#include "store/batch.h"
-#include "store/wire.h"
 #include "served_store.h"
+#include "store/requests.h"
+#include "store/wire.h"
 #include "talk.h"
 #include "unisono/error.h"
 

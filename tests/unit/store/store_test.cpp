@@ -9,15 +9,14 @@
 
 #include <fmt/format.h>
 
+#include "base/socket.h"
 #include "covers.h"
 #include "etcd_server.h"
-#include "base/socket.h"
+#include "store/authentication.h"
 #include "store/client.h"
-#include "store/serve.h"
-#include "store/token.h"
-#include "unit/temporary_file.h"
 #include "unisono/error.h"
 #include "unisono/etcd_store.h"
+#include "unit/temporary_file.h"
 
 namespace unisono {
 namespace {

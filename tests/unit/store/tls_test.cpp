@@ -10,10 +10,10 @@
 
 #include "covers.h"
 #include "served_store.h"
-#include "store/token.h"
+#include "store/authentication.h"
 #include "thrown_by.h"
-#include "unit/base/tls_testing.h"
 #include "unisono/error.h"
+#include "unit/base/tls_testing.h"
 
 namespace unisono::store {
 namespace {

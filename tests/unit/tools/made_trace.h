@@ -46,10 +46,9 @@ struct MadeRank {
 
 /// Writes the trace of a rank with calls at the times that a test wants. `room`: how many calls it keeps; 0: all.
 inline void make_trace(const std::string& folder, const MadeRank& made, std::uint64_t room = 0) {
-  const base::Environment environment(
-      std::map<std::string, std::string, std::less<>>{{recorder::trace_calls_variable, std::to_string(room != 0 ? room : made.calls.size() + 1)}});
+  const auto calls = static_cast<long>(room != 0 ? room : made.calls.size() + 1);
   const std::string name = std::to_string(std::hash<std::string>()(made.job)) + "-" + std::to_string(made.rank) + "-" + std::to_string(made.real);
-  base::Opened file = recorder::make_trace_file(folder, made.file.empty() ? name : made.file, environment);
+  base::Opened file = recorder::make_trace_file(folder, made.file.empty() ? name : made.file, calls);
   ASSERT_TRUE(file.fd) << folder;
   const auto recorder = recorder::Recorder::make_trace(std::move(file.fd));
   ASSERT_NE(recorder, nullptr);

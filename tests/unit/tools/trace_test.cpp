@@ -25,8 +25,7 @@ using namespace unisono::tools;
 
 TEST(Trace, ATraceKeepsMoreCallsThanARing) {
   const TemporaryFolder folder;
-  const base::Environment environment(std::map<std::string, std::string, std::less<>>{{recorder::trace_calls_variable, "10000"}});
-  base::Opened file = recorder::make_trace_file(folder.path(), "a", environment);
+  base::Opened file = recorder::make_trace_file(folder.path(), "a", 10000);
   ASSERT_TRUE(file.fd);
   const auto recorder = recorder::Recorder::make_trace(std::move(file.fd));
   ASSERT_NE(recorder, nullptr);
@@ -80,7 +79,7 @@ TEST(Trace, ARankMakesItsOwn) {
 // A full disk costs the earliest calls, and nothing else. Here the file is taken away, so that no more space can be had.
 TEST(Trace, ATraceGoesOnWhereTheDiskIsFull) {
   const TemporaryFolder folder;
-  base::Opened file = recorder::make_trace_file(folder.path(), "a", base::Environment());
+  base::Opened file = recorder::make_trace_file(folder.path(), "a");
   ASSERT_TRUE(file.fd);
   const int fd = file.fd.get();
   const auto recorder = recorder::Recorder::make_trace(std::move(file.fd));

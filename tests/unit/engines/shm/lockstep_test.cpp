@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "base/deadline.h"
 #include "base/switches.h"
 #include "engines/shm/engine.h"

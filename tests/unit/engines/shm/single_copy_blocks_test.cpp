@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/caches.h"
+#include "base/processors.h"
 #include "engines/decision.h"
 #include "two_engines.h"
 #include "unisono/failure.h"

@@ -6,7 +6,7 @@
 
 #include "link_on_demand.h"
 #include "transport/tcp/connector.h"
-#include "transport/tcp/spread.h"
+#include "transport/tcp/relay.h"
 
 namespace unisono::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "link_testing.h"
-#include "transport/tcp/watch_tree.h"
+#include "transport/tcp/relay.h"
 
 namespace unisono::testing {
 

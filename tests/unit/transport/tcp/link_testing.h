@@ -19,7 +19,6 @@
 #include "base/socket.h"
 #include "base/tls.h"
 #include "transport/tcp/frame.h"
-#include "transport/tcp/frame_codes.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/meeting.h"
 #include "unisono/detail/switches.h"

@@ -1,5 +1,5 @@
 // The tree by which ranks watch each other: few neighbours, and no part of it is cut off, whoever is gone.
-#include "transport/tcp/watch_tree.h"
+#include "transport/tcp/relay.h"
 
 #include <algorithm>
 #include <numeric>

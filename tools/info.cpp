@@ -226,7 +226,7 @@ Json schedule_facts_of_job() {
   schedule::Executor& executor = world().implementation()->core().executor();
   put(facts, "ranks", ranks_on_hosts(world_size(), executor.coordination().topology().host_count()) + ", those of this job");
   put(facts, "backend", world().backend());
-  if (executor.comparing_engine() != nullptr) {
+  if (executor.comparing_engine(Operation::all_reduce) != nullptr) {
     put(facts, "network", "none: shared memory carries out all calls, without schedules, and nothing is measured");
     return facts;
   }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -22,9 +21,9 @@
 #include "rendezvous/reach.h"
 #include "rendezvous/record.h"
 #include "rendezvous/rendezvous.h"
-#include "store/requests.h"
 #include "store/client.h"
 #include "store/etcd.h"
+#include "store/requests.h"
 #include "unisono/error.h"
 
 namespace unisono::launcher {

@@ -122,7 +122,6 @@ class Coordination {
   }
 
  private:
-  void tell_others(std::string_view notice, transport::Link::Announcement what);
   std::unique_ptr<const AgreementParts> parts_of_agreement();
 
   CoordinationParts parts_;

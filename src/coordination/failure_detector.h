@@ -21,7 +21,7 @@ namespace unisono::coordination {
 
 // From a death to an exception. Ranks 0 and 1 are on host A, 2 and 3 on host B; all four are in an all_reduce when rank 3 is killed.
 //
-//   rank 2, host B   waits in shared memory. Its WaitCheck calls `look`, which asks for the processes of its host (`look_on_host`): the pidfd of
+//   rank 2, host B   waits in shared memory. Its WaitCheck calls `look`, which asks for the processes of its host (`Peers::look`): the pidfd of
 //                    rank 3 is readable. Failure{cause = killed, culprit = 3}
 //   rank 0, host A   the system of host B has closed rank 3's sockets. Connections::pump reads the end of the stream without a goodbye, so
 //                    Peer::lose fails the transfers that wait for rank 3, and Link::lost returns Loss{peer = 3, cause = disconnected}.

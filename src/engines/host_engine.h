@@ -31,7 +31,7 @@ struct HostMember {
   std::array<char, 32> secret{};     // of rank 0, drawn at random: only processes of this user that map this memory know it
 };
 
-/// The failure that ended the group, as the notice that tells it to other hosts (coordination/failure_text.h). `state`: 0 none, 1 being written, 2
+/// The failure that ended the group, as the notice that tells it to other hosts (coordination/failure_state.h). `state`: 0 none, 1 being written, 2
 /// complete.
 struct FailureRecord {
   std::atomic<std::uint32_t> state{0};

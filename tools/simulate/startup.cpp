@@ -13,7 +13,7 @@ constexpr double us_in_s = 1e6, ns_in_us = 1000;
 constexpr double requests_to_join = 6, requests_about_engines = 2, requests_on_host = 8;
 constexpr double requests_about_parent = 5;  // an address is set, waited for and read, the secret and the encryption are read
 constexpr double keys_of_request = 1000;     // store/client.cpp
-// Of a launcher: to join as a rank does; its number of ranks is written, and those of all are waited for (launch/hosts/gather_texts.cpp).
+// Of a launcher: to join as a rank does; its number of ranks is written, and those of all are waited for (launch/hosts/node_exchange.cpp).
 constexpr double requests_of_launcher = requests_to_join + 2;
 constexpr double trips_of_connection = 3;  // for the connection, for greeting and challenge, and for the proofs
 

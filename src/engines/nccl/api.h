@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // Declares the functions of NCCL, of the CUDA runtime and of the driver's management library (NVML) that we call, from their public documentation:
-// the vendors' headers are needed neither to build nor to run. tests/nccl/declarations_test.cpp compares every line with the real headers where these
+// the vendors' headers are needed neither to build nor to run. tests/nccl/declarations.h compares every line with the real headers where these
 // are found. Names and values are the vendors'.
 
 struct ncclComm;

@@ -129,6 +129,19 @@ class Lockstep {
 };
 
 /// A collective on a Lockstep. Derived classes define the number of steps, and produce and consume each of them.
+///
+/// An all_reduce of one float by four ranks, whose inputs are 1, 2, 3, 4. Its one step has the number 7, and rank 2 comes last:
+///
+///   produce(0)   ranks 0, 1, 3: each writes its signature and its float into its own line of parity 7 & 1: `payload` = 1, 2, 4
+///   publish(0)   ranks 0, 1, 3: each stores step = 7 (release) in that line, and notifies the others
+///   wait         everybody_at(7) is false: line 2 shows 5, the last step of that parity. advance() returns false; waiting_for() is {2}
+///   produce(0)   rank 2: payload = 3; publish(0): step = 7. Ranks that slept are woken
+///   agrees       every rank reads (acquire) all lines at 7 and compares the four signatures with its own. A difference begins a dispute
+///   consume(0)   every rank adds the payloads in the order of the ranks, 1 + 2 + 3 + 4, into `out`: all have 10, the same bits
+///
+/// Step 8 uses the lines of the other parity, so a rank that is still in consume(0) of step 7 reads what no other rank overwrites. Nobody writes the
+/// lines of step 9, which are those of step 7, before all lines show 8, and a rank shows 8 only behind its consume(0) of step 7. A larger call has
+/// several steps (`steps`): its elements lie in the slots of the same parity, and consume(k) of one piece and produce(k + 1) of the next alternate.
 class LockstepTask : public Task {
  public:
   bool advance() final;

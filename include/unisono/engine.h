@@ -45,7 +45,7 @@ class UNISONO_API Engine {
 
   /// Tells whether the first step of every collective shows that all ranks have come and call the
   /// same. Such an engine throws Mismatch on every rank where they do not, and the group does not
-  /// ask the ranks before.
+  /// ask the ranks before. It carries out the operations that it `offers`; others are composed.
   virtual bool compares_calls() const noexcept { return false; }
 
   /// Tells whether the engine carries out this collective as it stands. `in` and `out` are
@@ -202,7 +202,7 @@ UNISONO_API void divide(DType dtype, void* data, std::size_t count, int divisor)
 
 /// The version of the interface between library and plug-ins. It is raised whenever anything in
 /// this header, or in a header that it includes, changes in a way that a plug-in can notice.
-inline constexpr std::uint32_t plugin_abi = 7;
+inline constexpr std::uint32_t plugin_abi = 8;
 
 /// A job that another launcher has started and whose ranks that launcher's library has already
 /// joined: enough to meet by.

@@ -35,6 +35,7 @@ concept views_itself = !out_list<L> && std::convertible_to<L, std::span<const Te
 
 /// The tensors of a list that is written to.
 struct WrittenList {
+  WrittenList() = default;
   template <out_list L>
   WrittenList(L&& list) : views(writable_views_of(list)) {}  // NOLINT(google-explicit-constructor): a list stands for its tensors
   template <views_itself L>
@@ -44,6 +45,7 @@ struct WrittenList {
 
 /// The tensors of a list that is read.
 struct ReadList {
+  ReadList() = default;
   template <in_list L>
   ReadList(const L& list) : views(views_of(list)) {}  // NOLINT(google-explicit-constructor): a list stands for its tensors
   template <views_itself L>

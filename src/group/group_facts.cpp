@@ -2,6 +2,8 @@
 
 #include "group/group_facts.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -137,6 +139,9 @@ GroupErrors::Thrown GroupErrors::of_thrown(std::string_view operation, std::uint
     return completed(mismatch, 0);
   } catch (const GroupFailure& over) {
     return {fail(over.failure(), operation, sequence), true};
+  } catch (const abi::__forced_unwind&) {  // the thread ends (pthread_cancel, pthread_exit), which nobody may stop
+    if (known != Known::to_this_rank) abort_after(nullptr);
+    throw;
   } catch (...) {
     if (known == Known::to_this_rank) return {std::current_exception()};
     abort_after(std::current_exception());

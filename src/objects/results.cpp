@@ -248,7 +248,7 @@ std::optional<ByteParts> collect_by_files(const ObjectType& type, const Parcel& 
       std::transform(text.begin(), text.end(), told.begin(), [](char c) { return static_cast<std::byte>(c); });
     });
   }
-  told.resize(compare(call, type, {.bytes = own.bytes.size(), .told = told.size(), .has_directory = !given.empty()}, error));
+  resize_together(told, compare(call, type, {.bytes = own.bytes.size(), .told = told.size(), .has_directory = !given.empty()}, error), group);
   const TensorView view = view_of(told);
   run(labelled(rooted({Operation::broadcast, view, view}, 0), label), group, call.options());
   const std::string text(reinterpret_cast<const char*>(told.data()), told.size());

@@ -33,6 +33,7 @@ bool DirectAccess::leaves_in_buffer(const CollectiveCall& call) const {
 
 Announcement DirectAccess::announce(const CollectiveCall& call) {
   private_.publish_card();
+  if (!found_) found_ = CopyTrial::known();  // another group of this process may have made the trial meanwhile
   Announcement announcement{.in = address_of(call.in), .out = address_of(call.out), .reads_all = reads_all_ && may_be_read()};
   if (reads_all_) announcement.range = *own_range_;
   announcement.streams = found_ && found_->past_caches;

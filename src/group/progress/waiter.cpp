@@ -273,7 +273,7 @@ void BlockingWaiter::wait(Task& task) {
     backoff.pause(again, std::min<std::chrono::nanoseconds>(task.wakes_waiter() ? look_period : unnotified_period, left),
                   [&](std::chrono::nanoseconds at_most) { return task.sleep(at_most); });
     if (task.advance()) return;
-    std::optional<Failure> failure = coordination.failure();
+    std::optional<Failure> failure = coordination.is_disputed() ? std::nullopt : coordination.failure();
     const bool late = deadline.passed();
     const auto now = base::Clock::now();
     if (!failure && (late || now >= next_look)) {

@@ -83,7 +83,11 @@ void read_all(std::vector<Answer>& answers) {
 
 StateServer::StateServer(std::function<std::vector<JobSeen>()> look) : look_(std::move(look)) {
   base::Opened opened = base::try_listen(base::SocketAddress::abstract_unix(name_prefix(::getpid()) + random_id().substr(0, 8)));
-  if (!opened.fd) {  // the job does not depend on it
+  try {
+    if (opened.fd) stop_.emplace();
+  } catch (const StartFailed&) {  // no descriptor is left
+  }
+  if (!stop_) {  // the job does not depend on it
     base::debug("no socket at which `unisono status` could ask for the ranks of other hosts");
     return;
   }
@@ -92,7 +96,7 @@ StateServer::StateServer(std::function<std::vector<JobSeen>()> look) : look_(std
 }
 
 StateServer::~StateServer() {
-  stop_.notify();
+  if (stop_) stop_->notify();
   thread_.join();
 }
 
@@ -101,7 +105,7 @@ void StateServer::serve() {
   for (bool is_stopped = false; !is_stopped;) {
     base::FileDescriptor asking;
     PollSet set;
-    set.add(stop_.fd(), POLLIN, [&](short) { is_stopped = true; });
+    set.add(stop_->fd(), POLLIN, [&](short) { is_stopped = true; });
     if (std::exchange(rests, false)) set.wake_within(rest_after_refusal);
     else
       set.add(listening_.get(), POLLIN, [&](short) {

@@ -30,7 +30,7 @@ class StateServer {
 
   const std::function<std::vector<JobSeen>()> look_;
   base::FileDescriptor listening_;
-  const Notifier stop_;
+  std::optional<Notifier> stop_;
   base::Thread thread_;
 };
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/files.h"
 #include "base/printable.h"
 #include "base/socket.h"
@@ -79,13 +82,23 @@ Location location_of(std::string_view url, const base::Environment& environment)
   if (!url.starts_with(plain) && !url.starts_with(encrypted)) refuse(url, "it begins with neither etcd:// nor etcds://");
   const bool tls = url.starts_with(encrypted);
   std::string_view behind = url.substr((tls ? encrypted : plain).size());
-  if (const auto mark = behind.find('?'); mark != std::string_view::npos) {
-    take_query(location, behind.substr(mark + 1));
+  std::optional<std::string_view> query;
+  if (const auto mark = behind.find('?', std::min(behind.find('/'), behind.size())); mark != std::string_view::npos) {
+    query = behind.substr(mark + 1);
     behind = behind.substr(0, mark);
-    location.url = url.substr(0, url.find('?'));
+    location.url = url.substr(0, url.size() - query->size() - 1);
   }
   std::string_view hosts = behind.substr(0, behind.find('/'));
   std::string_view prefix = behind.substr(hosts.size());
+  if (const auto at = hosts.rfind('@'); at != std::string_view::npos) {
+    location.user = hosts.substr(0, at);
+    if (location.user.find(':') != std::string::npos) {
+      location.url = fmt::format("{}...@{}{}", tls ? encrypted : plain, hosts.substr(at + 1), prefix);
+      refuse(location.url, "a password in it could be read in the list of processes", "UNISONO_ETCD_PASSWORD_FILE names a file with it");
+    }
+    hosts.remove_prefix(at + 1);
+  }
+  if (query) take_query(location, *query);
   while (prefix.ends_with('/')) prefix.remove_suffix(1);
   if (prefix.empty()) refuse(url, "it names no job: a prefix of the job's keys, /train-17, say, follows the endpoints");
   for (const char c : prefix) {
@@ -95,14 +108,6 @@ Location location_of(std::string_view url, const base::Environment& environment)
   }
   if (prefix.size() > longest_prefix) refuse(url, fmt::format("its prefix is longer than {} characters", longest_prefix));
   location.prefix = prefix;
-  if (const auto at = hosts.rfind('@'); at != std::string_view::npos) {
-    location.user = hosts.substr(0, at);
-    if (location.user.find(':') != std::string::npos) {
-      location.url = fmt::format("{}...@{}{}", tls ? encrypted : plain, hosts.substr(at + 1), prefix);
-      refuse(location.url, "a password in it could be read in the list of processes", "UNISONO_ETCD_PASSWORD_FILE names a file with it");
-    }
-    hosts.remove_prefix(at + 1);
-  }
   Endpoint endpoint;
   if (tls) {
     endpoint.authority = environment.get("UNISONO_ETCD_CACERT").value_or("");

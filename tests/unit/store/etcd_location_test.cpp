@@ -56,6 +56,8 @@ TEST(EtcdLocation, TheLocationRefusesOtherUrls) {
 TEST(EtcdLocation, TheLocationKeepsPasswordsOutOfSight) {
   const std::string text = refusal<InvalidArgument>([] { location_of("etcds://me:secret@a/job", Environment()); });
   EXPECT_EQ(text.find("secret"), std::string::npos) << text;
+  for (const char* url : {"etcds://me:secret?x@a/job", "etcds://me:secret@a/job?tll=7", "etcds://me:secret@a"})
+    EXPECT_EQ(refusal<InvalidArgument>([&] { location_of(url, Environment()); }).find("secret"), std::string::npos) << url;
   EXPECT_NE(text.find("UNISONO_ETCD_PASSWORD_FILE"), std::string::npos) << text;
   const TemporaryFile file;
   std::ofstream(file.path()) << "secret\n";

@@ -84,8 +84,10 @@ void build_all_to_all_pairwise(const Problem& problem, const Setting&, Builder& 
   const int rank = problem.rank, size = problem.size;
   for (int step = 1; step < size; ++step) {
     const int target = (rank + step) % size, source = (rank + size - step) % size;
-    if (step == 1) to.copy(blocks.incoming(rank), blocks.outgoing(rank));
-    to.exchange(problem.level, source, blocks.incoming(source), target, blocks.outgoing(target));
+    to.receive(problem.level, source, blocks.incoming(source));
+    to.send(problem.level, target, blocks.outgoing(target));
+    if (step == 1) to.copy(blocks.incoming(rank), blocks.outgoing(rank));  // while the transfer is under way
+    to.next_wave();
   }
 }
 

@@ -33,8 +33,15 @@ class EtcdServer {
     }
     return {};
   }
-  static bool is_here() { return !program().empty(); }
-  static constexpr const char* how_to_get_it = "there is no etcd on this machine (Debian: etcd-server)";
+  static bool is_here() {
+#ifdef UNISONO_WITHOUT_ETCD
+    return false;
+#else
+    return !program().empty();
+#endif
+  }
+  static constexpr const char* how_to_get_it =
+      "there is no etcd on this machine (Debian: etcd-server), or this build is without it (-DUNISONO_ETCD=OFF)";
 
   /// The words that start a member with these URLs, for clients and for members, and its data and log in this folder.
   static std::vector<std::string> words_of(const std::string& client, const std::string& peer, const std::string& folder) {

@@ -43,7 +43,8 @@ void make_sampler(DistributedSampler* place, nb::handle data, std::optional<int>
                                                    .batch_sizes = std::move(batch_sizes)});
 }
 
-nb::object iterator_over(const std::vector<std::size_t>& indices) {
+template <class Range>
+nb::object iterator_over(Range&& indices) {
   nb::list list;
   for (const std::size_t index : indices) list.append(index);
   return nb::iter(list);
@@ -103,7 +104,7 @@ No communication: every rank computes the same order, on every platform, in C++ 
       .def("num_replicas", &DistributedSampler::num_replicas)
       .def("indices", &DistributedSampler::indices, "This epoch's samples of this rank, as a list.")
       .def(
-          "__iter__", [](DistributedSampler& sampler) { return iterator_over(sampler.indices()); },
+          "__iter__", [](DistributedSampler& sampler) { return iterator_over(sampler); },  // begin() warns of an epoch that comes again
           nb::sig("def __iter__(self) -> collections.abc.Iterator[int]"));
   nb::class_<ProxySampler>(m, "DistributedProxySampler", R"(Shares out what any other sampler yields, which has a length.
 

@@ -58,7 +58,7 @@ class SpanningAgreement final : public Task {
           phase_ = after_host();
           break;
         case Phase::hosts:
-          if (!advance_exchange()) return tell_that_we_are_here(), false;
+          if (!end_exchange(exchange_.advance())) return tell_that_we_are_here(), false;
           break;
         case Phase::dispute:
           if (!decide()) return false;
@@ -174,8 +174,7 @@ class SpanningAgreement final : public Task {
   }
 
   /// Called on the first rank of a host whose ranks agree. Returns false while it waits for other hosts.
-  bool advance_exchange() {
-    const Exchange::State exchanged = exchange_.advance();
+  bool end_exchange(Exchange::State exchanged) {
     if (exchanged == Exchange::State::agreed) {
       decision().callables_differ = exchange_.callables_differ() ? 1 : 0;
       hosts_are_done();

@@ -133,7 +133,7 @@ Exchange::Exchange(const GroupTopology& topology, const ExchangeRoute& route, Ex
   memory_.rounds_of_many = memory_.rounds;
 }
 
-void Exchange::send(const ExchangeMove& move) {
+std::span<const std::byte> Exchange::prepare(const ExchangeMove& move) {
   std::vector<std::byte>& message = memory_.message;
   message.resize(head_bytes);
   put_head(message.data(), number_ | (some_crowded_ ? crowded_bit : 0) | (callables_differ_ ? callables_bit : 0), signature_);
@@ -147,7 +147,7 @@ void Exchange::send(const ExchangeMove& move) {
       message.insert(message.end(), memory_of(host), memory_of(host) + bytes_of(host));
     }
   }
-  route_.mail->post(first_rank_of(move.host), route_.group, message, block);
+  return block;
 }
 
 // Messages of earlier calls are left over where ranks have differed.
@@ -207,7 +207,10 @@ bool Exchange::receive_missing() {
 Exchange::State Exchange::advance() {
   while (!is_at_end()) {
     if (!std::exchange(has_begun_, true)) {
-      for (const ExchangeMove& move : round().sends) send(move);
+      for (const ExchangeMove& move : round().sends) {
+        const std::span<const std::byte> block = prepare(move);
+        route_.mail->post(first_rank_of(move.host), route_.group, memory_.message, block);
+      }
       missing_.resize(round().receives.size());
       std::iota(missing_.begin(), missing_.end(), std::size_t{0});
     }

@@ -139,7 +139,9 @@ class Exchange {
   const ExchangeRound& round() const { return rounds()[round_]; }
   bool is_at_end() const { return is_agreed_ || round_ == rounds().size(); }
   int first_rank_of(int host) const { return (*route_.global_ranks)[static_cast<std::size_t>(topology_.leaders[static_cast<std::size_t>(host)])]; }
-  void send(const ExchangeMove& move);
+  /// Puts the head of a message, and the elements that it gathers, into `memory_.message`. Returns the elements that
+  /// follow it.
+  std::span<const std::byte> prepare(const ExchangeMove& move);
   State receive(const ExchangeMove& move);
   bool receive_missing();
   bool fetch(int host);

@@ -24,12 +24,11 @@ using coordination::Coordination;
 
 namespace {
 
-/// Calls `f`, which advances a task. If an exception leaves it, the group is over: engines are told so while the memory of the task is still there,
-/// from which a transfer may be half sent. A Mismatch and callables that differ leave the group as it is, since nothing was moved.
-template <class F>
-void ending_before_memory(Coordination& coordination, F&& f) {
+/// Called with the exception that has left a task, which it rethrows. The group is over: engines are told so while the memory of the task is still
+/// there, from which a transfer may be half sent. A Mismatch and callables that differ leave the group as it is, since nothing was moved.
+[[noreturn]] void end_before_memory(Coordination& coordination) {
   try {
-    f();
+    throw;
   } catch (const Mismatch&) {
     throw;
   } catch (const engines::CallablesDiffer&) {
@@ -212,7 +211,7 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
     }
   }
   while (under_way.begin_next()) {
-    ending_before_memory(coordination_, [&] {
+    try {
       std::visit(
           [&](auto& task) {
             if constexpr (std::is_same_v<decltype(task), ScheduledTask&>) {
@@ -224,7 +223,9 @@ void Executor::run(const CollectiveCall& call, Waiter& waiter) {
             }
           },
           under_way.current());
-    });
+    } catch (...) {
+      end_before_memory(coordination_);
+    }
   }
 }
 

@@ -1,6 +1,9 @@
 """Dictionaries and parameters, results, what one rank does, samplers, stores."""
 
+import os
 import socket
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -131,6 +134,12 @@ class Samplers(RankTest):
         self.assertEqual(list(plain), [1, 3, 0])
         self.assertEqual(list(unisono.DistributedSampler([0] * 5, num_replicas=2, rank=1, shuffle=False, drop_last=True)), [1, 3])
         self.refused(unisono.InvalidArgument, "", unisono.DistributedSampler, 5, num_replicas=2, rank=2)
+
+    def test_a_sampler_warns_once_of_an_epoch_that_comes_again(self):
+        program = "import unisono; s = unisono.DistributedSampler(10, num_replicas=2, rank=0); list(s); list(s); list(s)"
+        environment = {name: value for name, value in os.environ.items() if name != "UNISONO_LOG"}
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr.count("set_epoch")), (0, 1), done.stderr)
 
     def test_a_proxy_shares_out_what_any_sampler_yields(self):
         proxy = unisono.DistributedProxySampler([5, 6, 7, 8], num_replicas=2, rank=0)

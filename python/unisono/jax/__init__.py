@@ -113,7 +113,7 @@ def all_to_all(x: Any, group: ProcessGroup | None = None, *, timeout: Seconds = 
 
         columns = ujax.all_to_all(rows)
     """
-    return jax.tree.map(lambda y, leaf: y.reshape(jnp.shape(leaf)), _collective("all_to_all", x, group, timeout, tag, in_blocks=True), x)
+    return jax.tree.map(lambda y, leaf: y.reshape(jnp.asarray(leaf).shape), _collective("all_to_all", x, group, timeout, tag, in_blocks=True), x)
 
 
 def send_recv(

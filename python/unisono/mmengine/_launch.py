@@ -110,7 +110,10 @@ def _port_of_job():
 
 def first_host(nodelist):
     """The first host of a list as Slurm writes it: "node[003-005,7]-x,other" gives "node003-x"."""
-    hosts = expand_hostlist(nodelist)
+    try:
+        hosts = expand_hostlist(nodelist)
+    except ValueError:
+        hosts = []
     if not hosts:
         raise ValueError(f"no host can be read from SLURM_NODELIST={nodelist!r}")
     return hosts[0]

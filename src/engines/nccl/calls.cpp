@@ -52,7 +52,7 @@ Part::Part(const Vendor& vendor, const CollectiveCall& call, const Member& membe
 
 /// An operation that NCCL carries out, by functions of its own or by messages.
 struct Part::Own {
-  void (Part::*enqueue)(const Reduction&) = nullptr;
+  Enqueue enqueue = nullptr;
   bool is_one_function = false;
 };
 
@@ -72,17 +72,17 @@ const OperationMap<Part::Own> Part::own_operations{
     {Operation::all_to_all_v, {&Part::exchange}},
 };
 
-Launched Part::enqueue() {
-  std::optional<Reduction> reduction;
-  if (reduces(call_.operation)) {
-    reduction = prepare_reduction();
-    if (!reduction) return done_;
-  }
-  const Reduction r = reduction.value_or(Reduction{});
-  if (const auto enqueue = own_operations[call_.operation].enqueue) (this->*enqueue)(r);
-  else note("enqueue", Result::invalid_usage);
+Part::Enqueue Part::prepare() {
+  const Enqueue enqueue = own_operations[call_.operation].enqueue;
+  if (enqueue == nullptr) note("enqueue", Result::invalid_usage);
+  if (!reduces(call_.operation)) return enqueue;
+  reduction_ = prepare_reduction();
+  return reduction_ ? enqueue : nullptr;
+}
+
+Launched Part::finish() {
   // NCCL releases an operation as soon as the functions that use it have returned.
-  if (call_.factor) note("ncclRedOpDestroy", nccl_.red_op_destroy(r.op, member_.comm));
+  if (call_.factor && reduction_) note("ncclRedOpDestroy", nccl_.red_op_destroy(reduction_->op, member_.comm));
   return done_;
 }
 

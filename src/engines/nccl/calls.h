@@ -44,7 +44,12 @@ class Part {
 
   Part(const Vendor& vendor, const CollectiveCall& call, const Member& member, std::size_t index, int size);
   /// Puts the part on the member's stream. The caller is between ncclGroupStart and ncclGroupEnd, unless there is one member and `is_one_function`.
-  Launched enqueue();
+  using Enqueue = void (Part::*)(const Reduction&);
+  /// Returns the function that does so, which gets `reduction`; null if there is nothing to do, because of an error. `finish` returns what came of
+  /// it.
+  Enqueue prepare();
+  Reduction reduction() const { return reduction_.value_or(Reduction{}); }
+  Launched finish();
 
  private:
   struct Own;
@@ -82,6 +87,7 @@ class Part {
   const TensorView& in_;
   const TensorView& out_;
   std::size_t size_;
+  std::optional<Reduction> reduction_;
   Launched done_;
 };
 

@@ -192,7 +192,14 @@ void Communicator::launch(const Work& work) {
     const OnDevice on_device(*vendor_, members_[i].device);
     Member member = members_[i];
     if (is_one) member.stream = launched_on_;
-    const Launched launched = PartOf(*vendor_, work, member, i, shape_.size).enqueue();
+    Launched launched;
+    PartOf part(*vendor_, work, member, i, shape_.size);
+    if constexpr (std::is_same_v<Work, Message>) {
+      launched = part.enqueue();
+    } else {
+      if (const auto enqueue = part.prepare()) (part.*enqueue)(part.reduction());
+      launched = part.finish();
+    }
     if (first.result == Result::success && first.cuda == CudaError::success) first = launched;
   }
   // A group ends after an error as well, or the thread's next calls would be part of it.

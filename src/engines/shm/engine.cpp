@@ -21,30 +21,6 @@ struct Row {
   using Large = TwoStages;
 };
 
-template <class... Rows>
-struct TableOf {
-  static bool has(Operation operation) { return ((Rows::operation == operation) || ...); }
-  /// Calls `use` with the class of the task that carries a call out.
-  template <class Use>
-  static void dispatch(const Lockstep& engine, const CollectiveCall& call, Use&& use) {
-    const auto use_row = [&]<class Row>() {
-      if constexpr (std::is_same_v<typename Row::Small, typename Row::Large>) use.template operator()<typename Row::Small>();
-      else if (prefers_one_shot(engine.size(), call)) use.template operator()<typename Row::Small>();
-      else use.template operator()<typename Row::Large>();
-    };
-    if (!((Rows::operation == call.operation && (use_row.template operator()<Rows>(), true)) || ...))
-      throw Unsupported(fmt::format("engine native has no {}", name_of(call)));
-  }
-};
-
-/// The operations that this engine has. Schedules compose any other.
-using Table = TableOf<Row<Operation::all_reduce, OneShot, SlicedReduce>, Row<Operation::reduce, OneShot, SlicedReduce>,
-                      Row<Operation::barrier, Barrier>, Row<Operation::broadcast, Broadcast>, Row<Operation::all_gather, AllGather>,
-                      Row<Operation::gather, AllGather>, Row<Operation::scatter, Scatter>, Row<Operation::reduce_scatter, ReduceScatter>,
-                      Row<Operation::all_to_all, AllToAll>, Row<Operation::scan, OneShot>, Row<Operation::exscan, OneShot>,
-                      Row<Operation::all_gather_v, AllGather>, Row<Operation::gather_v, AllGather>, Row<Operation::scatter_v, Scatter>,
-                      Row<Operation::reduce_scatter_v, ReduceScatter>, Row<Operation::all_to_all_v, AllToAllV>>;
-
 /// The task of a call. The call must live as long.
 template <class T>
 class CallTask : public T {
@@ -66,6 +42,39 @@ class QueuedTask final : CallCopy, public CallTask<T> {
   QueuedTask(Lockstep& engine, const CollectiveCall& call) : CallCopy{call}, CallTask<T>(engine, copy) {}
 };
 
+template <class... Rows>
+struct TableOf {
+  static bool has(Operation operation) { return ((Rows::operation == operation) || ...); }
+  /// Carries a call out for a waiter, by a task on the stack, so that it allocates nothing; without one, returns its task.
+  static std::unique_ptr<Task> begin(Lockstep& engine, const CollectiveCall& call, Waiter* waiter) {
+    std::unique_ptr<Task> started;
+    const auto use = [&]<class T>() {
+      if (waiter == nullptr) {
+        started = std::make_unique<QueuedTask<T>>(engine, call);
+        return;
+      }
+      CallTask<T> task(engine, call);
+      if (!task.advance()) waiter->wait(task);
+    };
+    const auto use_row = [&]<class Row>() {
+      if constexpr (std::is_same_v<typename Row::Small, typename Row::Large>) use.template operator()<typename Row::Small>();
+      else if (prefers_one_shot(engine.size(), call)) use.template operator()<typename Row::Small>();
+      else use.template operator()<typename Row::Large>();
+    };
+    if (!((Rows::operation == call.operation && (use_row.template operator()<Rows>(), true)) || ...))
+      throw Unsupported(fmt::format("engine native has no {}", name_of(call)));
+    return started;
+  }
+};
+
+/// The operations that this engine has. Schedules compose any other.
+using Table = TableOf<Row<Operation::all_reduce, OneShot, SlicedReduce>, Row<Operation::reduce, OneShot, SlicedReduce>,
+                      Row<Operation::barrier, Barrier>, Row<Operation::broadcast, Broadcast>, Row<Operation::all_gather, AllGather>,
+                      Row<Operation::gather, AllGather>, Row<Operation::scatter, Scatter>, Row<Operation::reduce_scatter, ReduceScatter>,
+                      Row<Operation::all_to_all, AllToAll>, Row<Operation::scan, OneShot>, Row<Operation::exscan, OneShot>,
+                      Row<Operation::all_gather_v, AllGather>, Row<Operation::gather_v, AllGather>, Row<Operation::scatter_v, Scatter>,
+                      Row<Operation::reduce_scatter_v, ReduceScatter>, Row<Operation::all_to_all_v, AllToAllV>>;
+
 }  // namespace
 
 ShmEngine::ShmEngine(std::shared_ptr<Segment> segment, int rank, bool is_crowded)
@@ -75,19 +84,9 @@ ShmEngine::~ShmEngine() = default;
 
 bool ShmEngine::offers(const CollectiveCall& call) const { return Table::has(call.operation); }
 
-std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& call) {
-  std::unique_ptr<Task> task;
-  Table::dispatch(engine, call, [&]<class T>() { task = std::make_unique<QueuedTask<T>>(engine, call); });
-  return task;
-}
+std::unique_ptr<Task> make_collective(Lockstep& engine, const CollectiveCall& call) { return Table::begin(engine, call, nullptr); }
 
-// The task lies on the caller's stack: a call allocates nothing.
-void ShmEngine::carry_out(const CollectiveCall& call, Waiter& waiter) {
-  Table::dispatch(lockstep_, call, [&]<class T>() {
-    CallTask<T> task(lockstep_, call);
-    if (!task.advance()) waiter.wait(task);
-  });
-}
+void ShmEngine::carry_out(const CollectiveCall& call, Waiter& waiter) { static_cast<void>(Table::begin(lockstep_, call, &waiter)); }
 
 std::unique_ptr<Task> ShmEngine::start(const CollectiveCall& call) { return make_collective(lockstep_, call); }
 

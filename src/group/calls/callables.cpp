@@ -305,12 +305,6 @@ class CollectiveWithCallable final : public Task {
   bool is_trial_ = false;
 };
 
-void carry_out(GroupCore& core, const CollectiveCall& call, Waiter& waiter) {
-  if (Engine* const engine = core.executor().comparing_engine(call.operation)) [[likely]]
-    engine->carry_out(call, waiter);
-  else core.executor().run(call, waiter);
-}
-
 }  // namespace
 
 std::unique_ptr<Task> start_collective(GroupCore& core, const CollectiveCall& call) {
@@ -318,17 +312,15 @@ std::unique_ptr<Task> start_collective(GroupCore& core, const CollectiveCall& ca
   return std::make_unique<CollectiveWithCallable>(core, call);
 }
 
-void run_collective(GroupCore& core, CollectiveCall& call, Waiter& waiter) {
-  if (!call.custom) [[likely]]
-    return carry_out(core, call, waiter);
+void run_callable(GroupCore& core, CollectiveCall& call, Waiter& waiter) {
   core.tried_callables().recognise(call);
   try {
-    return carry_out(core, call, waiter);
+    return core.executor().run(call, waiter);
   } catch (const engines::CallablesDiffer&) {  // NOLINT(bugprone-empty-catch): it is tried below
   }
   CallableTrial trial(core, call);
   if (!trial.advance()) waiter.wait(trial);
-  carry_out(core, call, waiter);
+  core.executor().run(call, waiter);
 }
 
 }  // namespace unisono::group

@@ -68,7 +68,10 @@ void CollectiveCalls::run(const detail::Request& request, const CallOptions& opt
       }
       if (Packing::is_needed(call, edges)) [[unlikely]]
         packing = std::make_unique<Packing>(call, edges);
-      run_collective(calls_.core(), call, waiter);
+      if (call.custom) [[unlikely]]
+        run_callable(calls_.core(), call, waiter);
+      else if (Engine* const comparing = calls_.core().executor().comparing_engine(call.operation)) [[likely]] comparing->carry_out(call, waiter);
+      else calls_.core().executor().run(call, waiter);
     }
   } catch (...) {
     std::rethrow_exception(calls_.errors().of_thrown(begun.operation, call.sequence, GroupErrors::Known::to_all).error);

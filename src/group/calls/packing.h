@@ -18,7 +18,7 @@ namespace unisono::group {
 std::unique_ptr<Task> start_collective(GroupCore& core, const CollectiveCall& call);
 
 /// Does the same for a caller that waits.
-void run_collective(GroupCore& core, CollectiveCall& call, Waiter& waiter);
+void run_callable(GroupCore& core, CollectiveCall& call, Waiter& waiter);
 
 /// Gives a call contiguous memory where its views are strided, and carries the result back. Does nothing, and costs nothing, for contiguous views.
 class Packing {

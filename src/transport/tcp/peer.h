@@ -101,6 +101,8 @@ class Peer final : public FrameSink {
   bool needs_connection() const;
 
   const PeerConnection& connection() const { return connection_; }
+  /// Returns the connection if frames may be written to it; else null.
+  PeerConnection* open_connection() { return !is_over() && is_open() ? &connection_ : nullptr; }
   int rank() const { return connection_.rank(); }
   bool is_open() const { return connection_.is_open(); }
   std::string name() const { return connection_.name(); }

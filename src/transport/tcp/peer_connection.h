@@ -31,6 +31,7 @@ class PeerConnection {
     writer_.write(socket(), head, payload, more);
   }
   FrameWriter& writer() { return writer_; }
+  Connection socket() const { return {fd_.get(), tls_.get()}; }
   /// Removes a message whose sender has given up from those that are being written. Returns false where it is none of them.
   bool withdraw(const TransferPtr& transfer) { return writer_.withdraw(socket(), transfer); }
   /// Writes what waits. Returns true where a sender may go on.
@@ -49,8 +50,6 @@ class PeerConnection {
   std::string text_of_end(const FrameReader::Received& received) const;
 
  private:
-  Connection socket() const { return {fd_.get(), tls_.get()}; }
-
   const int rank_;
   std::string address_;
   base::FileDescriptor fd_{};

@@ -258,7 +258,9 @@ void TcpLink::post(int rank, std::uint64_t group, std::span<const std::byte> hea
   if (size > longest_call) throw InvalidArgument(fmt::format("a message of {} bytes about a call: at most {} are allowed", size, longest_call));
   const std::lock_guard lock(mutex_);
   Peer& peer = connected(rank);
-  peer.post({.kind = FrameKind::call, .length = static_cast<std::uint32_t>(size), .group = group}, head, data);
+  const FrameHead frame{.kind = FrameKind::call, .length = static_cast<std::uint32_t>(size), .group = group};
+  if (PeerConnection* const open = peer.open_connection()) open->writer().write(open->socket(), frame, head, data);
+  else peer.post(frame, head, data);
   sent(peer);
 }
 

@@ -88,7 +88,7 @@ def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set
     length, has_failed = head.tolist()
     data = torch.frombuffer(bytearray(data), dtype=torch.uint8) if is_root else torch.empty(length, dtype=torch.uint8)
     broadcast_(data, root_rank, f"{name}.data", process_set)
-    data = data.numpy().tobytes()
+    data = b"" if is_root and not has_failed else data.numpy().tobytes()
     _pickles.check_all("broadcast_object", {root_rank: (data, has_failed)}, error)
     return obj if is_root else _pickles.loads("broadcast_object", data)
 

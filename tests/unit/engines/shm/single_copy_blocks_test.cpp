@@ -61,6 +61,7 @@ std::vector<float> operator+(std::vector<float> first, const std::vector<float>&
 }
 
 struct BlockEngines : TwoEngines {
+  using TwoEngines::TwoEngines;
   /// Carries out a call; returns how many steps it took, the same for both.
   std::uint32_t carry_out(const Part& a, const Part& b) {
     const std::uint32_t before = first.step();
@@ -75,8 +76,7 @@ constexpr std::uint32_t in_place = 2;
 
 }  // namespace
 
-TEST(SingleCopyBlocks, BlocksAreReadWhereTheyLie) {
-  BlockEngines world;
+void read_where_they_lie(BlockEngines&& world) {
   world.get_ready();
   for (const Lengths& counts : {Lengths{n, 3 * n}, Lengths{0, 2 * n}, Lengths{2 * n + 1, 0}, Lengths{2 * n, 1}}) {
     const std::size_t x = counts[0], y = counts[1];
@@ -98,6 +98,9 @@ TEST(SingleCopyBlocks, BlocksAreReadWhereTheyLie) {
     for (std::size_t i = 0; i < y; ++i) ASSERT_EQ(h.out[i], element(0, x + i) + element(1, x + i));
   }
 }
+
+TEST(SingleCopyBlocks, BlocksAreReadWhereTheyLie) { read_where_they_lie(BlockEngines()); }
+TEST(SingleCopyBlocks, BlocksAreReadAndWrittenPastTheCaches) { read_where_they_lie(BlockEngines(0)); }
 
 TEST(SingleCopyBlocks, BlocksAreReadInAllToAllVOfTheRanksThatGiveMuch) {
   BlockEngines world;

@@ -72,7 +72,10 @@ inline std::array<bool, 2> advance_both(Task& first, Task& second) {
 
 /// Two engines that take every large call directly from the second one on.
 struct TwoEngines : TwoRanks {
-  Lockstep first{segment, 0, false}, second{segment, 1, false};
+  /// `streams_from`: of Lockstep.
+  explicit TwoEngines(std::size_t streams_from = unisono::engines::shm::streams_from())
+      : first(segment, 0, false, streams_from), second(segment, 1, false, streams_from) {}
+  Lockstep first, second;
   std::vector<float> in = std::vector<float>(n, 1.0F), out = std::vector<float>(2 * n);
   std::vector<float> in2 = std::vector<float>(n, 2.0F), out2 = std::vector<float>(2 * n);
 

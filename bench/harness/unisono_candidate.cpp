@@ -35,10 +35,13 @@ class UnisonoCandidate final : public Candidate {
     partner_ = partner_of(group_.rank(), group_.size());
     counts_ = counts_of(job.operation, job.shape.size, group_.size(), group_.rank());
     works_.reserve(2 * window);
+    request_ = request_of(job.operation.traits());
   }
   void call() override {
-    if (const OperationTraits* const traits = job_.operation.traits()) {
-      call_collective(*traits);
+    if (request_) {
+      request_->in = in();
+      request_->out = out();
+      detail::run(*request_, group_, options_);
     } else if (job_.operation == Operation::send_recv) {
       const int next = (group_.rank() + 1) % group_.size(), previous = (group_.rank() + group_.size() - 1) % group_.size();
       detail::send_recv(sent(0, job_.shape.in, next), received(0, job_.shape.out, previous), group_, options_);
@@ -48,14 +51,16 @@ class UnisonoCandidate final : public Candidate {
   }
 
  private:
-  /// Makes the request that the function of a user makes, and its call.
-  void call_collective(const OperationTraits& traits) {
-    if (traits.operation == unisono::Operation::barrier) return barrier(group_, options_);
-    detail::Request request{traits.operation, TensorView(job_.in, job_.dtype, job_.shape.in), TensorView(job_.out, job_.dtype, job_.shape.out)};
-    if (has_root(traits.operation)) request.root = Rank(0);
-    if (traits.has_counts) request.counts = counts_.borrowed();
-    if (traits.has_counts && traits.in == traits.out) request.recv_counts = counts_.borrowed();
-    detail::run(request, group_, options_);
+  TensorView in() const { return {job_.in, job_.dtype, job_.shape.in}; }
+  TensorView out() const { return {job_.out, job_.dtype, job_.shape.out}; }
+  /// Returns the request that a user's function makes. All but its views are constants there.
+  std::optional<detail::Request> request_of(const OperationTraits* traits) const {
+    if (traits == nullptr) return std::nullopt;
+    detail::Request request{traits->operation, in(), out()};
+    if (has_root(traits->operation)) request.root = Rank(0);
+    if (traits->has_counts) request.counts = counts_.borrowed();
+    if (traits->has_counts && traits->in == traits->out) request.recv_counts = counts_.borrowed();
+    return request;
   }
 
   detail::MessageRequest sent(std::size_t begin, std::size_t count, int to) const {
@@ -95,8 +100,9 @@ class UnisonoCandidate final : public Candidate {
   CallOptions options_ = {};
   Job job_ = {};
   std::optional<int> partner_;
-  Counts counts_;            ///< of the blocks of different length
-  std::vector<Work> works_;  ///< room for those of a window
+  std::optional<detail::Request> request_;  ///< of a collective
+  Counts counts_;                           ///< of the blocks of different length
+  std::vector<Work> works_;                 ///< room for those of a window
 };
 
 }  // namespace

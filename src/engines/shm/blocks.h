@@ -12,11 +12,9 @@
 #include "engines/shm/pieces.h"
 #include "engines/shm/whole.h"
 
-// The collectives on blocks. With blocks of S bytes and P ranks, a rank copies through shared memory, in and out:
-//   all_gather S + (P-1) S · gather S, or (P-1) S at the root · scatter (P-1) S at the root, or S · all_to_all 2 (P-1) S
-// Blocks of different length are not padded: each step takes as much as fits. Their counts travel with the data of the first step, and are compared,
-// number by number, before anything is consumed. They travel in the line where they fit, and so do a few elements behind them; else they are in front
-// of the data in the slot.
+// The collectives on blocks of different length. The blocks are not padded: each step takes as much as fits. Their counts travel with the data of the
+// first step, and are compared, number by number, before anything is consumed. They travel in the line where they fit, and so do a few elements
+// behind them; else they are in front of the data in the slot.
 
 namespace unisono::engines::shm {
 
@@ -74,21 +72,20 @@ class Shares {
   std::size_t steps_ = 1;
 };
 
-/// A collective on blocks, which differ in length if the call has counts.
 class BlockTask : public CountedTask {
  protected:
-  /// `step_bytes`: of a call without counts.
-  BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form, std::size_t step_bytes = 0)
-      : CountedTask(engine, call, steps, !has_counts(call.operation) ? step_bytes : at_most, form), room_(room(engine, call)) {}
+  BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form)
+      : CountedTask(engine, call, steps, std::numeric_limits<std::size_t>::max(), form),  // what the line holds is the counts' and this class's
+        room_(room(engine, call)) {}
 
   /// Returns the form of a call in which a rank gives the others that many elements. An announcement takes the line.
   static BlockForm form_of(Lockstep& engine, const CollectiveCall& call, std::size_t travelling) {
-    return !has_counts(call.operation) || engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
+    return engine.direct().suits(call) ? BlockForm() : shm::form_of(call, travelling);
   }
 
   /// Returns the bytes for data in a slot, behind the counts.
   static std::size_t room(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t bytes = has_counts(call.operation) ? (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t) : 0;
+    const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
     return engine.step_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
   }
   /// Returns the data that a rank gives in step k.
@@ -99,25 +96,18 @@ class BlockTask : public CountedTask {
   std::byte* slot_data(int rank, std::size_t k) const { return inbox(rank, k) + engine().step_bytes() - room_; }
 
  private:
-  // What the line holds is the counts' and this class's.
-  static constexpr std::size_t at_most = std::numeric_limits<std::size_t>::max();
-
   std::size_t room_;
 };
 
-/// all_gather and gather, and those of blocks of different length.
-class AllGather : public BlockTask {
+/// all_gather_v and gather_v.
+class AllGatherV : public BlockTask {
  public:
-  AllGather(Lockstep& engine, const CollectiveCall& call)
-      : AllGather(engine, call, longest_block(call), room(engine, call) / size_of(call.in.dtype())) {}
+  AllGatherV(Lockstep& engine, const CollectiveCall& call)
+      : AllGatherV(engine, call, *std::max_element(call.counts.begin(), call.counts.end()), room(engine, call) / size_of(call.in.dtype())) {}
 
  private:
-  AllGather(Lockstep& engine, const CollectiveCall& call, std::size_t longest, std::size_t most)
-      : BlockTask(engine, call, Pieces(longest, most).count(), form_of(engine, call, longest), std::min(longest, most) * size_of(call.in.dtype())),
-        most_(most) {}
-  static std::size_t longest_block(const CollectiveCall& call) {
-    return !has_counts(call.operation) ? call.count : *std::max_element(call.counts.begin(), call.counts.end());
-  }
+  AllGatherV(Lockstep& engine, const CollectiveCall& call, std::size_t longest, std::size_t most)
+      : BlockTask(engine, call, Pieces(longest, most).count(), form_of(engine, call, longest)), most_(most) {}
   Range piece_of(int r, std::size_t k) const { return Pieces(length(r), most_)[k]; }
 
   void produce(std::size_t k) override {
@@ -142,7 +132,7 @@ class AllGather : public BlockTask {
 /// A task whose slots hold a share of the block of every rank.
 class SharedBlockTask : public BlockTask {
  protected:
-  /// `skipped`: a rank whose block does not travel if they differ in length, or -1.
+  /// `skipped`: a rank whose block does not travel, or -1.
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped)
       : SharedBlockTask(engine, call, skipped, form_of(engine, call, travelling(call, skipped))) {}
 
@@ -152,14 +142,6 @@ class SharedBlockTask : public BlockTask {
   }
   /// Puts the shares of all others into this rank's slot.
   void put_shares(std::size_t k) {
-    if (!has_counts(call().operation)) {
-      for (int to = 0; to < size(); ++to) {
-        if (to == rank()) continue;
-        std::byte* const place = data(rank(), k) + bytes(static_cast<std::size_t>(to) * mine_.most);
-        Staging::copy(place, in(block(to) + piece(k).begin), bytes(piece(k).size()));
-      }
-      return;
-    }
     std::size_t begin = 0;
     shares_.each([&](int to, const Share& share) {
       const Range piece = share[k];
@@ -174,20 +156,13 @@ class SharedBlockTask : public BlockTask {
  private:
   SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form)
       : SharedBlockTask(engine, call, skipped, form,
-                        Shares(call.counts.span(), skipped, size_of(call.in.dtype()), room(engine, call),
-                               form.elements == ElementsIn::line || !has_counts(call.operation)),
-                        has_counts(call.operation) ? Pieces(0, 1) : one_slot(engine, call, static_cast<std::size_t>(engine.size()))) {}
-  /// `pieces`: of each block if all have the same length; they lie side by side in the slot.
-  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form, const Shares& shares, const Pieces& pieces)
-      : BlockTask(engine, call, has_counts(call.operation) ? shares.steps() : pieces.count(), form,
-                  pieces.largest() * size_of(call.in.dtype()) * static_cast<std::size_t>(engine.size())),
-        shares_(shares) {
-    if (!has_counts(call.operation)) mine_ = {call.count, pieces.largest(), bytes(static_cast<std::size_t>(rank()) * pieces.largest())};
-    else mine_ = skipped == rank() ? shares.share_of(length(skipped)) : shares[rank()];
-  }
+                        Shares(call.counts.span(), skipped, size_of(call.in.dtype()), room(engine, call), form.elements == ElementsIn::line)) {}
+  SharedBlockTask(Lockstep& engine, const CollectiveCall& call, int skipped, const BlockForm& form, const Shares& shares)
+      : BlockTask(engine, call, shares.steps(), form),
+        shares_(shares),
+        mine_(skipped == engine.rank() ? shares.share_of(length(skipped)) : shares[engine.rank()]) {}
 
   static std::size_t travelling(const CollectiveCall& call, int skipped) {
-    if (!has_counts(call.operation)) return 0;
     return call.counts.total() - (skipped < 0 ? 0 : call.counts[static_cast<std::size_t>(skipped)]);
   }
 
@@ -195,9 +170,9 @@ class SharedBlockTask : public BlockTask {
   Share mine_;
 };
 
-class Scatter : public SharedBlockTask {
+class ScatterV : public SharedBlockTask {
  public:
-  Scatter(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
+  ScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, call.root) {}
 
  private:
   void produce(std::size_t k) override {
@@ -207,9 +182,9 @@ class Scatter : public SharedBlockTask {
   void consume(std::size_t k) override { result().copy(out(piece(k).begin), given_by(call().root, k), bytes(piece(k).size())); }
 };
 
-class ReduceScatter : public SharedBlockTask {
+class ReduceScatterV : public SharedBlockTask {
  public:
-  ReduceScatter(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
+  ReduceScatterV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
 
  private:
   void consume(std::size_t k) override {
@@ -217,20 +192,6 @@ class ReduceScatter : public SharedBlockTask {
     InputList inputs(size());
     for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
     result().combine(out(part.begin), inputs.data(), size(), part.size(), call(), size());
-  }
-};
-
-/// Of blocks of one length; all_to_all_v.h has the other.
-class AllToAll : public SharedBlockTask {
- public:
-  AllToAll(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, -1) {}
-
- private:
-  void consume(std::size_t k) override {
-    for (int i = 1; i <= size(); ++i) {
-      const int from = (rank() + i) % size();  // each starts with another rank
-      result().copy(out(block(from) + piece(k).begin), given_by(from, k), bytes(piece(k).size()));
-    }
   }
 };
 

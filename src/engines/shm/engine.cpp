@@ -68,12 +68,12 @@ struct TableOf {
 };
 
 /// The operations that this engine has. Schedules compose any other.
-using Table = TableOf<Row<Operation::all_reduce, OneShot, SlicedReduce>, Row<Operation::reduce, OneShot, SlicedReduce>,
+using Table = TableOf<Row<Operation::all_reduce, OneShotAllReduce, SlicedReduce>, Row<Operation::reduce, OneShot, SlicedReduce>,
                       Row<Operation::barrier, Barrier>, Row<Operation::broadcast, Broadcast>, Row<Operation::all_gather, AllGather>,
                       Row<Operation::gather, AllGather>, Row<Operation::scatter, Scatter>, Row<Operation::reduce_scatter, ReduceScatter>,
                       Row<Operation::all_to_all, AllToAll>, Row<Operation::scan, OneShot>, Row<Operation::exscan, OneShot>,
-                      Row<Operation::all_gather_v, AllGather>, Row<Operation::gather_v, AllGather>, Row<Operation::scatter_v, Scatter>,
-                      Row<Operation::reduce_scatter_v, ReduceScatter>, Row<Operation::all_to_all_v, AllToAllV>>;
+                      Row<Operation::all_gather_v, AllGatherV>, Row<Operation::gather_v, AllGatherV>, Row<Operation::scatter_v, ScatterV>,
+                      Row<Operation::reduce_scatter_v, ReduceScatterV>, Row<Operation::all_to_all_v, AllToAllV>>;
 
 }  // namespace
 

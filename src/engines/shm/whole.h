@@ -3,9 +3,11 @@
 #include "engines/shm/lockstep.h"
 #include "engines/shm/pieces.h"
 
-// The collectives whose elements belong to no rank in particular. Those that combine keep the order rank 0, 1, …, P-1 within an element, whichever
+// The collectives without counts. Those that combine keep the order rank 0, 1, …, P-1 within an element, whichever
 // rank computes it, so that every rank gets the same bits. With S bytes a rank and P ranks, a rank reads and writes, in and out of cache:
 //   broadcast  the root stages S; the others read S, write S
+//   blocks     of S bytes: all_gather stages S, reads and writes P S; gather stages S, or writes P S at the root; scatter stages (P-1) S at the
+//              root, and writes S; all_to_all stages (P-1) S, and writes P S; reduce_scatter stages (P-1) S, reads P S, writes S
 //   one shot   stage S, read P S, write S                 one exchange a piece: best for two ranks, and for small messages
 //   sliced     stage S, read S, write S/P + S, read S     each reduces the slice of a piece it owns; two exchanges, overlapped from piece to piece
 
@@ -23,10 +25,12 @@ inline Pieces one_slot(const Lockstep& engine, const CollectiveCall& call, std::
 /// A collective that cuts the elements of a rank into pieces, the same on all ranks.
 class WholeTask : public LockstepTask {
  protected:
-  WholeTask(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces)
-      : LockstepTask(engine, call, pieces.count(), pieces.largest() * size_of(call.in.dtype())), pieces_(pieces) {}
+  /// `parts`: of a slot, each for a piece.
+  WholeTask(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces, std::size_t parts = 1)
+      : LockstepTask(engine, call, pieces.count(), parts * pieces.largest() * size_of(call.in.dtype())), pieces_(pieces) {}
 
   const Pieces& pieces() const { return pieces_; }
+  std::size_t block(int rank) const { return static_cast<std::size_t>(rank) * call().count; }
   static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
     return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
   }
@@ -76,6 +80,86 @@ class Broadcast : public WholeTask {
   }
 };
 
+/// all_gather and gather.
+class AllGather : public WholeTask {
+ public:
+  AllGather(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
+
+ private:
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    if (!is_root()) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+  }
+  void consume(std::size_t k) override {
+    if (!is_receiver()) return;
+    const Range piece = pieces()[k];
+    for (int i = 1; i <= size(); ++i) {
+      const int from = (rank() + i) % size();  // each starts with another rank
+      const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(from, k);
+      result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));
+    }
+  }
+};
+
+/// A task whose slots are divided into a part for each rank.
+class SharedSlotTask : public WholeTask {
+ public:
+  SharedSlotTask(Lockstep& engine, const CollectiveCall& call)
+      : WholeTask(engine, call, one_slot(engine, call, static_cast<std::size_t>(engine.size())), static_cast<std::size_t>(engine.size())) {}
+
+ protected:
+  /// Puts the elements for the other ranks into their parts of this rank's slot.
+  void produce(std::size_t k) override {
+    const Range piece = pieces()[k];
+    for (int to = 0; to < size(); ++to)
+      if (to != rank()) Staging::copy(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
+  }
+  /// Returns the address of the elements that rank `from` has for this rank in step k.
+  const void* given_by(int from, std::size_t k) const { return from == rank() ? in(block(from) + pieces()[k].begin) : part(from, rank(), k); }
+
+ private:
+  /// Returns the memory in which a rank keeps, in step k, the data for `to`.
+  std::byte* part(int from, int to, std::size_t k) const { return inbox(from, k) + bytes(static_cast<std::size_t>(to) * pieces().largest()); }
+};
+
+class Scatter : public SharedSlotTask {
+ public:
+  using SharedSlotTask::SharedSlotTask;
+
+ private:
+  void produce(std::size_t k) override {
+    if (is_root()) SharedSlotTask::produce(k);
+  }
+  void consume(std::size_t k) override { result().copy(out(pieces()[k].begin), given_by(call().root, k), bytes(pieces()[k].size())); }
+};
+
+class AllToAll : public SharedSlotTask {
+ public:
+  using SharedSlotTask::SharedSlotTask;
+
+ private:
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    for (int i = 1; i <= size(); ++i) {
+      const int from = (rank() + i) % size();
+      result().copy(out(block(from) + piece.begin), given_by(from, k), bytes(piece.size()));
+    }
+  }
+};
+
+class ReduceScatter : public SharedSlotTask {
+ public:
+  using SharedSlotTask::SharedSlotTask;
+
+ private:
+  void consume(std::size_t k) override {
+    const Range piece = pieces()[k];
+    InputList inputs(size());
+    for (int r = 0; r < size(); ++r) inputs[r] = given_by(r, k);
+    result().combine(out(piece.begin), inputs.data(), size(), piece.size(), call(), size());
+  }
+};
+
 /// Below this the second exchange costs more than the additional reading.
 inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
 /// Two ranks share the work from here on where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded.
@@ -88,26 +172,37 @@ inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
   return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes && call.operation == Operation::all_reduce);
 }
 
-/// all_reduce, reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
-class OneShot : public WholeTask {
+class OneShotAllReduce : public WholeTask {
  public:
-  OneShot(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
 
- private:
+ protected:
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (!is_root() || is_prefix(call().operation)) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
-  void consume(std::size_t k) override {
-    int fan_in = size();
-    if (call().operation != Operation::all_reduce) {
-      if (is_prefix(call().operation)) fan_in = rank() + (call().operation == Operation::scan ? 1 : 0);
-      if (fan_in == 0 || !is_receiver()) return;
-    }
+  void consume(std::size_t k) override { combine_first(k, size()); }
+  /// Combines piece k of the first `fan_in` ranks.
+  void combine_first(std::size_t k, int fan_in) {
     const Range piece = pieces()[k];
     InputList inputs(fan_in);
     for (int r = 0; r < fan_in; ++r) inputs[r] = r == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(r, k);
     result().combine(out(piece.begin), inputs.data(), fan_in, piece.size(), call(), size());
+  }
+};
+
+/// reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
+class OneShot : public OneShotAllReduce {
+ public:
+  using OneShotAllReduce::OneShotAllReduce;
+
+ private:
+  void produce(std::size_t k) override {
+    if (!is_root() || is_prefix(call().operation)) OneShotAllReduce::produce(k);
+  }
+  void consume(std::size_t k) override {
+    const int fan_in = !is_prefix(call().operation) ? size() : rank() + (call().operation == Operation::scan ? 1 : 0);
+    if (fan_in > 0 && is_receiver()) combine_first(k, fan_in);
   }
 };
 

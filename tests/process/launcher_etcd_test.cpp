@@ -22,8 +22,9 @@ class LauncherEtcd : public ::testing::Test {
     NEEDS_ETCD();
     server_ = std::make_unique<EtcdServer>();
   }
-  std::vector<std::string> host(const std::vector<std::string>& program, const std::vector<std::string>& flags = {}) const {
-    std::vector<std::string> words{"run", "-n", "2", "--nnodes", "2", "--store", server_->url("/jobs/a"), "--grace", "5"};
+  std::vector<std::string> host(const std::vector<std::string>& program, const std::vector<std::string>& flags = {},
+                                const std::string& query = {}) const {
+    std::vector<std::string> words{"run", "-n", "2", "--nnodes", "2", "--store", server_->url("/jobs/a") + query, "--grace", "5"};
     words.insert(words.end(), flags.begin(), flags.end());
     words.emplace_back("--");
     words.insert(words.end(), program.begin(), program.end());
@@ -71,10 +72,9 @@ TEST_F(LauncherEtcd, TheLauncherRefusesOneTooManyAndGoesOnAfterAJobThatWasKilled
 
 // All of its launchers have slept for longer than their leases, and another job has begun at the place.
 TEST_F(LauncherEtcd, TheLauncherEndsAJobThatHasSleptAndLostItsPlace) {
-  const std::vector<std::string> brief{"--store", server_->url("/jobs/a?ttl=2")};
   std::vector<std::unique_ptr<RunningCommand>> sleeping, next;
   const auto start_two = [&](std::vector<std::unique_ptr<RunningCommand>>& job) {
-    for (int i = 0; i < 2; ++i) job.push_back(std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}, brief)));
+    for (int i = 0; i < 2; ++i) job.push_back(std::make_unique<RunningCommand>(host({RANK_HELPER, "rest"}, {}, "?ttl=2")));
     for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("ready", 2)) << launcher->err();
   };
   start_two(sleeping);

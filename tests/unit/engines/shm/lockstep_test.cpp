@@ -142,7 +142,7 @@ void expect_right(Operation operation, const Lengths& lengths) {
   std::array<List, ranks> in, out, expected;
   std::array<CollectiveCall, ranks> calls;
   for (std::size_t r = 0; r < ranks; ++r) {
-    if (traits.senders == Participants::all_ranks || r == root)
+    if (takes_part(traits.senders, r == root))
       in[r].resize(traits.in == Layout::whole    ? n
                    : traits.in == Layout::block  ? lengths_of_all[r]
                    : traits.in == Layout::blocks ? before(r, ranks)
@@ -150,7 +150,7 @@ void expect_right(Operation operation, const Lengths& lengths) {
     for (std::size_t i = 0; i < in[r].size(); ++i) in[r][i] = static_cast<float>(r * 100'000 + i);
   }
   for (std::size_t r = 0; r < ranks; ++r) {
-    const bool receives = traits.receivers == Participants::all_ranks || r == root;
+    const bool receives = takes_part(traits.receivers, r == root);
     const std::size_t begin = before(0, r);
     if (!receives) continue;
     if (traits.reduces) {

@@ -116,6 +116,8 @@ bool Collective::has(Operation operation) {
   return operations[operation] != nullptr;
 }
 
+bool Collective::has(ReduceOp op) { return static_cast<std::size_t>(op) < ops; }
+
 template <class How>
 void Collective::issue(const How& how) {
   static constexpr auto operations = own_operations<How>();

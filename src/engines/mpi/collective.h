@@ -45,6 +45,8 @@ class Collective {
 
   /// Tells whether MPI carries the operation out.
   static bool has(Operation operation);
+  /// Tells whether there are functions that combine elements by `op`.
+  static bool has(ReduceOp op);
 
   template <class How>
   void issue(const How& how);

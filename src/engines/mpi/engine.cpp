@@ -25,6 +25,7 @@ bool MpiEngine::offers(const CollectiveCall& call) const {
   if (!Collective::has(call.operation)) return false;
   if (!reduces(call.operation)) return true;
   if (call.custom) return false;  // an MPI operation carries no state, and no exception may pass through it
+  if (!Collective::has(call.op)) return false;
   const DType dtype = call.in.dtype();
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
   if (call.op == ReduceOp::avg) {

@@ -74,10 +74,12 @@ Cost cost_reduce_chain(const Problem& problem, const Setting& setting) {
   const int pieces = pieces_of_sums(problem, setting), extra = problem.root == problem.size - 1 ? 0 : 1;
   const std::size_t piece = largest_share(problem.count, pieces);
   const double rounds = problem.size - 2 + pieces + extra, n = static_cast<double>(problem.count);
+  // Rounds in which a root in the chain receives two pieces: of the sums below it, and of those of all.
+  const double twice = extra > 0 && problem.root > 0 ? std::max(pieces - (problem.size - problem.root), 0) : 0;
   return {
       .rounds = rounds,
       .messages = static_cast<double>(extra > 0 && problem.root > 0 ? 2 * pieces : pieces),  // the root receives sums of ranks below, and all sums
-      .path = rounds * static_cast<double>(piece),
+      .path = (rounds + twice) * static_cast<double>(piece),
       .sent = n,
       .mean_messages = (problem.size - 1.0 + extra) * pieces / problem.size,
       .mean_sent = (problem.size - 1.0 + extra) * n / problem.size,

@@ -12,8 +12,8 @@
 
 namespace unisono::bench {
 
-/// What is measured beside the collectives. From ping_pong to message_rate the ranks send messages in pairs, 0 and 1, 2 and 3, and so on; a last rank
-/// without a partner looks on.
+/// The patterns that are measured beside the collectives. From ping_pong to message_rate the ranks send messages in pairs: 0 and 1, 2 and 3, and so
+/// on. A last rank without a partner sends nothing.
 enum class MessagePattern : std::uint8_t {
   none,           ///< a collective
   send_recv,      ///< a message to the next rank, and one from the rank before
@@ -24,7 +24,7 @@ enum class MessagePattern : std::uint8_t {
   copy,           ///< the roofline: each rank copies its bytes without communication
 };
 
-/// What is measured: a collective of the library's table of operations, or a pattern.
+/// The thing that is measured: a collective of the library's table of operations, or a pattern.
 class Operation {
  public:
   using enum unisono::Operation;

@@ -16,7 +16,7 @@
 
 namespace unisono::python {
 
-/// What an operation under way works on.
+/// The buffers that an operation under way works on, and its result.
 struct Memory {
   std::vector<Buffer> buffers = {};
   nb::object result = nb::none();  // what the blocking call returns

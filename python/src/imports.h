@@ -52,7 +52,7 @@ struct ManagedVersioned {
   Array array;
 };
 
-/// What a library offers to C in place of calls in Python: the capsule "dlpack_exchange_api" of its array type.
+/// A library's functions for C, in place of calls in Python: the capsule "dlpack_exchange_api" of its array type.
 struct Exchange {
   Version version;
   void* previous;

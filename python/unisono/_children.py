@@ -50,7 +50,7 @@ def check(operation, *values):
 
 
 def loads(operation, data):
-    """What was pickled, in a new process. InvalidArgument where this process cannot import it: a function that only the first process defines."""
+    """Returns what was pickled, in a new process. InvalidArgument if this process cannot import it: a function that only the first process defines."""
     try:
         return pickle.loads(data)
     except (AttributeError, ImportError) as error:

@@ -55,8 +55,8 @@ void base::check_interruption() {
 namespace unisono::detail {
 namespace {
 
-/// What a std::source_location points to. Compilers write it, so its layout is the same for all of them and for both standard libraries; only its
-/// members are private.
+/// The data that a std::source_location points to. Compilers write it, so its layout is the same for all of them and for both standard libraries;
+/// only its members are private.
 struct Text {
   const char* file;
   const char* function;

@@ -81,7 +81,7 @@ class _Child(_children.Child):
 
     @property
     def failed(self):
-        # One that left by sys.exit() has no result, and has not failed.
+        # A process that left by sys.exit() has no result, and has not failed.
         return not self.answer[0] if self.answer else self.process.exitcode not in (None, 0)
 
     @property

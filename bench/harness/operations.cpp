@@ -24,13 +24,13 @@ std::string_view to_string(Operation operation) noexcept {
 }
 
 std::span<const Operation> operations() noexcept {
-  static const auto& all = *new std::vector<Operation>([] {
+  static const std::vector<Operation> all = [] {
     std::vector<Operation> measured;
     for (const OperationTraits& row : operation_table)
       if (!is_message(row.operation)) measured.emplace_back(row.operation);
     for (std::size_t i = 1; i + 1 < pattern_names.size(); ++i) measured.emplace_back(static_cast<MessagePattern>(i));
     return measured;
-  }());
+  }();
   return all;
 }
 

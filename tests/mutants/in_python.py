@@ -21,6 +21,7 @@ TESTS = {
     "python/unisono/virtex": ["python_core_virtex"],
     "python/unisono/horovod": ["python_core_horovod"],
     "python/unisono/jax": ["python_core_jax"],
+    "python/unisono/torch2018": ["python_core_torch2018"],
     "python/unisono/torch": ["python_core_ignite_adaptors", "python_core_ignite_jobs", "python_collectives", "python_jobs", "python_extensions",
                              "python_stand_in"],
     "python/unisono/_job_store": ["python_core_ignite_jobs", "python_core_horovod_jobs"],

@@ -1,7 +1,7 @@
 # The modules by the names of other systems, over torch.distributed. What compares them with the originals, side by side, is skipped where those are
 # not installed (scripts/get/frameworks).
 if(NOT TARGET unisono_python)
-  message(STATUS "tests/python: unisono.ignite, mmengine, virtex and horovod are left out, the backend of torch.distributed is not built")
+  message(STATUS "tests/python: unisono.ignite, mmengine, virtex, horovod and torch2018 are left out, the backend of torch.distributed is not built")
   return()
 endif()
 unisono_core_test(horovod_test RANKS 3 LONG_RANKS 1 2 4)
@@ -16,3 +16,5 @@ unisono_core_test(mmengine_test TIMEOUT 900 SHORT Names Lists SideBySide.test_tw
   Better.test_results_of_any_length_are_collected_and_a_missing_folder_is_an_error Better.test_results_in_files_are_taken_from_their_writers_alone)
 unisono_core_test(mmengine_objects_test)
 unisono_core_test(virtex_test TIMEOUT 600 SHORT Alone Jobs.test_launch_runs_a_job_in_several_processes)
+unisono_core_test(torch2018_test RANKS 3 LONG_RANKS 1 2 4)
+unisono_core_test(torch2018_jobs_test TIMEOUT 600)

@@ -256,6 +256,7 @@ JobIdentity meet_explicitly(const JobRequest& request, const Url& url, const Env
   if (url.scheme == Url::Scheme::file) return meet_in_file(std::move(plan), url.path);
   if (url.scheme == Url::Scheme::etcd) return meet_in_etcd(std::move(plan), url.path);
   warn_of_agent(url, environment);
+  if (group && plan.world_size == 1) return alone(request);  // nobody else can come, so nothing is announced, and no secret needed
   if (group) return meet_by_multicast(std::move(plan), address->resolved.front(), environment);
   return meet_at(std::move(plan), meeting_at(*address, Reach::unknown, {}, environment));
 }

@@ -94,7 +94,7 @@ class Starts(Jobs):
         assert isinstance(error, RuntimeError)
         dist.init_process_group("tcp", init_method=address, world_size=1)
         assert dist.get_rank() == 0
-        """)
+        """, UNISONO_TOKEN="a secret of sixteen bytes or more")
 
     @covers("T-07", "T-08", "T-44", "TS-48", "K-16")
     def test_ranks_meet_in_a_file_and_the_last_one_removes_it(self):
@@ -127,16 +127,22 @@ class Starts(Jobs):
     def test_the_environment_says_where_and_who(self):
         port = free_port()
         self.alone(f"""
-        refused(RuntimeError, "failed to read the WORLD_SIZE environmental variable", dist.init_process_group, "tcp")
+        init = dist.init_process_group
+        refused(RuntimeError, "rank is not set but it is required for env:// init method", init, "tcp", world_size=2)
+        refused(RuntimeError, "world_size is not set but it is required for env:// init method", init, "tcp", rank=0)
+        refused(RuntimeError, "failed to read the MASTER_PORT environmental variable", init, "tcp", rank=0, world_size=2)
+        os.environ["MASTER_PORT"] = "1"
+        refused(RuntimeError, "failed to read the MASTER_ADDR environmental variable", init, "tcp", rank=1, world_size=2)
         def rank(r, n, given):
             os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="{port}", RANK=str(r), WORLD_SIZE=str(n))
             if given == "arguments":
                 del os.environ["RANK"], os.environ["WORLD_SIZE"]
                 dist.init_process_group("gloo", rank=r, world_size=n)
             elif given == "both":
-                for wrong in ({{"rank": r + 1}}, {{"world_size": n + 1}}, {{"group_name": "a"}}):
-                    refused(RuntimeError, "", dist.init_process_group, "gloo", **wrong)
-                    assert not dist.is_initialized() and dist._backend == -1
+                for wrong in ({{"rank": r + 1}}, {{"world_size": n + 1}}):
+                    refused(RuntimeError, "specified both as an environmental variable and to the initializer", init, "gloo", **wrong)
+                refused(RuntimeError, "group_name is not supported in env:// init method", init, "gloo", group_name="a")
+                assert not dist.is_initialized() and dist._backend == -1
                 dist.init_process_group("gloo", "env://", rank=r, world_size=n)
             else:
                 dist.init_process_group(init_method="env://", backend="tcp")
@@ -156,7 +162,7 @@ class Starts(Jobs):
         for wrong in ("udp", "", 5, None, "undefined"):
             refused(RuntimeError, "Invalid distributed backend name", init, wrong)
         for scheme in ("tcp://127.0.0.1:1", "file:///tmp/none"):
-            refused(RuntimeError, "world_size is not set - it is required for", init, "tcp", init_method=scheme, rank=0)
+            refused(RuntimeError, "world_size is not given", init, "tcp", init_method=scheme, rank=0)
         refused(RuntimeError, "rank", init, "gloo", init_method="tcp://127.0.0.1:1", world_size=2)
         refused(RuntimeError, "none://", init, "gloo", init_method="none://here", world_size=2)
         refused(AssertionError, "got unexpected keyword arguments: ranks", init, "gloo", ranks=2)
@@ -168,6 +174,9 @@ class Starts(Jobs):
         assert not dist.is_initialized() and (dist._backend, dist._initialized) == (-1, 0)
         refused(RuntimeError, "needs to be initialized first", dist._register_stream, None)
         init("GLOO", init_method=f"file://{os.getcwd()}/f", rank=0, world_size=1, group_name="a")
+        total(1)
+        dist.destroy_process_group()
+        init("tcp", init_method="tcp://224.66.41.62:23456", world_size=1)  # nobody else can come, and no secret is needed
         total(1)
         """)
 
@@ -242,8 +251,8 @@ class Failures(Jobs):
         assert [child.exitcode for child in children] == [0, -9, 0], children
         """)
         self.ranks("""
-        dist.init_process_group("gloo", timeout=0.3)
-        error = refused(unisono.Timeout, "", dist.recv, torch.ones(1))
+        dist.init_process_group("gloo", timeout=300)
+        error = refused(unisono.Timeout, "", dist.recv, torch.ones(1), group=dist.new_group(timeout=0.3))
         assert isinstance(error, RuntimeError), error
         os._exit(0)
         """)
@@ -337,7 +346,7 @@ class Programs(Jobs):
 
         def init_processes(rank, size, fn, backend):
             os.environ["MASTER_ADDR"] = "127.0.0.1"
-            os.environ["MASTER_PORT"] = "PORT"
+            os.environ["MASTER_PORT"] = "@PORT"
             dist.init_process_group(backend, rank=rank, world_size=size)
             fn(rank, size)
 
@@ -348,7 +357,7 @@ class Programs(Jobs):
                 for p in processes: p.join()
                 assert [p.exitcode for p in processes] == [0, 0, 0]
         """
-        output = self.alone(text.replace("PORT", str(free_port())))
+        output = self.alone(text.replace("@PORT", str(free_port())))
         self.assertEqual(output.count("has data  2.0"), 4, output)
         self.assertEqual(output.count("has data  1.0"), 2, output)
         self.assertEqual(output.count("gathered [2.0, 4.0, 3.0]"), 2, output)
@@ -385,6 +394,12 @@ class Programs(Jobs):
     def test_mpirun_says_who_a_process_is(self):
         if not shutil.which("mpirun") or not unisono.is_backend_available("mpi"):
             self.skipTest("an MPI and its mpirun are missing")
+        self.alone("""
+        refused(RuntimeError, "rank 1 of 2 is given, and MPI has this process alone", dist.init_process_group, "mpi", rank=1, world_size=2)
+        dist.init_process_group("mpi", rank=0, world_size=1)
+        total(1)
+        assert dist.get_backend() == "mpi"
+        """)
         path = self.program(BEGIN + textwrap.dedent("""
         import warnings
         refused(RuntimeError, "rank", dist.init_process_group, "mpi", rank=7, world_size=9)

@@ -107,19 +107,53 @@ def require_uninitialized(operation):
         refuse(operation, "trying to initialize torch.distributed twice!", "destroy_process_group() leaves the job", _errors.AlreadyInitialized)
 
 
-def check_place(operation, number, init_method, world_size):
-    """What torch.distributed requires of `init_method`, and unisono does not."""
+def meeting(operation, number, init_method, world_size, rank, group_name):
+    """initialize's arguments that say where the ranks meet, with what torch.distributed requires of them."""
+    given = {"init_method": init_method, "world_size": world_size, "rank": rank, "group_name": group_name}
     if number == dist_backend.MPI:
         if not init_method.startswith("env://"):
             warnings.warn(f"{operation}: MPI says which rank a process is, and {init_method} is not used", stacklevel=4)
-        return "env://"
-    is_told = world_size is not None or "world_size=" in init_method
-    if init_method.startswith(("tcp://", "file://")) and not is_told:
-        refuse(operation, f"world_size is not set - it is required for `{init_method.partition('//')[0]}//` init methods with this backend")
-    if init_method.startswith("env://") and not is_told and unisono.infer_launcher() == unisono.Launcher.none and not os.environ.get("WORLD_SIZE"):
-        hint = "start the program with `unisono run`, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
-        refuse(operation, "failed to read the WORLD_SIZE environmental variable; maybe you forgot to set it?", hint)
-    return init_method
+        given |= {"init_method": "env://", "group_name": ""}
+        if unisono.infer_launcher() != unisono.Launcher.none:
+            return given
+        if world_size not in (None, 1) or rank not in (None, 0):
+            refuse(operation, f"rank {rank} of {world_size} is given, and MPI has this process alone", "start the program with mpirun")
+        return given | {"world_size": None, "rank": None}
+    if init_method == "env://":
+        if group_name:
+            refuse(operation, "group_name is not supported in env:// init method")
+        return _by_environment(operation, given)
+    return given
+
+
+# Whoever has these says everything, and unisono reads it.
+_LAUNCHERS = ("UNISONO_LAUNCHER_FD", "TORCHELASTIC_USE_AGENT_STORE")
+
+
+def _by_environment(operation, given):
+    # Programs of 2018 set the variables themselves, after unisono has read its own.
+    if any(os.environ.get(name) for name in _LAUNCHERS):
+        return given
+    numbers = {}
+    for name in ("rank", "world_size"):
+        told = os.environ.get(name.upper())
+        if told and given[name] not in (None, int(told)):
+            refuse(operation, f"{name} specified both as an environmental variable and to the initializer: {told} and {given[name]}")
+        numbers[name] = int(told) if told else given[name]
+    missing = next((name for name in numbers if numbers[name] is None), None)
+    if missing and unisono.infer_launcher() != unisono.Launcher.none:  # mpirun, Slurm
+        return given
+    hint = "start the program with `unisono run`, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
+    if missing:
+        refuse(operation, f"{missing} is not set but it is required for env:// init method", hint)
+    place = {name: os.environ.get(name) for name in ("MASTER_PORT", "MASTER_ADDR")}
+    if numbers["rank"] == 0:  # it listens where the others connect to
+        place["MASTER_ADDR"] = place["MASTER_ADDR"] or "127.0.0.1"
+    for name, value in place.items():
+        if not value:
+            refuse(operation, f"failed to read the {name} environmental variable; maybe you forgot to set it?", hint)
+    host = f"[{place['MASTER_ADDR']}]" if ":" in place["MASTER_ADDR"] else place["MASTER_ADDR"]
+    return {"init_method": f"tcp://{host}:{place['MASTER_PORT']}", **numbers}
 
 
 @with_errors_of_2018
@@ -141,8 +175,8 @@ def init_process_group(backend, init_method="env://", timeout=None, **kwargs):
     world_size, rank, group_name = options_of("init_process_group", kwargs)
     require_uninitialized("init_process_group")
     number = _number_of(backend)
-    init_method = check_place("init_process_group", number, init_method, world_size)
-    join(number, _ENGINES[number], init_method=init_method, rank=rank, world_size=world_size, group_name=group_name, timeout=timeout)
+    place = meeting("init_process_group", number, init_method, world_size, rank, group_name)
+    join(number, _ENGINES[number], timeout=timeout, **place)
 
 
 def join(number, engine, mode=_INITIALIZED_PG, **how):

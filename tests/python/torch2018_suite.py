@@ -2,8 +2,8 @@
 
     torch2018_suite.py FOLDER [--backends tcp,gloo,mpi] [-k PART]
 
-Each file is run for each backend and way to meet, as PyTorch ran it, with three edits: the import, the module of DistributedDataParallel, and a helper that
-compares tensors as that of 2018 did. Prints a line for each run and each test that failed, and fails where one did.
+Each file is run for each backend and way to meet, as PyTorch ran it, with five edits: the import, the module of DistributedDataParallel, the port, the 5
+seconds in which all processes must have come to the end of a test, and a helper that compares tensors as that of 2018 did. Prints a line for each run and each test that failed, and fails where one did.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,9 @@ torch.load = functools.partial(torch.load, weights_only=False)
 
 
 class TestCase(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1234)
+
     def assertEqual(self, first, second, msg=None):
         if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
             torch.testing.assert_close(first, second)
@@ -56,16 +60,24 @@ original = unittest.main
 
 
 def run_tests():
-    original(testRunner=functools.partial(unittest.TextTestRunner, resultclass=Result), verbosity=2)
+    original(testRunner=unittest.TextTestRunner(verbosity=2, resultclass=Result))
 
 
 unittest.main = run_tests
 '''
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def edited(text):
     text, imports = re.subn(r"import torch\.distributed(\.deprecated)? as dist", "import unisono.torch2018 as dist", text)
     assert imports == 1, "the file imports torch.distributed in another way"
+    text = re.sub(r'MASTER_PORT = "29500"|from torch._utils_internal import TEST_MASTER_PORT as MASTER_PORT', f'MASTER_PORT = "{free_port()}"', text)
+    text = text.replace("def sync(cls, timeout=5)", "def sync(cls, timeout=100)")
     return re.sub(r"nn\.parallel(\.deprecated)?\.(DistributedDataParallel(CPU)?)\(", r"dist.\2(", text)
 
 
@@ -84,7 +96,7 @@ def run(program, backend, way, parts):
         results = {}
         for file in Path(folder, "results").iterdir():
             for test, how, why in map(json.loads, file.read_text().splitlines()):
-                if results.get(test, (how,))[0] != "failed":  # of every rank of an MPI job
+                if results.get(test, ("",))[0] != "failed":  # of every rank of an MPI job
                     results[test] = how, why
         return results, done.returncode, done.stdout + done.stderr
 

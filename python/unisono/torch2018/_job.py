@@ -103,7 +103,7 @@ def options_of(operation, kwargs):
 
 
 def require_uninitialized(operation):
-    if _State.mode:
+    if _mode():
         refuse(operation, "trying to initialize torch.distributed twice!", "destroy_process_group() leaves the job", _errors.AlreadyInitialized)
 
 
@@ -137,6 +137,8 @@ def _by_environment(operation, given):
     numbers = {}
     for name in ("rank", "world_size"):
         told = os.environ.get(name.upper())
+        if told and not told.isdecimal():
+            refuse(operation, f"{name.upper()} is no number: {told}")
         if told and given[name] not in (None, int(told)):
             refuse(operation, f"{name} specified both as an environmental variable and to the initializer: {told} and {given[name]}")
         numbers[name] = int(told) if told else given[name]

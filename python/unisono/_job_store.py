@@ -8,14 +8,14 @@ from urllib.parse import urlsplit
 
 from torch import distributed
 
-_kept = {}  # by place: the store, and how many groups were formed there
+_kept = {}  # by place: the store, and how many groups of the same members were formed there
 
 
-def init_process_group(backend, url, rank, world_size, timeout=None, make=None, **how):
+def init_process_group(backend, url, rank, world_size, timeout=None, make=None, members=None, **how):
     """torch.distributed.init_process_group at `url`, whose store stays for the life of this process. "env://" under `unisono run` is the launcher's.
 
     The server of a store that ended with its group would still be there for a rank that begins again before rank 0 has left, and end under it. `make`: a
-    function that makes the store, where the one at `url` is not wanted. timeout: a timedelta.
+    function that makes the store, where the one at `url` is not wanted. members: the ranks that form the group, in this order; None: all. timeout: a timedelta.
     """
     from .torch import _launcher_store
 
@@ -24,14 +24,17 @@ def init_process_group(backend, url, rank, world_size, timeout=None, make=None, 
     if place not in _kept:
         patience = timeout or timedelta(minutes=5)
         found = _launcher_store.find(rank, world_size, patience) if url == "env://" else None
-        _kept[place] = [found or (make(patience) if make else _store_at(url, rank, world_size, patience)), 0]
-    store, times = _kept[place]
+        _kept[place] = found or (make(patience) if make else _store_at(url, rank, world_size, patience)), {}
+    store, formed = _kept[place]
     store.set_timeout(timeout or distributed.distributed_c10d.default_pg_timeout)
     if timeout is not None:
         how["timeout"] = timeout
-    prefixed = distributed.PrefixStore(f"default group {times}", store)
+    of_whom = "" if members is None else f" of {members}"
+    prefixed = distributed.PrefixStore(f"default group {formed.get(of_whom, 0)}{of_whom}", store)
+    if members is not None:
+        rank, world_size = members.index(rank), len(members)
     distributed.init_process_group(backend, store=prefixed, rank=rank, world_size=world_size, **how)
-    _kept[place][1] += 1
+    formed[of_whom] = formed.get(of_whom, 0) + 1
 
 
 def tcp_store(host, port, is_server, patience):

@@ -24,6 +24,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("unison
 
 import torch
 
+import unisono
 import unisono.ignite as idist
 from unisono.ignite import _frames, _meeting, _nodes, _slurm
 from unisono.ignite.comp_models.base import ComputationModel, _SerialModel
@@ -58,9 +59,13 @@ class Names(unittest.TestCase):
 
     @covers("I-05", "I-46", "I-47", "B-04")
     def test_models_and_backends_are_listed(self):
-        self.assertEqual([kind.name for kind in idist.registered_computation_models], ["serial", "native-dist"])
-        self.assertEqual(idist.available_backends()[:2], ("unisono", "gloo"))
-        self.assertEqual((idist.has_native_dist_support, idist.has_xla_support, idist.has_hvd_support), (True, False, False))
+        has_xla = importlib.util.find_spec("torch_xla") is not None
+        names = ["serial", "native-dist", *(["xla-dist"] if has_xla else []), "horovod-dist"]
+        self.assertEqual([kind.name for kind in idist.registered_computation_models], names)
+        backends = idist.available_backends()
+        self.assertEqual((backends[:2], backends[-1], "xla-tpu" in backends), (("unisono", "gloo"), "horovod", has_xla))
+        self.assertEqual("mpi" in backends, unisono.is_backend_available("mpi"))
+        self.assertEqual((idist.has_native_dist_support, idist.has_xla_support, idist.has_hvd_support), (True, has_xla, True))
 
 
 class Alone(unittest.TestCase):
@@ -72,8 +77,13 @@ class Alone(unittest.TestCase):
         self.assertRaises(ValueError, idist.broadcast, None)
         self.assertRaises(ValueError, idist.new_group, [0, 0])
         self.assertRaises(ValueError, idist.one_rank_only(rank=1)(print))
-        self.assertRaises(ValueError, idist.initialize, "horovod")
-        self.assertRaises(ValueError, idist.spawn, "mpi", print, ())
+        self.assertRaisesRegex(ValueError, "Backend should be one of", idist.initialize, "abc")
+        for call in (idist.initialize, idist.Parallel, lambda backend: idist.spawn(backend, print, ())):
+            if not idist.has_xla_support:
+                self.assertRaisesRegex(ValueError, "'xla-tpu' needs torch_xla, and this Python cannot import that: No module", call, "xla-tpu")
+        for backend, how in (("horovod", {"timeout": 5}), ("horovod", {"nproc_per_node": 2, "comm": [0]}), ("mpi", {"hosts": "a:2"})):
+            if backend in idist.available_backends():
+                self.assertRaisesRegex(TypeError, "unexpected keyword argument", idist.Parallel, backend, **how)
 
     @covers("K-28", "K-71")
     def test_results_are_as_in_a_job(self):

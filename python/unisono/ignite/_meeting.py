@@ -2,11 +2,16 @@
 
 import os
 import re
+import socket
 import stat
+import warnings
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from ._slurm import slurm_variables
+
+_served = []  # stores, for the life of the process
 
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 DEFAULT_PORT = 15000
@@ -63,6 +68,34 @@ def meeting(init_method=None, rank=None, world_size=None, environ=os.environ):
     if init_method in (None, "env://"):
         return found or Meeting(rank, world_size, init_method="env://")
     return _elsewhere(init_method, found or Meeting(rank, world_size))
+
+
+def through_mpi(init_method=None, rank=None, world_size=None):
+    """The Meeting of a rank that mpirun or another launcher of MPI has started: MPI says which rank it is, and carries the address of rank 0's store. None
+    for a process that was started otherwise. All ranks call it. What the arguments say has no effect, with a warning."""
+    import unisono
+
+    if unisono.infer_launcher() not in (unisono.Launcher.openmpi, unisono.Launcher.pmi):
+        return None
+    if init_method is not None or rank is not None or world_size is not None:
+        warnings.warn("MPI says who and where the ranks are: init_method, rank and world_size have no effect with its launcher", stacklevel=4)
+    if unisono.is_initialized():
+        return _carried_by_mpi(unisono)
+    with unisono.Context("mpi"):
+        return _carried_by_mpi(unisono)
+
+
+def _carried_by_mpi(unisono):
+    from .._job_store import tcp_store
+
+    address = None
+    if unisono.rank() == 0 and unisono.world_size() > 1:
+        host = "127.0.0.1" if unisono.nnodes() == 1 else socket.gethostname()
+        _served.append(tcp_store(host, 0, True, timedelta(minutes=5)))
+        address = [host, _served[-1].port]
+    address = unisono.broadcast_object(address, 0)
+    host, port = address or ("", 0)
+    return Meeting(unisono.rank(), unisono.world_size(), unisono.local_rank(), None, host, port, store_is_served=True)
 
 
 def _elsewhere(init_method, found):

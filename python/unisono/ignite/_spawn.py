@@ -33,9 +33,9 @@ class _Job:
 
 def _initialize(backend, meeting, options):
     from . import utils
-    from .comp_models.native import _NativeDistModel
+    from .comp_models import model_of
 
-    model = _NativeDistModel.join(backend, meeting, **options)
+    model = model_of(backend).join(backend, meeting, **options)
     utils._set_model(model)
     return model
 
@@ -147,6 +147,16 @@ def _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_por
     return replace(start, host=host or DEFAULT_ADDRESS, port=int(port or DEFAULT_PORT)), None
 
 
+def _address(nnodes, master_addr, master_port, init_method):
+    """(host, port) where the launchers of an MPI world of several nodes meet; that of one node meets nobody."""
+    if nnodes == 1:
+        return "", 0
+    meeting, _ = _meet("mpi", nnodes, 0, nnodes, 0, master_addr, master_port, init_method)
+    if not meeting.host:
+        raise ValueError(f"an MPI world of {nnodes} nodes needs master_addr and master_port, or tcp://host:port, and not {init_method}")
+    return meeting.host, meeting.port
+
+
 def check_nodes(nproc_per_node, nnodes, node_rank):
     """Raises ValueError where there is no such node."""
     for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
@@ -175,15 +185,18 @@ def spawn(
     **options,
 ):
     """utils.spawn for torch.distributed's backends."""
-    from .comp_models.native import check_options
+    from .comp_models.native import _NativeDistModel, is_mpi
 
-    check_options("spawn", options)
-    if "mpi" in backend:
-        raise ValueError('Processes that spawn starts are no MPI world: each would be rank 0 of one. Start the program with mpirun and initialize("mpi").')
+    _NativeDistModel.check_options("spawn", options)
     check_nodes(nproc_per_node, nnodes, node_rank)
+    world_size, first = nnodes * nproc_per_node, node_rank * nproc_per_node
+    if is_mpi(backend):
+        from . import _mpi
+
+        where = _mpi.nodes_of(nnodes, node_rank, *_address(nnodes, master_addr, master_port, init_method))
+        return _mpi.spawn(backend, fn, tuple(args), dict(kwargs_dict or {}), range(first, first + nproc_per_node), where, options, join)
     if start_method != "fork":
         _children.check("spawn", fn, args, kwargs_dict)
-    world_size, first = nnodes * nproc_per_node, node_rank * nproc_per_node
     meeting, store = _meet(backend, world_size, first, nnodes, node_rank, master_addr, master_port, init_method)
     job = _Job(backend, fn, tuple(args), dict(kwargs_dict or {}), meeting, nproc_per_node, options)
     context = multiprocessing.get_context(start_method)

@@ -67,7 +67,7 @@ def _distribute(dataset, kwargs, batch_split, rank, world_size, logger):
 
 
 def auto_dataloader(dataset, *, batch_split="floor", **kwargs):
-    """A DataLoader with each process's part of the data. kwargs: of torch's DataLoader.
+    """A DataLoader with each process's part of the data. kwargs: of torch's DataLoader. With "xla-tpu" and several processes MpDeviceLoader wraps it.
 
     batch_size is the total of all processes, shared out by `batch_split`: "floor" (batch_size // world size; what is left over is lost, and logged),
     "even_remainder" (the first ranks take one more), "per_rank" (it is each process's own). A batch_size below the world size stays as it is. num_workers is
@@ -80,9 +80,23 @@ def auto_dataloader(dataset, *, batch_split="floor", **kwargs):
         raise ValueError(f"Argument batch_split should be one of {BATCH_SPLITS}, but given {batch_split!r}")
     if world_size > 1:
         _distribute(dataset, kwargs, batch_split, rank, world_size, logger)
+    is_xla = idist.model_name() == "xla-dist"
+    if is_xla and kwargs.get("pin_memory"):
+        warnings.warn(
+            "Found incompatible options: xla support and pin_memory args equal True. "
+            "Argument `pin_memory=False` will be used to construct data loader.",
+            stacklevel=2,
+        )
+        kwargs["pin_memory"] = False
     kwargs.setdefault("pin_memory", "cuda" in idist.device().type)
     logger.info(f"Use data loader kwargs for dataset '{repr(dataset)[:20].strip()}': \n\t{kwargs}")
-    return DataLoader(dataset, **kwargs)
+    loader = DataLoader(dataset, **kwargs)
+    if is_xla and world_size > 1:
+        from .comp_models.xla import device_loader
+
+        logger.info("DataLoader is wrapped by `MpDeviceLoader` on XLA")
+        return device_loader(loader, idist.device())
+    return loader
 
 
 def _check_wrapping(kwargs):
@@ -97,7 +111,10 @@ def auto_model(model, sync_bn=False, **kwargs):
     """The model on this process's device, wrapped in DistributedDataParallel where there are several processes. kwargs: of DistributedDataParallel.
 
     sync_bn: batch norms become torch.nn.SyncBatchNorm on GPUs, and unisono.torch.SyncBatchNorm on the cpu; with one process, too. One process with several
-    GPUs gets DataParallel. Raises ValueError for device_ids where there are GPUs: they are this process's. TypeError for an argument of neither wrapper.
+    GPUs gets DataParallel. With "horovod" the model gets rank 0's parameters and buffers, with "xla-tpu" it is only moved, and neither wraps it: auto_optim's
+    optimizer reduces the gradients there. With "xla-tpu" sync_bn has no effect.
+
+    Raises ValueError for device_ids where there are GPUs: they are this process's. TypeError for an argument of neither wrapper.
     """
     _check_wrapping(kwargs)
     logger = rank_logger(f"{__name__}.auto_model", idist.get_rank())
@@ -107,10 +124,18 @@ def auto_model(model, sync_bn=False, **kwargs):
         if elsewhere[0].type != "cpu" and (elsewhere[0].type != device.type or device.index is not None):
             logger.warning(f"The model is moved from {elsewhere[0]} to {device}, the device of this process")
         model.to(device)
-    if sync_bn:
+    kind = idist.model_name()
+    if sync_bn and kind != "xla-dist":
         logger.info("Convert batch norm to sync batch norm")
-        kind = torch.nn.SyncBatchNorm if device.type == "cuda" else unisono.torch.SyncBatchNorm
-        model = kind.convert_sync_batchnorm(model)
+        synchronized = torch.nn.SyncBatchNorm if device.type == "cuda" else unisono.torch.SyncBatchNorm
+        model = synchronized.convert_sync_batchnorm(model)
+    if kind in ("horovod-dist", "xla-dist"):
+        if kind == "horovod-dist" and idist.get_world_size() > 1:
+            from ..horovod import torch as hvd
+
+            logger.info("Broadcast the initial variable states from rank 0 to all other processes")
+            hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+        return model
     if idist.get_world_size() > 1:
         if device.type == "cuda":
             if "device_ids" in kwargs:
@@ -126,9 +151,23 @@ def auto_model(model, sync_bn=False, **kwargs):
 
 
 def auto_optim(optimizer, **kwargs):
-    """The optimizer itself: DistributedDataParallel reduces the gradients. Raises TypeError for kwargs, which the original gives to Horovod's optimizer."""
+    """The optimizer itself, where DistributedDataParallel reduces the gradients.
+
+    With "horovod" it is hvd.DistributedOptimizer(optimizer, **kwargs) with rank 0's state. With "xla-tpu" one of the optimizer's class whose step reduces the
+    gradients first; the given one is its `wrapped_optimizer`. Raises TypeError for kwargs without "horovod".
+    """
+    if idist.model_name() == "horovod-dist":
+        from ..horovod import torch as hvd
+
+        optimizer = hvd.DistributedOptimizer(optimizer, **kwargs)
+        hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+        return optimizer
     for name in kwargs:
         raise TypeError(f"auto_optim() got an unexpected keyword argument '{name}': Horovod's are those of unisono.horovod.torch.DistributedOptimizer")
+    if idist.model_name() == "xla-dist":
+        from .comp_models.xla import reducing_optimizer
+
+        return reducing_optimizer(optimizer)
     return optimizer
 
 

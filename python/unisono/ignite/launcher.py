@@ -35,21 +35,20 @@ class Parallel:
     ):
         self.backend, self.init_method = backend, init_method
         self._spawn_params, self._logger, self._joined = None, None, False
-        from .comp_models.native import check_options
+        from .comp_models import model_of, why_not
 
         given = {"nproc_per_node": nproc_per_node, "nnodes": nnodes, "node_rank": node_rank, "master_addr": master_addr, "master_port": master_port}
         of_processes = {name: value for name, value in spawn_kwargs.items() if name in ("start_method", "join", "daemon")}
         self._options = {name: value for name, value in spawn_kwargs.items() if name not in of_processes}
-        check_options("Parallel", self._options)
+        # Without a backend, too, an argument of the wrong name is a TypeError.
+        kind = model_of("unisono" if backend is None else backend)
+        if kind is None:
+            raise ValueError(f"Unknown backend '{backend}'. Available backends: {idist.available_backends()}{why_not(backend)}")
+        kind.check_options("Parallel", self._options, starts_processes=nproc_per_node is not None)
         if backend is None:
             for name, value in (given | spawn_kwargs).items():
                 if value is not None:
                     raise ValueError(f"If backend is None, argument '{name}' should be also None, but given {value}")
-        else:
-            from .comp_models.native import is_available_backend
-
-            if not is_available_backend(backend):
-                raise ValueError(f"Unknown backend '{backend}'. Available backends: {idist.available_backends()}")
         if backend is not None and nproc_per_node is not None:
             self._spawn_params = self._checked(**given, init_method=init_method) | spawn_kwargs
         else:

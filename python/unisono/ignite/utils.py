@@ -7,7 +7,7 @@ from functools import wraps
 import torch
 
 from ._logging import rank_logger
-from .comp_models import has_hvd_support, has_native_dist_support, has_xla_support, registered_computation_models
+from .comp_models import has_hvd_support, has_native_dist_support, has_xla_support, model_of, registered_computation_models, why_not
 from .comp_models.base import ComputationModel, _SerialModel
 
 _model = _SerialModel()
@@ -24,15 +24,13 @@ def _current():
     if isinstance(_model, _SerialModel):
         if not _is_pinned:
             sync(temporary=True)
-    else:
-        is_alive = getattr(_model, "is_alive", None)
-        if is_alive is not None and not is_alive():
-            sync(temporary=True)
+    elif not _model.is_alive():
+        sync(temporary=True)
     return _model
 
 
 def sync(temporary=False):
-    """Looks for a group of torch.distributed that the program has formed itself; without one this process is alone.
+    """Looks for what the program has formed itself: a group of torch.distributed, XLA's devices, Horovod's job; without any this process is alone.
 
     temporary: goes on looking at every later call where there is none; else the model stays. All functions do this by themselves.
     """
@@ -45,7 +43,7 @@ def sync(temporary=False):
 
 
 def device():
-    """The device that this process computes on: the current GPU where there are any, else the cpu."""
+    """The device that this process computes on: the current GPU where there are any, else the cpu; with "xla-tpu" XLA's."""
     return _current().device()
 
 
@@ -55,12 +53,13 @@ def backend():
 
 
 def available_backends():
-    """("unisono", "gloo"), with "nccl" and "mpi" where this PyTorch has them. "gloo" is unisono by the name that programs know."""
+    """("unisono", "gloo", …, "horovod"): with "nccl" where this PyTorch has it, "mpi" where unisono's engine finds an MPI, "xla-tpu" where torch_xla is
+    installed. "gloo" is unisono by the name that programs know."""
     return tuple(name for kind in registered_computation_models for name in kind.available_backends)
 
 
 def model_name():
-    """ "serial" or "native-dist"."""
+    """ "serial", "native-dist", "xla-dist" or "horovod-dist"."""
     return _current().name
 
 
@@ -102,19 +101,20 @@ def spawn(backend, fn, args, kwargs_dict=None, nproc_per_node=1, **kwargs):
     (env://, tcp://host:port, file:///path), for several nodes; timeout (a timedelta or seconds); join=True, daemon=False, start_method="spawn". A single
     node needs no port: it takes a free one, unless MASTER_PORT is set. With join=False it returns an object with `processes` and join().
 
-    Raises ProcessRaisedException or ProcessExitedException of torch.multiprocessing for the rank that failed first; the others have 15 s before they are
-    ended. ValueError for an unknown backend, for "mpi" (use mpirun), and for arguments that contradict each other.
-    """
-    _assert_backend(backend)
-    from ._spawn import spawn as native_spawn
+    "mpi": the processes are one world of MPI, which `unisono run` starts; they are new interpreters, whatever start_method says. "horovod": keyword arguments
+    of unisono.horovod.run (hosts, …) in place of those above. "xla-tpu": a process for each device, or a thread where one process has them all.
 
-    return native_spawn(fn, args, kwargs_dict, nproc_per_node, backend=backend, **kwargs)
+    Raises ProcessRaisedException or ProcessExitedException of torch.multiprocessing for the rank that failed first; the others have 15 s before they are
+    ended. ValueError for an unknown backend, and for arguments that contradict each other.
+    """
+    return _assert_backend(backend).spawn(fn, args, kwargs_dict, nproc_per_node, backend=backend, **kwargs)
 
 
 def all_reduce(tensor, op="SUM", group=None):
     """Reduces a tensor in place, and returns it; or a number, and returns the result with the number's type. All ranks of the group call it.
 
-    op: "SUM", "PRODUCT", "MIN", "MAX", "AND", "OR", "XOR" (the last three of integers and bool), "AVG" (of integers: truncated), in any case.
+    op: "SUM", "PRODUCT", "MIN", "MAX", "AND", "OR", "XOR" (the last three of integers and bool), "AVG" (of integers: truncated), in any case. With "horovod"
+    "ADASUM" in place of the bitwise ones.
     group: of new_group, or a list of ranks of the world, for which all ranks of the world make the first call: it forms a group, which is kept. A process
     outside of the group gets its input back.
 
@@ -189,10 +189,10 @@ def set_local_rank(index):
 
 
 def _assert_backend(backend):
-    from .comp_models.native import is_available_backend
-
-    if not is_available_backend(backend):
-        raise ValueError(f"Backend should be one of '{available_backends()}'")
+    kind = model_of(backend)
+    if kind is None:
+        raise ValueError(f"Backend should be one of '{available_backends()}'{why_not(backend)}")
+    return kind
 
 
 def initialize(backend, **kwargs):
@@ -200,13 +200,13 @@ def initialize(backend, **kwargs):
 
     backend: one of available_backends(), or several ("cpu:unisono,cuda:nccl"). Keyword arguments: timeout (a timedelta or seconds), init_method (env://,
     tcp://host:port, file:///path), rank and world_size (together, and with init_method), and others of torch.distributed.init_process_group. Where there
-    are GPUs, that of the local rank becomes the current one. The environment stays as it is.
+    are GPUs, that of the local rank becomes the current one. The environment stays as it is. "mpi" is started by mpirun as well. "horovod" calls hvd.init;
+    keyword arguments: comm (a list of ranks that form a job of their own, in this order, or a communicator of mpi4py), process_sets.
 
     Raises ValueError for an unknown backend or contradicting arguments, RuntimeError where there is a group already, where launcher's variables are
     incomplete, and for "nccl" without a GPU. A call that fails may be repeated.
     """
-    _assert_backend(backend)
-    _set_model(registered_computation_models[-1].create_from_backend(backend, **kwargs))
+    _set_model(_assert_backend(backend).create_from_backend(backend, **kwargs))
 
 
 def finalize():
@@ -217,8 +217,20 @@ def finalize():
 
 def _abandon(error):
     # finalize for a scope that an exception leaves: the other ranks are told why.
-    getattr(_model, "abandon", lambda error: _model.finalize())(error)
+    _model.abandon(error)
     _set_model(_SerialModel(), pinned=False)
+
+
+def _run_in_job(backend, options, fn, args, kwargs):
+    # A rank that a launcher of ours has started for spawn.
+    initialize(backend, **options)
+    try:
+        result = fn(get_local_rank(), *args, **kwargs)
+    except BaseException as error:
+        _abandon(error)
+        raise
+    finalize()
+    return result
 
 
 def show_config():

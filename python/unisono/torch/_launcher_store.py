@@ -18,6 +18,24 @@ def find(rank, world_size, timeout):
     """
     from torch import distributed
 
+    kept = _kept_store(rank, world_size, timeout)
+    if kept is None:
+        return None
+    kept[1] += 1
+    store = distributed.PrefixStore(f"default group {kept[1]}", kept[0])
+    store.set_timeout(timeout)
+    return store
+
+
+def whole(rank, world_size, timeout):
+    """The store without a prefix of its own, however often the ranks call it; None as for `find`."""
+    kept = _kept_store(rank, world_size, timeout)
+    return kept and kept[0]
+
+
+def _kept_store(rank, world_size, timeout):
+    from torch import distributed
+
     launched = os.environ.get("UNISONO_LAUNCHER_FD") and (os.environ.get("RANK"), os.environ.get("WORLD_SIZE")) == (str(rank), str(world_size))
     if not launched or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         return None
@@ -30,11 +48,7 @@ def find(rank, world_size, timeout):
         if store is None:
             return None
         _kept[place] = [store, 0]
-    kept = _kept[place]
-    kept[1] += 1
-    store = distributed.PrefixStore(f"default group {kept[1]}", kept[0])
-    store.set_timeout(timeout)
-    return store
+    return _kept[place]
 
 
 def teach(distributed, is_ours) -> None:

@@ -10,6 +10,7 @@ Start it with `unisono run -n 4 -- python train.py` in place of `horovodrun -np 
 make their calls in different orders. docs/coming-from/horovod.md lists what differs.
 """
 
+from . import elastic
 from ._job import ccl_built, cross_rank, cross_size, cuda_built, ddl_built, gloo_built, gloo_enabled, init, is_homogeneous, is_initialized, local_rank
 from ._job import local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built, rank, rocm_built, shutdown, size
 from ._moving import allgather, allgather_async, alltoall, alltoall_async, barrier, broadcast, broadcast_, broadcast_async, broadcast_async_
@@ -28,8 +29,3 @@ from .sync_batch_norm import SyncBatchNorm
 
 __all__ = sorted(name for name, value in list(globals().items()) if not name.startswith("_") and type(value).__name__ != "module")
 
-
-def __getattr__(name):
-    if name == "elastic":
-        raise AttributeError("unisono.horovod.torch has no elastic training: start again from a checkpoint with `unisono run --max-restarts`")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

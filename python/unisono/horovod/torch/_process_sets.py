@@ -70,6 +70,11 @@ global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
 
 
+def of_ranks(ranks):
+    """The process set of these ranks that is there already, or None."""
+    return next((each for each in (global_process_set, *_sets.values()) if each.ranks == sorted(ranks)), None)
+
+
 def form_global():
     """Makes the worker of the set of all ranks. All ranks call it."""
     global_process_set.ranks = list(range(distributed.get_world_size()))
@@ -86,7 +91,7 @@ def add_process_set(process_set):
     world = global_process_set._working()
     if not process_set.ranks or not 0 <= process_set.ranks[0] <= process_set.ranks[-1] < world.size:
         raise ValueError(f"the ranks of a process set are some of 0 to {world.size - 1}, and it has one at least: {process_set}")
-    if any(other.ranks == process_set.ranks for other in [global_process_set, *_sets.values()]):
+    if of_ranks(process_set.ranks):
         raise ValueError(f"Attempted to add a duplicate process set: {process_set}")
     group = distributed.new_group(process_set.ranks, backend="unisono")
     process_set.process_set_id, _next_id = _next_id, _next_id + 1

@@ -7,7 +7,7 @@ import torch
 
 from ._process_sets import global_process_set
 from ._reducing import grouped_allreduce_, grouped_allreduce_async_, sparse_allreduce_async
-from ._requests import Adasum, Average
+from ._requests import Adasum, Average, HorovodInternalError
 from ._worker import synchronize
 from .compression import Compression
 
@@ -43,8 +43,8 @@ def DistributedOptimizer(
         warnings.warn("Parameter `num_groups` has been replaced by `groups`", DeprecationWarning, stacklevel=2)
         groups = num_groups if groups is None else groups
     mixin = _Reduced
-    if op == Adasum and process_set._working().size > 1:
-        if process_set is not global_process_set:
+    if op == Adasum:
+        if process_set is not global_process_set and process_set._working().size > 1:
             raise NotImplementedError("Adasum does not support non-global process sets yet.")
         mixin = _Adasum
     cls = type(optimizer.__class__.__name__, (mixin, optimizer.__class__), {})
@@ -119,12 +119,18 @@ class _Reduced(_Common):
         parameters = [p for group in self.param_groups for p in group["params"] if p.requires_grad]
         self._unit_list = _units(parameters, groups)
         self._unit_of = {p: unit for unit in self._unit_list for p in unit}
-        self._active = self.process_set.included() and self.process_set.size() > 1
-        if self._active:
+        # The members of an elastic job may become more than one.
+        self._takes_part = self.process_set.included()
+        if self._takes_part:
             for p in parameters:
                 p.register_post_accumulate_grad_hook(self._on_gradient)
 
+    def _is_active(self):
+        return self._takes_part and self.process_set.size() != 1
+
     def _on_gradient(self, p):
+        if not self._is_active():
+            return
         unit = self._unit_of[p]
         if unit in self._handles or self._passes_left[p] <= 0:
             raise AssertionError(
@@ -171,7 +177,7 @@ class _Reduced(_Common):
 
     def synchronize(self):
         """Returns when all gradients are reduced; reductions that have not begun begin. All ranks call it."""
-        if self._active:
+        if self._is_active():
             for unit in self._unit_list:
                 if unit not in self._handles:
                     self._handles[unit] = self._reduce(unit)
@@ -204,9 +210,10 @@ class _Reduced(_Common):
         return super().zero_grad(*args, **kwargs)
 
     def load_state_dict(self, *args, **kwargs):
-        """The optimizer's load_state_dict; reductions that have begun are forgotten."""
+        """The optimizer's load_state_dict; reductions that have begun are forgotten, also those that have failed."""
         for finish in self._handles.values():
-            finish()
+            with contextlib.suppress(HorovodInternalError):
+                finish()
         self._handles, self._synchronized, self._should_synchronize = {}, False, True
         self.set_backward_passes_per_step(self.backward_passes_per_step)
         return super().load_state_dict(*args, **kwargs)

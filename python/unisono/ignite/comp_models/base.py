@@ -1,6 +1,8 @@
 """What every computation model answers, the values that travel, and the model of a process that is alone."""
 
 import inspect
+import sys
+import warnings
 from abc import ABCMeta, abstractmethod
 from numbers import Number
 
@@ -28,10 +30,11 @@ OPS = {
 }
 
 
-def parse_op(op):
-    """The name of torch's ReduceOp: "SUM", "PRODUCT", "MIN", "MAX", "AND", "OR", "XOR", "AVG" in any case, and their other spellings."""
-    name = OPS.get(op.upper()) if isinstance(op, str) else None
-    if name is None:
+def parse_op(op, known=frozenset(OPS.values())):
+    """The name of torch's ReduceOp: "SUM", "PRODUCT", "MIN", "MAX", "AND", "OR", "XOR", "AVG" in any case, and their other spellings. known: what the
+    model has of them, and others of its own."""
+    name = OPS.get(op.upper(), op.upper()) if isinstance(op, str) else None
+    if name not in known:
         raise ValueError(f"Unsupported reduction operation: '{op}'")
     return name
 
@@ -81,6 +84,8 @@ class ComputationModel(metaclass=ABCMeta):
     available_backends = ()
     _ext_local_rank = None  # set_local_rank's hint
     _collective_op_dtype = None  # a dtype that every reduction travels in
+    _operations = frozenset(OPS.values())
+    _is_ours = False  # whether the model has made what it stands for
 
     get_local_rank = _required("Rank among the processes of this node.")
     get_rank = _required("Rank in the world.")
@@ -100,6 +105,38 @@ class ComputationModel(metaclass=ABCMeta):
     _do_broadcast = _required("(tensor, src, group): in place.")
     _do_new_group = _required("(ranks, **kwargs): a handle.")
     _rank_not_in_group = _required("(group): whether this process is outside of the group.")
+
+    @classmethod
+    def serves(cls, backend):
+        """Whether `backend` is a name for this kind of model."""
+        return backend in cls.available_backends
+
+    @classmethod
+    def check_options(cls, operation, options, starts_processes=False):
+        """Raises TypeError for a keyword argument that create_from_backend does not have, or spawn where it `starts_processes`, before anything is started."""
+
+    def is_alive(self):
+        """Whether what the model stands for is still there."""
+        return True
+
+    def abandon(self, error):
+        """Leaves because of an exception: the other ranks are told, and do not wait."""
+        from unisono import _ending
+
+        extension = sys.modules.get("unisono.torch._extension")
+        if extension is not None and self._is_ours and self.is_alive():
+            extension.end_all(_ending.describe(error) or "left its scope")
+        self.finalize()
+
+    def _current_gpu_or_cpu(self):
+        if not torch.cuda.is_available():
+            return torch.device("cpu")
+        index = torch.cuda.current_device()
+        if index < self.get_local_rank() % torch.cuda.device_count():
+            warnings.warn(
+                "Current device index is less than current local rank. Please, make sure to call torch.cuda.set_device(local_rank).", stacklevel=4
+            )
+        return torch.device(f"cuda:{index}")
 
     def _setup_group(self, group):
         # A list becomes the group's handle.
@@ -124,7 +161,7 @@ class ComputationModel(metaclass=ABCMeta):
         is_tensor = isinstance(tensor, torch.Tensor)
         if not is_tensor and not isinstance(tensor, Number):
             raise TypeError(f"Unhandled input type {type(tensor)}")
-        op = parse_op(op)
+        op = parse_op(op, self._operations)
         group = self._setup_group(group)
         data = tensor if is_tensor else _number_tensor(tensor)
         if self._rank_not_in_group(group):

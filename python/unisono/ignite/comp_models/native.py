@@ -2,12 +2,12 @@
 
 import inspect
 import sys
-import warnings
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
+import unisono
 import unisono.torch  # noqa: F401  (makes the backend known)
 
 from ..._job_store import init_process_group, tcp_store
@@ -18,39 +18,39 @@ has_native_dist_support = dist.is_available()
 UNISONO, GLOO, NCCL, MPI = "unisono", "gloo", "nccl", "mpi"
 
 # What torch.distributed is given for a name. NCCL has the tensors on GPUs; what the host says, it says over unisono.
-_TORCH_BACKENDS = {UNISONO: "unisono", GLOO: "unisono", NCCL: "cpu:unisono,cuda:nccl", MPI: "mpi"}
+_TORCH_BACKENDS = {UNISONO: "unisono", GLOO: "unisono", NCCL: "cpu:unisono,cuda:nccl", MPI: "unisono"}
 
 
 def torch_backend(name):
-    """The backend of torch.distributed that serves `name`: "unisono" for "gloo". Of "cpu:gloo,cuda:nccl", each part."""
+    """The backend of torch.distributed that serves `name`: "unisono" for "gloo" and "mpi". Of "cpu:gloo,cuda:nccl", each part."""
     if ":" not in name:
         return _TORCH_BACKENDS.get(name, name)
     parts = [part.split(":") for part in name.split(",")]
-    return ",".join(f"{device}:{'unisono' if backend == GLOO else backend}" for device, backend in parts)
+    return ",".join(f"{device}:{'unisono' if backend in (GLOO, MPI) else backend}" for device, backend in parts)
+
+
+class _Engine:
+    """What pg_options of init_process_group and new_group tell unisono.torch.create."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+
+def is_mpi(backend):
+    """Whether unisono's engine for MPI serves this backend."""
+    return MPI in (part.split(":")[-1] for part in backend.split(","))
 
 
 def _available():
     found = (UNISONO, GLOO)
-    return found + tuple(name for name in (NCCL, MPI) if getattr(dist, f"is_{name}_available")())
-
-
-def is_available_backend(name):
-    """Whether `name` is one of available_backends(), or several of them as torch.distributed spells it ("cpu:unisono,cuda:nccl")."""
-    if not isinstance(name, str):
-        return False
-    return all(part.split(":")[-1] in _NativeDistModel.available_backends for part in (name.split(",") if ":" in name else [name]))
+    if dist.is_nccl_available():
+        found += (NCCL,)
+    core = getattr(unisono, "_core", None)  # a build for PyTorch alone does not tell which engines there are
+    return found + ((MPI,) if core is not None and core.is_backend_available(MPI) else ())
 
 
 # What initialize and spawn give to init_process_group beside these, they get as keyword arguments.
 _OWN_ARGUMENTS = ("backend", "init_method", "world_size", "rank", "store")
-
-
-def check_options(operation, options):
-    """Raises TypeError for a keyword argument that init_process_group does not have, before anything is started."""
-    known = set(inspect.signature(dist.init_process_group).parameters).difference(_OWN_ARGUMENTS)
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{operation}() got an unexpected keyword argument '{name}'")
 
 
 def _gather_single(out, tensor, group):
@@ -88,28 +88,51 @@ class _NativeDistModel(ComputationModel):
         self._rank, self._size = dist.get_rank(), dist.get_world_size()
         self._groups = {}  # those that were given as lists
 
+    @classmethod
+    def serves(cls, backend):
+        """Whether `backend` is one of available_backends, or several of them as torch.distributed spells it ("cpu:unisono,cuda:nccl")."""
+        if not isinstance(backend, str):
+            return False
+        return all(part.split(":")[-1] in cls.available_backends for part in (backend.split(",") if ":" in backend else [backend]))
+
+    @classmethod
+    def check_options(cls, operation, options, starts_processes=False):
+        """Raises TypeError for a keyword argument that init_process_group does not have, before anything is started."""
+        known = set(inspect.signature(dist.init_process_group).parameters).difference(_OWN_ARGUMENTS)
+        for name in options:
+            if name not in known:
+                raise TypeError(f"{operation}() got an unexpected keyword argument '{name}'")
+
     @staticmethod
     def create_from_context():
         if not (dist.is_available() and dist.is_initialized()):
             return None
+        horovod = sys.modules.get("unisono.horovod.torch._job")
+        if horovod is not None and horovod.owns_default_group():
+            return None  # the group is hvd.init's, and so is the model
         return _NativeDistModel(dist.get_backend(), is_ours=False)
 
     @staticmethod
     def create_from_backend(backend, init_method=None, world_size=None, rank=None, timeout=None, **kwargs):
-        if not is_available_backend(backend):
+        if not _NativeDistModel.serves(backend):
             raise ValueError(f"Backend should be one of '{_NativeDistModel.available_backends}'")
-        return _NativeDistModel.join(backend, _meeting.meeting(init_method, rank, world_size), timeout, **kwargs)
+        meeting = None
+        if is_mpi(backend) and not dist.is_initialized():
+            meeting = _meeting.through_mpi(init_method, rank, world_size)
+        return _NativeDistModel.join(backend, meeting or _meeting.meeting(init_method, rank, world_size), timeout, **kwargs)
 
     @staticmethod
     def join(backend, meeting, timeout=None, **kwargs):
         """Forms the default group where `meeting` says, with init_process_group's other arguments. A call that fails leaves nothing behind."""
-        check_options("initialize", kwargs)
+        _NativeDistModel.check_options("initialize", kwargs)
         if dist.is_initialized():
             raise RuntimeError("Can not create new distributed process group if default one is already initialized")
         if NCCL in backend and not torch.cuda.is_available():
             raise RuntimeError("Nccl backend is required but no cuda capable devices")
         if timeout is not None:
             timeout = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+        if is_mpi(backend):
+            kwargs.setdefault("pg_options", _Engine(MPI))
         _form_default_group(torch_backend(backend), meeting, timeout, kwargs)
         try:
             model = _NativeDistModel(backend, is_ours=True)
@@ -162,14 +185,7 @@ class _NativeDistModel(ComputationModel):
         return self._known_place().node_rank
 
     def device(self):
-        if not torch.cuda.is_available():
-            return torch.device("cpu")
-        index = torch.cuda.current_device()
-        if index < self.get_local_rank() % torch.cuda.device_count():
-            warnings.warn(
-                "Current device index is less than current local rank. Please, make sure to call torch.cuda.set_device(local_rank).", stacklevel=3
-            )
-        return torch.device(f"cuda:{index}")
+        return self._current_gpu_or_cpu()
 
     def backend(self):
         return self._backend
@@ -179,15 +195,6 @@ class _NativeDistModel(ComputationModel):
         self._groups.clear()
         if self._is_ours and self.is_alive():
             dist.destroy_process_group()
-
-    def abandon(self, error):
-        """Leaves because of an exception: the other ranks are told, and do not wait."""
-        from unisono import _ending
-
-        extension = sys.modules.get("unisono.torch._extension")
-        if extension is not None and self._is_ours and self.is_alive():
-            extension.end_all(_ending.describe(error) or "left its scope")
-        self.finalize()
 
     @staticmethod
     def spawn(fn, args, kwargs_dict=None, nproc_per_node=1, **kwargs):
@@ -212,6 +219,8 @@ class _NativeDistModel(ComputationModel):
 
     def _do_new_group(self, ranks, **kwargs):
         self._check_ranks(ranks)
+        if is_mpi(kwargs.get("backend") or self._backend):
+            kwargs.setdefault("pg_options", _Engine(MPI))
         if kwargs.get("backend") is not None:
             kwargs["backend"] = torch_backend(kwargs["backend"])
         return dist.new_group(ranks=ranks, **kwargs)

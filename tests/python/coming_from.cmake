@@ -7,6 +7,7 @@ endif()
 unisono_core_test(horovod_test RANKS 3 LONG_RANKS 1 2 4)
 unisono_core_test(horovod_training_test RANKS 2 LONG_RANKS 1 3 4)
 unisono_core_test(horovod_jobs_test TIMEOUT 900 SHORT Names Jobs.test_init_works_again_after_shutdown Jobs.test_a_killed_rank_is_an_internal_error_of_the_others)
+unisono_core_test(horovod_elastic_test TIMEOUT 900 SHORT Alone Run.test_arguments_are_those_of_horovod_and_contradictions_are_refused Elastic.test_the_others_go_on_without_a_lost_rank)
 unisono_core_test(ignite_test TIMEOUT 900 SHORT Names Alone Places Sides.test_two_processes_compute_what_the_original_does)
 unisono_core_test(ignite_adaptors_test TIMEOUT 600)
 unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values_of_every_kind_arrive_as_they_are IgniteJobs.test_a_job_begins_again IgniteJobs.test_an_exception_that_leaves_parallel_is_told

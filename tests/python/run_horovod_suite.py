@@ -2,14 +2,15 @@
 
     run_horovod_suite.py FOLDER [-n RANKS] [-k PART]...     FOLDER is a clone of Horovod
 
-Each rank runs the same tests in the same order. A test that stalls ends the job, has failed, and the next one begins another. Fails when a test fails that is
-no exception, and when an exception passes.
+Each rank runs the same tests in the same order. A test that fails or stalls ends the job, since the ranks may be at different calls, and the next one begins
+another. Fails when a test fails that is no exception, and when an exception passes.
 """
 
 import argparse
 import importlib.util
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -43,10 +44,11 @@ def in_horovods_place(folder):
     sys.modules |= {"horovod": horovod, "horovod.torch": hvd, "horovod.torch.mpi_ops": hvd.mpi_ops, "horovod.torch.elastic": hvd.elastic,
                     "horovod.runner": runner, "horovod.runner.util": types.ModuleType("horovod.runner.util"), threads.__name__: threads}
     sys.modules.setdefault("mock", mock)
-    for name in ("cloudpickle", "pytest"):
-        if importlib.util.find_spec(name) is None:
-            sys.modules[name] = types.ModuleType(name)
-            sys.modules[name].mark = types.SimpleNamespace(skip=lambda reason: unittest.skip(reason))
+    if importlib.util.find_spec("cloudpickle") is None:
+        sys.modules["cloudpickle"] = pickle
+    if importlib.util.find_spec("pytest") is None:
+        sys.modules["pytest"] = types.ModuleType("pytest")
+        sys.modules["pytest"].mark = types.SimpleNamespace(skip=lambda reason: unittest.skip(reason))
     sys.path.append(str(folder / "test/utils"))
 
 
@@ -100,19 +102,26 @@ def work(folder, names, results):
     torch.set_num_threads(1)
     tests = tests_of(folder)
     with open(f"{results}.{os.environ['RANK']}", "w") as file:
-        for name in names or tests:
-            tests[name].run(Result(file))
+        for name in names:
+            result = Result(file)
+            tests[name].run(result)
+            if result.how[0] == "failed":
+                os._exit(3)
 
 
 def read(results, ranks):
-    """{test: [how, why]} of the tests that every rank has ended; the worst of the ranks' words."""
+    """{test: [how, why]} of the tests that every rank has ended, or that have failed on one; the worst of the ranks' words."""
     words = []
     for rank in range(ranks):
         path = Path(f"{results}.{rank}")
         lines = path.read_text().splitlines(keepends=True) if path.exists() else []
         words.append({name: [how, why] for name, how, why in (json.loads(line) for line in lines if line.endswith("\n"))})
-    every = [name for name in words[0] if all(name in word for word in words)]
-    return {name: max((word[name] for word in words), key=lambda word: ("passed", "skipped", "failed").index(word[0])) for name in every}
+    worst = {}
+    for name in dict.fromkeys(name for word in words for name in word):
+        how, why = max((word[name] for word in words if name in word), key=lambda word: ("passed", "skipped", "failed").index(word[0]))
+        if how == "failed" or all(name in word for word in words):
+            worst[name] = [how, why]
+    return worst
 
 
 def run(folder, names, ranks):
@@ -147,11 +156,10 @@ def main():
     parser.add_argument("folder", type=Path)
     parser.add_argument("-n", type=int, default=2)
     parser.add_argument("-k", action="append", default=[])
-    parser.add_argument("--work", metavar="RESULTS")
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("--work", nargs="+", help=argparse.SUPPRESS)  # a rank: where its results go, and the tests
     options = parser.parse_args()
     if options.work:
-        work(options.folder, options.names, options.work)
+        work(options.folder, options.work[1:], options.work[0])
         return 0
     in_horovods_place(options.folder)
     names = [name for name in tests_of(options.folder) if not options.k or any(part in name for part in options.k)]

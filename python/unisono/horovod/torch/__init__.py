@@ -29,3 +29,4 @@ from .sync_batch_norm import SyncBatchNorm
 
 __all__ = sorted(name for name, value in list(globals().items()) if not name.startswith("_") and type(value).__name__ != "module")
 
+from . import mpi_ops  # noqa: E402  (it has the names above)

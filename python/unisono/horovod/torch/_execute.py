@@ -135,9 +135,9 @@ class Executor:
     def _allgather(self, request, calls):
         first = next(iter(calls.values()))
         results = []
-        for i, (shape, dtype) in enumerate(zip(first.shapes, first.dtypes)):
-            rows = [calls[r].shapes[i][0] if r in calls else 0 for r in range(self.size)]
-            own = torch.empty(0, *shape[1:], dtype=dtype_of(dtype), device=_device(first)) if request is None else request.tensors[i].contiguous()
+        for i, shape in enumerate(first.shapes):
+            rows = [calls[r].shapes[i][0] for r in range(self.size)]
+            own = request.tensors[i].contiguous()
             whole = own.new_empty((sum(rows), *shape[1:]))
             pieces = whole.split(rows)
             if len(set(rows)) == 1:
@@ -152,10 +152,6 @@ class Executor:
 
     def _broadcast(self, request, calls):
         call = next(iter(calls.values()))
-        if request is None:
-            x = torch.empty(call.shapes[0], dtype=dtype_of(call.dtypes[0]), device=_device(call))
-            distributed.broadcast(x, group=self.group, group_src=call.root)
-            return None
         x, output = request.tensors[0], request.outputs[0]
         moved = x.contiguous() if self.rank == call.root else torch.empty_like(x, memory_format=torch.contiguous_format)
         distributed.broadcast(moved, group=self.group, group_src=call.root)

@@ -182,8 +182,8 @@ def barrier(process_set=global_process_set):
 def join(device=-1):
     """Says that this rank has no more data, and returns when all ranks have said so: the rank that joined last.
 
-    Meanwhile the others go on. In their allreduces this rank counts as 0 (Sum, Average, Adasum), or as nothing (Min, Max, Product); in an allgather it has no
-    rows; it takes part in a broadcast of another rank. alltoall and reducescatter are errors for all: its part would be lost.
+    Meanwhile the others go on. In their allreduces this rank counts as 0 (Sum, Average, Adasum), or as nothing (Min, Max, Product). Their other calls are
+    errors for all of them, as in Horovod: this rank's part would be missing.
     device: the number of this rank's GPU, used where the others' tensors lie on GPUs; -1: the current one.
     """
     worker = global_process_set._working()

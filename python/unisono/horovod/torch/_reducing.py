@@ -14,7 +14,7 @@ import torch
 from . import _requests
 from ._moving import submit
 from ._process_sets import global_process_set
-from ._requests import Adasum, Average, Call, Sum
+from ._requests import Adasum, Average, Call, InvalidCall, Sum
 from ._worker import handle_of, synchronize, wait
 from .compression import Compression
 
@@ -141,9 +141,9 @@ def sparse_allreduce_async(tensor, name, op, process_set=global_process_set):
 
 def _reduce_scatter(tensors, name, op, process_set, prescale, postscale, single):
     if op not in (Average, Sum):
-        raise ValueError("reducescatter is for Average and Sum")
+        raise InvalidCall("reducescatter is for Average and Sum")
     if any(tensor.dim() == 0 for tensor in tensors):
-        raise ValueError("reducescatter needs tensors with a first dimension to be divided")
+        raise InvalidCall("reducescatter needs tensors with a first dimension to be divided")
     return submit(Call("reducescatter", op=op, prescale=float(prescale), postscale=float(postscale)), tensors, [], name, process_set, single)
 
 

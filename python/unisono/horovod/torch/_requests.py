@@ -103,10 +103,8 @@ class Agreement:
                     return f"{name}: the ranks called different things: {what} is {value} on rank {first} and {theirs} on rank {other}"
         call = calls[first]
         absent = [rank for rank in range(self.size) if rank not in calls]
-        if absent and call.kind in ("alltoall", "reducescatter"):
-            return f"{name}: {call.kind} is not possible after rank {absent[0]} has joined, whose part would be lost"
-        if call.kind == "broadcast" and call.root in absent:
-            return f"{name}: rank {call.root}, the root of this broadcast, has joined"
+        if absent and call.kind not in ("allreduce", "barrier"):
+            return f"{name}: {call.kind} is not possible after rank {absent[0]} has joined, whose part would be missing; allreduce and barrier are"
         return None
 
 

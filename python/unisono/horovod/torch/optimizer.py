@@ -53,7 +53,7 @@ def DistributedOptimizer(
     wrapped.__dict__.update((key, value) for key, value in vars(optimizer).items() if key != "step")
     wrapped._compression, wrapped.op, wrapped.process_set = compression, op, process_set
     wrapped.gradient_predivide_factor, wrapped.sparse_as_dense = gradient_predivide_factor, sparse_as_dense
-    wrapped._names = _names(optimizer, named_parameters)
+    wrapped._parameter_names = _names(optimizer, named_parameters)
     wrapped._begin(backward_passes_per_step, groups)
     return wrapped
 
@@ -99,7 +99,7 @@ class _Common:
     def set_backward_passes_per_step(self, passes):
         """From the next step on, gradients of so many backward passes are accumulated."""
         self.backward_passes_per_step = passes
-        self._passes_left = {p: passes for p in self._names}
+        self._passes_left = {p: passes for p in self._parameter_names}
 
     @contextlib.contextmanager
     def skip_synchronize(self):
@@ -146,7 +146,7 @@ class _Reduced(_Common):
         for p in unit:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
-        name = self._names[unit[0]]
+        name = self._parameter_names[unit[0]]
         sparse = [p for p in unit if p.grad.is_sparse]
         if sparse and not self.sparse_as_dense:
             finishers = [self._reduce_sparse(p) for p in sparse]
@@ -168,7 +168,7 @@ class _Reduced(_Common):
         return finish
 
     def _reduce_sparse(self, p):
-        result = sparse_allreduce_async(p.grad, f"sparse.{self._names[p]}", self.op, self.process_set)
+        result = sparse_allreduce_async(p.grad, f"sparse.{self._parameter_names[p]}", self.op, self.process_set)
 
         def finish():
             p.grad = result().coalesce()

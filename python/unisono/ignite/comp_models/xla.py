@@ -12,6 +12,7 @@ try:
     import torch_xla.core.xla_model as xm
     import torch_xla.distributed.xla_multiprocessing as xmp
     import torch_xla.runtime as xr
+    from torch_xla._internal import pjrt
 
     has_xla_support, why_not = True, ""
 except (ImportError, OSError) as error:
@@ -108,23 +109,31 @@ class _XlaDistModel(ComputationModel):
 
     @staticmethod
     def spawn(fn, args, kwargs_dict=None, nproc_per_node=1, nnodes=1, node_rank=0, backend=XLA_TPU, **kwargs):
-        """A thread for each device where this process has them all (CPU_NUM_DEVICES); else a process for each, started by torch_xla on TPUs and here
-        elsewhere. Returns what the threads and our own processes returned, None of torch_xla's processes."""
+        """A process for each device, started as those of native backends, where XLA has one device in each process on the cpu. Else those of torch_xla: threads
+        where one process has all devices (CPU_NUM_DEVICES), processes on TPUs. Returns what the functions returned, in rank order.
+
+        ValueError: as many devices as no process here can have. torch_xla's own exceptions, where it starts them.
+        """
         args, kwargs_dict = tuple(args), dict(kwargs_dict or {})
         on_cpu = xr.device_type() == "CPU"
-        here = int(os.environ.get("CPU_NUM_DEVICES") or 1) if on_cpu else 0
-        if here == 1 and (nproc_per_node > 1 or nnodes > 1):
+        here = int(os.environ.get("CPU_NUM_DEVICES") or 1) if on_cpu else nproc_per_node
+        if here == 1 and on_cpu and (nproc_per_node > 1 or nnodes > 1):
             from .._spawn import spawn
 
             return spawn(fn, args, kwargs_dict, nproc_per_node, nnodes, node_rank, backend=backend, **kwargs)
-        if on_cpu and here != nproc_per_node:
-            raise ValueError(f"CPU_NUM_DEVICES={here} gives this process {here} devices, and not {nproc_per_node}; without it each process has one")
-        how = {"start_method": kwargs.pop("start_method", "fork")} if not on_cpu else {}
-        how |= {name: kwargs.pop(name) for name in ("join", "daemon") if name in kwargs}
+        if here != nproc_per_node:
+            raise ValueError(f"CPU_NUM_DEVICES={here} gives a process {here} devices, and not {nproc_per_node}; without it each process has one")
+        start_method = kwargs.pop("start_method", "fork")
+        for name in ("join", "daemon"):
+            if kwargs.pop(name, name == "join") != (name == "join"):
+                raise ValueError(f"torch_xla starts and joins its processes itself: {name} cannot be changed")
         _XlaDistModel.check_options("spawn", kwargs)
-        results = {}
-        xmp.spawn(_task, (fn, args, kwargs_dict, results), nprocs=1 if nproc_per_node == 1 else None, **how)
-        return [results.get(rank) for rank in range(nproc_per_node)]
+        if nproc_per_node == 1:
+            results = []
+            xmp.spawn(lambda index: results.append(_task(fn, args, kwargs_dict)), nprocs=1)
+            return results
+        results = pjrt.run_multiprocess(_task, fn, args, kwargs_dict, start_method=start_method)
+        return [results[ordinal] for ordinal in sorted(results)]
 
     def _setup_group(self, group):
         if group is not None and not is_list_of_ranks(group) and self._ranks is None:
@@ -196,14 +205,14 @@ class _XlaDistModel(ComputationModel):
                 gradient.copy_(piece.view(gradient.shape))
 
 
-def _task(index, fn, args, kwargs, results):
-    # A rank of spawn.
+def _task(fn, args, kwargs):
+    # A rank that torch_xla has started.
     from .. import utils
 
     utils.initialize(XLA_TPU)
-    rank = xr.local_ordinal()
-    results[rank] = fn(rank, *args, **kwargs)
+    result = fn(xr.local_ordinal(), *args, **kwargs)
     utils.finalize()
+    return result
 
 
 def device_loader(loader, device):

@@ -78,7 +78,7 @@ class Starts(Jobs):
         total(1)
         """)
 
-    @covers("T-05", "T-08", "T-41", "C-10")
+    @covers("T-05", "T-08", "T-41")
     def test_the_environment_says_where_and_who(self):
         port = free_port()
         self.alone(f"""

@@ -13,6 +13,7 @@ from ._collectives import _DistributedRequest, all_gather, all_reduce, barrier, 
 from ._job import _INITIALIZED_MW, _INITIALIZED_PG, Backend, _clear_group_cache, _get_default_group, _register_stream, destroy_process_group, dist_backend
 from ._job import get_backend, get_rank, get_world_size, group, init_process_group, is_available, is_initialized, is_mpi_available, is_nccl_available
 from ._job import new_group
+from ._master_worker import init_master_worker
 from ._messages import irecv, isend, recv, send
 from ._multigpu import all_gather_multigpu, all_reduce_multigpu, broadcast_multigpu, reduce_multigpu
 from ._parallel import DistributedDataParallel, DistributedDataParallelCPU

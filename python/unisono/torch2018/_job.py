@@ -52,6 +52,7 @@ _ENGINES = {dist_backend.TCP: "auto", dist_backend.GLOO: "auto", dist_backend.MP
 class _State:
     mode = 0  # _INITIALIZED_PG or _INITIALIZED_MW
     backend = dist_backend.UNDEFINED
+    controller = None  # in master-worker mode, on rank 0
     groups = []  # by number: the group, None for a process that is no member, or _destroyed; 0 is the world
 
 
@@ -199,7 +200,10 @@ def destroy_process_group(group=group.WORLD):
         number = _checked(group, "destroy_process_group")
         _State.groups[number] = _destroyed
         return
+    controller, _State.controller = _State.controller, None
     _State.mode, _State.backend, _State.groups = 0, dist_backend.UNDEFINED, []
+    if controller is not None:
+        controller.close()
     unisono.finalize()
 
 

@@ -3,7 +3,8 @@
     torch2018_suite.py FOLDER [--backends tcp,gloo,mpi] [-k PART]
 
 Each file is run for each backend and way to meet, as PyTorch ran it, with five edits: the import, the module of DistributedDataParallel, the port, the 5
-seconds in which all processes must have come to the end of a test, and a helper that compares tensors as that of 2018 did. Prints a line for each run and each test that failed, and fails where one did.
+seconds in which all processes must have come to the end of a test, and a helper that compares tensors as that of 2018 did. Prints a line for each run and
+each test that failed, and fails where one did.
 """
 
 import argparse

@@ -22,6 +22,7 @@ from torch.utils.data import BatchSampler, DistributedSampler, IterableDataset, 
 import unisono
 import unisono.ignite as idist
 from unisono.ignite import _meeting, auto
+from unisono.ignite.comp_models import xla
 
 DATA = TensorDataset(torch.arange(101))
 
@@ -181,6 +182,56 @@ class Models(unittest.TestCase):
         self.assertIs(converted.weight, weight)
         x = torch.randn(5, 2)
         torch.testing.assert_close(converted(x), torch.nn.BatchNorm1d(2)(x))
+
+
+class OnXla(unittest.TestCase):
+    """What is given to torch_xla, where that is not there; ignite_xla_test has it."""
+
+    def setUp(self):
+        for patch in (as_rank(1, 4), mock.patch.object(auto.idist, "model_name", lambda: "xla-dist")):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    @covers("A-14", "A-15")
+    def test_loaders_are_wrapped_and_pin_no_memory(self):
+        with mock.patch.object(xla, "device_loader", lambda loader, device: (loader, device)):
+            with self.assertWarnsRegex(UserWarning, "Found incompatible options: xla support and pin_memory args equal True"):
+                loader, device = idist.auto_dataloader(DATA, batch_size=8, shuffle=False, pin_memory=True)
+        self.assertEqual((loader.pin_memory, loader.batch_size, loader.sampler.rank, device), (False, 2, 1, torch.device("cpu")))
+
+    @covers("A-39")
+    def test_a_model_is_moved_and_not_wrapped(self):
+        model = torch.nn.BatchNorm1d(2)
+        with mock.patch.object(model, "to") as moved, mock.patch.object(auto.idist, "device", lambda: torch.device("meta")):
+            self.assertIs(idist.auto_model(model, sync_bn=True), model)
+        moved.assert_called_once_with(torch.device("meta"))
+
+    @covers("A-51")
+    def test_an_optimizer_averages_the_gradients_before_its_step(self):
+        told = []
+        parameter = torch.nn.Parameter(torch.ones(2))
+        given = torch.optim.SGD([parameter], lr=0.5)
+
+        def average(optimizer):
+            told.append("averaged")
+            parameter.grad /= 2
+
+        ranks = mock.Mock(reduce_gradients=average)
+        with mock.patch.object(xla, "torch_xla", mock.Mock(sync=lambda: told.append("step marked")), create=True):
+            with mock.patch.object(auto.idist, "_current", lambda: ranks):
+                optimizer = idist.auto_optim(given)
+                self.assertIsInstance(optimizer, torch.optim.SGD)
+                self.assertIs(optimizer.wrapped_optimizer, given)
+
+                def closure():
+                    parameter.grad = None
+                    loss = parameter.sum()
+                    loss.backward()
+                    return loss
+
+                self.assertEqual(optimizer.step(closure).item(), 2)
+                self.assertEqual((told, parameter.tolist()), (["averaged", "step marked"], [0.75, 0.75]))
+                self.assertIsNone(optimizer.step())
 
 
 class BatchNorm(JobTest):

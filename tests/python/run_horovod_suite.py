@@ -1,6 +1,6 @@
 """Horovod's own test/parallel/test_torch.py over unisono.horovod.torch, and test/single/test_torch_elastic.py: whatever fails is in horovod_exceptions.txt.
 
-    run_horovod_suite.py FOLDER [-n RANKS] [-k PART]...     FOLDER is a clone of Horovod
+    run_horovod_suite.py FOLDER [-n RANKS] [-k PART]...     FOLDER is a clone of Horovod; the second file is for one process
 
 Each rank runs the same tests in the same order. A test that fails or stalls ends the job, since the ranks may be at different calls, and the next one begins
 another. Fails when a test fails that is no exception, and when an exception passes.
@@ -144,9 +144,10 @@ def run(folder, names, ranks):
                 if code is None and time.monotonic() - since > STALLED:
                     job.send_signal(signal.SIGTERM)
                     code = job.wait()
-            done |= read(results, ranks)
+            ended = read(results, ranks)
+            done |= ended
             stopped = next((name for name in left if name not in done), None)
-            if stopped is not None:
+            if stopped is not None and not any(how == "failed" for how, _ in ended.values()):
                 done[stopped] = ["failed", f"the job ended with {code} in this test\n{Path(noise).read_text()[-3000:]}"]
     return done
 
@@ -165,7 +166,8 @@ def main():
     names = [name for name in tests_of(options.folder) if not options.k or any(part in name for part in options.k)]
     lines = (HERE / "horovod_exceptions.txt").read_text().splitlines()
     exceptions = {name.strip(): why.strip() for name, _, why in (line.partition(":") for line in lines if line and not line.startswith("#"))}
-    done = run(options.folder.resolve(), names, options.n)
+    alone = [name for name in names if name.startswith(Path(FILES[1]).stem + ".")]
+    done = run(options.folder.resolve(), [name for name in names if name not in alone], options.n) | run(options.folder.resolve(), alone, 1)
     wrong = 0
     for name, (how, why) in done.items():
         short = name.rpartition(".")[2]

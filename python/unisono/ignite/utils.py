@@ -21,12 +21,17 @@ def _set_model(model, pinned=True):
 
 def _current():
     """The model of what there is now: one that the program has formed since the last call is found, one that is gone is left."""
-    if isinstance(_model, _SerialModel):
-        if not _is_pinned:
-            sync(temporary=True)
-    elif not _model.is_alive():
-        sync(temporary=True)
-    return _model
+    model = _model
+    if isinstance(model, _SerialModel):
+        return model if _is_pinned else _found(temporary=True)
+    return model if model.is_alive() else _found(temporary=True)
+
+
+def _found(temporary):
+    kinds = (kind for kind in registered_computation_models if kind is not _SerialModel)
+    model = next((model for kind in kinds if (model := kind.create_from_context()) is not None), None) or _SerialModel()
+    _set_model(model, not temporary)
+    return model
 
 
 def sync(temporary=False):
@@ -34,12 +39,7 @@ def sync(temporary=False):
 
     temporary: goes on looking at every later call where there is none; else the model stays. All functions do this by themselves.
     """
-    for kind in registered_computation_models:
-        if kind is not _SerialModel:
-            model = kind.create_from_context()
-            if model is not None:
-                return _set_model(model, not temporary)
-    return _set_model(_SerialModel(), not temporary)
+    _found(temporary)
 
 
 def device():

@@ -28,13 +28,18 @@ def broadcast_parameters(params, root_rank):
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
     """Gives every rank the state of rank `root_rank`'s optimizer, with its options (learning rate, …). All ranks call it.
 
-    The others need no state before. model is accepted and not needed. ValueError: LBFGS, as in Horovod.
+    The others need no state before; gradients that are missing while there is none become 0, as in Horovod. model is accepted and not needed. ValueError: LBFGS,
+    as in Horovod.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")
     from ._job import rank
 
     state = optimizer.state_dict()
+    if not state["state"]:
+        for p in (p for group in optimizer.param_groups for p in group["params"]):
+            if p.requires_grad and p.grad is None:
+                p.grad = torch.zeros_like(p)
     tensors = []
     skeleton = broadcast_object(_without_tensors(state, tensors) if rank() == root_rank else None, root_rank, "optimizer")
     if rank() != root_rank:

@@ -1,5 +1,5 @@
-"""XLA's devices, by torch_xla, whose collectives reach the devices of its own runtime: of a process on the cpu, of a job on TPUs. Processes that XLA does not
-bring together have one device each, and their tensors travel over unisono."""
+"""XLA's devices, by torch_xla. On TPUs XLA's own collectives bring its devices together. On the cpu they do not: devices of one process are ranks as threads,
+processes have one device each, and either way the tensors travel over unisono."""
 
 import os
 
@@ -22,15 +22,20 @@ XLA_TPU = "xla-tpu"
 
 
 class _XlaDistModel(ComputationModel):
-    """The devices that XLA's runtime brings together, each a rank, in processes or threads; or processes of one device each, which `ranks` brings together."""
+    """The devices that XLA brings together, each a rank; or those that `ranks` brings together: another model, or DeviceThreads."""
 
     name = "xla-dist"
     available_backends = (XLA_TPU,) if has_xla_support else ()
 
     _REDUCTIONS = {"SUM": "sum", "AVG": "sum", "PRODUCT": "mul", "MIN": "min", "MAX": "max", "BAND": "and", "BOR": "or"}
 
-    def __init__(self, ranks=None):
-        self._ranks, self._is_ours = ranks, ranks is not None
+    def __init__(self, ranks=None, timeout=None):
+        self._is_ours = ranks is not None
+        if ranks is None and xr.device_type() == "CPU" and xr.world_size() > 1:
+            from ._device_threads import DeviceThreads
+
+            ranks = DeviceThreads(timeout)
+        self._ranks = ranks
         if ranks is None:
             self._operations = frozenset(self._REDUCTIONS)
 
@@ -69,13 +74,18 @@ class _XlaDistModel(ComputationModel):
         if meeting.world_size not in (1, devices, devices // max(xr.addressable_device_count(), 1)):
             raise RuntimeError(f"the launcher has started {meeting.world_size} processes, and XLA has {devices} devices in this one, which cannot be ranks of both: "
                                "start one process, or give each one device")
-        if devices > 1:
-            xm.rendezvous("init")
-        return _XlaDistModel()
+        model = _XlaDistModel(timeout=timeout)
+        model.barrier()
+        return model
 
     def is_alive(self):
         """Whether the group is still there in which processes of one device each have met."""
         return self._ranks is None or self._ranks.is_alive()
+
+    def abandon(self, error):
+        """Leaves because of an exception: the other ranks are told, where unisono brings them together."""
+        if self._ranks:
+            self._ranks.abandon(error)
 
     # Of XLA's own ranks the calling thread knows which it is.
     def get_rank(self):
@@ -114,6 +124,8 @@ class _XlaDistModel(ComputationModel):
 
         ValueError: as many devices as no process here can have. torch_xla's own exceptions, where it starts them.
         """
+        from ..utils import _run_in_job
+
         args, kwargs_dict = tuple(args), dict(kwargs_dict or {})
         on_cpu = xr.device_type() == "CPU"
         here = int(os.environ.get("CPU_NUM_DEVICES") or 1) if on_cpu else nproc_per_node
@@ -130,15 +142,17 @@ class _XlaDistModel(ComputationModel):
         _XlaDistModel.check_options("spawn", kwargs)
         if nproc_per_node == 1:
             results = []
-            xmp.spawn(lambda index: results.append(_task(fn, args, kwargs_dict)), nprocs=1)
+            xmp.spawn(lambda index: results.append(_run_in_job(XLA_TPU, kwargs, fn, args, kwargs_dict)), nprocs=1)
             return results
-        results = pjrt.run_multiprocess(_task, fn, args, kwargs_dict, start_method=start_method)
+        results = pjrt.run_multiprocess(_run_in_job, XLA_TPU, kwargs, fn, args, kwargs_dict, start_method=start_method)
         return [results[ordinal] for ordinal in sorted(results)]
 
     def _setup_group(self, group):
-        if group is not None and not is_list_of_ranks(group) and self._ranks is None:
+        if self._ranks:
+            return self._ranks._setup_group(group)
+        if group is not None and not is_list_of_ranks(group):
             raise ValueError("Argument group should be list of int")
-        return self._ranks._setup_group(group) if self._ranks else group
+        return group
 
     def _do_new_group(self, ranks, **kwargs):
         return self._ranks.new_group(ranks, **kwargs) if self._ranks else ranks
@@ -203,16 +217,6 @@ class _XlaDistModel(ComputationModel):
             self._do_all_reduce(flat, "AVG")
             for gradient, piece in zip(alike, flat.split([gradient.numel() for gradient in alike])):
                 gradient.copy_(piece.view(gradient.shape))
-
-
-def _task(fn, args, kwargs):
-    # A rank that torch_xla has started.
-    from .. import utils
-
-    utils.initialize(XLA_TPU)
-    result = fn(xr.local_ordinal(), *args, **kwargs)
-    utils.finalize()
-    return result
 
 
 def device_loader(loader, device):

@@ -53,6 +53,10 @@ if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get/frameworks --all; 
   without+=("NOT TESTED: programs of other frameworks, since those could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
+if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get/xla; then
+  without+=("NOT TESTED: ignite's backend xla-tpu, since torch_xla could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
 if [[ $long == yes ]] && ! ./scripts/get/mpi4py; then
   without+=("NOT TESTED: unisono beside mpi4py, since that could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2

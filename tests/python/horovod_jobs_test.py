@@ -83,7 +83,8 @@ class Names(unittest.TestCase):
             self.assertEqual(arguments(getattr(hvd, name)), expected, name)
             self.assertTrue(getattr(hvd, name).__doc__, name)
         self.assertEqual({name: getattr(hvd, name) for name in OTHERS}, OTHERS)
-        self.assertEqual(set(hvd.elastic.__all__), {"ElasticSampler", "HorovodInternalError", "HostsUpdatedInterrupt", "ObjectState", "State", "TorchState", "run"})
+        elastic = {"ElasticSampler", "HorovodInternalError", "HostsUpdatedInterrupt", "ObjectState", "State", "TorchState", "run"}
+        self.assertEqual(set(hvd.elastic.__all__), elastic)
 
     def test_calls_before_init_are_refused(self):
         for call in (hvd.rank, hvd.local_size, hvd.is_homogeneous, hvd.barrier, hvd.join):

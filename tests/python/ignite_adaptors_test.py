@@ -1,4 +1,5 @@
-"""unisono.ignite's loaders, models, optimizers and samplers for many ranks, each of which is played by this process, SyncBatchNorm in a job; and the files in which jobs meet."""
+"""unisono.ignite's loaders, models, optimizers and samplers for many ranks, each of which is played by this process; SyncBatchNorm in a job; and the files in
+which jobs meet."""
 
 import importlib.util
 import logging

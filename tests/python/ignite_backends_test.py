@@ -16,6 +16,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("unison
     raise SystemExit(0)
 
 import unisono
+import unisono.ignite as idist
 
 BEGIN = """
 import os, signal, sys, time, warnings
@@ -46,9 +47,20 @@ class BackendTest(JobTest):
         self.assertEqual(output.count("a rank is fine"), ranks, output)
 
 
+class Refused(unittest.TestCase):
+    @covers("A-60")
+    def test_what_a_backend_does_not_have_is_refused_before_anything_starts(self):
+        for call in (idist.initialize, idist.Parallel, lambda backend: idist.spawn(backend, print, ())):
+            if not idist.has_xla_support:
+                self.assertRaisesRegex(ValueError, "'xla-tpu' needs torch_xla, and this Python cannot import that: No module", call, "xla-tpu")
+        for backend, how in (("horovod", {"timeout": 5}), ("horovod", {"nproc_per_node": 2, "comm": [0]}), ("mpi", {"hosts": "a:2"})):
+            if backend in idist.available_backends():
+                self.assertRaisesRegex(TypeError, "unexpected keyword argument", idist.Parallel, backend, **how)
+
+
 class Horovod(BackendTest):
-    @covers("I-01", "I-04", "I-06", "I-21", "I-22", "I-24", "I-25", "I-26", "I-27", "I-30", "I-36", "I-37", "A-38", "A-52", "B-01", "B-02", "B-10", "B-13", "B-14",
-            "B-15", "B-16", "B-17", "B-20", "I-41")
+    @covers("I-04", "I-06", "I-21", "I-22", "I-24", "I-25", "I-26", "I-27", "I-30", "I-36", "I-37", "I-41", "B-01", "B-02", "B-10", "B-13", "B-14", "B-15",
+            "B-16", "B-17", "B-20")
     def test_two_ranks_compute_by_horovods_calls(self):
         output = self.ranks(
             """
@@ -56,7 +68,8 @@ class Horovod(BackendTest):
             assert idist.backend() is None
             idist.initialize("horovod")
             r = idist.get_rank()
-            assert (idist.backend(), idist.model_name(), hvd.is_initialized(), idist.get_world_size(), idist.get_local_rank()) == ("horovod", "horovod-dist", True, 2, r)
+            assert (idist.backend(), idist.model_name(), hvd.is_initialized()) == ("horovod", "horovod-dist", True)
+            assert (idist.get_world_size(), idist.get_local_rank()) == (2, r)
             assert (idist.get_nproc_per_node(), idist.get_nnodes(), idist.get_node_rank(), idist.device().type) == (2, 1, 0, "cpu")
             assert "re-initialize Horovod" in str(error_of(idist.initialize, "horovod"))
             # reductions, in place
@@ -66,32 +79,21 @@ class Horovod(BackendTest):
                 assert idist.all_reduce(2 + r, op) == result, op
             alike, apart = torch.tensor([3.0, 4.0]), torch.tensor([1.0 - r, float(r)])
             assert idist.all_reduce(alike, "ADASUM").tolist() == [3, 4] and idist.all_reduce(apart, "ADASUM").tolist() == [1, 1]
-            assert isinstance(error_of(idist.all_reduce, 1, "AND"), ValueError) and isinstance(error_of(idist.all_reduce, 1, group="abc"), ValueError)
+            for wrong in ({"op": "AND"}, {"group": "abc"}):
+                assert isinstance(error_of(idist.all_reduce, 1, **wrong), ValueError), wrong
             # what is gathered and broadcast; rows may differ
             assert idist.all_gather(torch.full((1 + r, 2), r)).tolist() == [[0, 0], [1, 1], [1, 1]]
-            assert idist.all_gather(["é" * (300 * r), 1 << 70][r]) == ["", 1 << 70] and idist.broadcast({"a": r} if r else None, src=1, safe_mode=True) == {"a": 1}
+            assert idist.all_gather(["é" * (300 * r), 1 << 70][r]) == ["", 1 << 70]
+            assert idist.broadcast({"a": r} if r else None, src=1, safe_mode=True) == {"a": 1}
             y = torch.tensor(r, dtype=torch.int16)
             assert idist.broadcast(y, src=1) is y and y.item() == 1
             # groups are process sets
             group = idist.new_group([1])
             assert isinstance(group, hvd.ProcessSet) and idist.utils._rank_not_in_group(group) == (r == 0)
-            assert idist.all_reduce(5, group=group) == 5 and idist.all_gather("a", group=[1]) == (["a"] if r else "a") and idist.all_reduce(1, group=[0, 1]) == 2
+            assert idist.all_reduce(5, group=group) == 5 and idist.all_reduce(1, group=[0, 1]) == 2
+            assert idist.all_gather("a", group=[1]) == (["a"] if r else "a")
             assert "duplicate process set" in str(error_of(idist.new_group, [1])) and isinstance(error_of(idist.new_group, [0, 0]), ValueError)
             idist.barrier()
-            # a model gets rank 0's values and is not wrapped, and its optimizer reduces; batch norms are over all ranks
-            torch.manual_seed(r)
-            given = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
-            model = idist.auto_model(given, sync_bn=True)
-            assert model is given and type(model[1]).__name__ == "SyncBatchNorm"
-            optimizer = idist.auto_optim(torch.optim.SGD(model.parameters(), lr=0.1 + r, momentum=0.9), backward_passes_per_step=2)
-            assert isinstance(optimizer, torch.optim.SGD) and optimizer.backward_passes_per_step == 2 and optimizer.param_groups[0]["lr"] == 0.1
-            for _ in range(2):
-                optimizer.zero_grad()
-                for _ in range(2):
-                    model(torch.randn(4 + r, 3)).square().mean().backward()
-                optimizer.step()
-            weights = idist.all_gather([p.tolist() for p in model.state_dict().values()])
-            assert weights[0] == weights[1]
             idist.finalize()
             assert not hvd.is_initialized() and idist.backend() is None
             # by comm in another order, and each for itself
@@ -111,6 +113,32 @@ class Horovod(BackendTest):
             hvd.init()
             assert idist.model_name() == "native-dist"
             hvd.barrier()
+            fine()
+            """
+        )
+        self.all_fine(output, 2)
+
+    @covers("I-01", "A-38", "A-52")
+    def test_a_model_gets_rank_0s_values_and_its_optimizer_reduces(self):
+        output = self.ranks(
+            """
+            idist.initialize("horovod")
+            r = idist.get_rank()
+            # a model gets rank 0's values and is not wrapped, and its optimizer reduces; batch norms are over all ranks
+            torch.manual_seed(r)
+            given = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1))
+            model = idist.auto_model(given, sync_bn=True)
+            assert model is given and type(model[1]).__name__ == "SyncBatchNorm"
+            optimizer = idist.auto_optim(torch.optim.SGD(model.parameters(), lr=0.1 + r, momentum=0.9), backward_passes_per_step=2)
+            assert isinstance(optimizer, torch.optim.SGD) and optimizer.backward_passes_per_step == 2 and optimizer.param_groups[0]["lr"] == 0.1
+            for _ in range(2):
+                optimizer.zero_grad()
+                for _ in range(2):
+                    model(torch.randn(4 + r, 3)).square().mean().backward()
+                optimizer.step()
+            weights = idist.all_gather([p.tolist() for p in model.state_dict().values()])
+            assert weights[0] == weights[1]
+            idist.finalize()
             fine()
             """
         )
@@ -245,6 +273,17 @@ class Mpi(BackendTest):
                     idist.all_reduce(1)
                 def dies(local_rank):
                     os.kill(os.getpid(), 9) if local_rank == 1 else idist.all_reduce(1)
+                def of_nodes(local_rank):
+                    return idist.all_reduce(idist.get_rank()), idist.get_node_rank(), idist.get_nnodes()
+                def node(number, where, results):
+                    results.put(idist.spawn("mpi", of_nodes, (), nproc_per_node=2, nnodes=2, node_rank=number, init_method=where))
+                def two_nodes():
+                    import multiprocessing
+                    where = f"tcp://127.0.0.1:{dist.TCPStore('127.0.0.1', 0, None, True, wait_for_workers=False).port}"
+                    results = multiprocessing.Queue()
+                    nodes = [multiprocessing.Process(target=node, args=(i, where, results)) for i in range(2)]
+                    [p.start() for p in nodes]
+                    return sorted(results.get(timeout=100) for _ in nodes)
                 if __name__ == "__main__":
                     from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
                     assert idist.spawn("mpi", work, (2,), {"offset": 5}, nproc_per_node=2, timeout=100) == [(11, 0), (11, 1)]
@@ -257,6 +296,7 @@ class Mpi(BackendTest):
                     error = error_of(idist.spawn, "mpi", dies, (), nproc_per_node=2)
                     assert isinstance(error, ProcessExitedException) and error.error_index == 1 and error.signal_name == "SIGKILL", error
                     assert isinstance(error_of(idist.spawn, "mpi", work, (1,), nnodes=2, init_method="file:///x"), ValueError)
+                    assert two_nodes() == [[(6, 0, 2)] * 2, [(6, 1, 2)] * 2]
                     fine()
                 """
             )

@@ -129,7 +129,8 @@ def run(folder, names, ranks):
     while left := [name for name in names if name not in done]:
         with tempfile.TemporaryDirectory() as scratch:
             results, noise = os.path.join(scratch, "results"), os.path.join(scratch, "noise")
-            command = [os.environ["UNISONO_COMMAND"], "run", "-n", str(ranks), "--grace", "3", "--", sys.executable, __file__, str(folder), "--work", results, *left]
+            launcher = [os.environ["UNISONO_COMMAND"], "run", "-n", str(ranks), "--grace", "3", "--"]
+            command = [*launcher, sys.executable, __file__, str(folder), "--work", results, *left]
             with open(noise, "w") as output:
                 job = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
             ended, since, code = {}, time.monotonic(), None

@@ -9,35 +9,13 @@ from .._function_job import FunctionJob, RankFailed
 __all__ = ["run"]
 
 
+# fmt: off
 def run(
-    func,
-    args=(),
-    kwargs=None,
-    num_proc=1,
-    min_num_proc=None,
-    max_num_proc=None,
-    slots=None,
-    reset_limit=None,
-    cooldown_range=None,
-    hosts=None,
-    hostfile=None,
-    host_discovery_script=None,
-    start_timeout=None,
-    ssh_port=None,
-    ssh_identity_file=None,
-    disable_cache=None,
-    output_filename=None,
-    verbose=None,
-    use_gloo=None,
-    use_mpi=None,
-    mpi_args=None,
-    network_interface=None,
-    network_interfaces=None,
-    executable=None,
-    np=None,
-    min_np=None,
-    max_np=None,
+    func, args=(), kwargs=None, num_proc=1, min_num_proc=None, max_num_proc=None, slots=None, reset_limit=None, cooldown_range=None, hosts=None, hostfile=None,
+    host_discovery_script=None, start_timeout=None, ssh_port=None, ssh_identity_file=None, disable_cache=None, output_filename=None, verbose=None,
+    use_gloo=None, use_mpi=None, mpi_args=None, network_interface=None, network_interfaces=None, executable=None, np=None, min_np=None, max_np=None,
 ):
+    # fmt: on
     """Runs func(*args, **kwargs) in the ranks of a job of `unisono run`, and returns what they returned, in rank order. The function calls hvd.init itself.
 
     num_proc: how many ranks. min_num_proc, max_num_proc: of an elastic job, which starts the larger number, goes on while the smaller one lives, and replaces
@@ -62,7 +40,7 @@ def run(
     there_is_none = {"host_discovery_script": host_discovery_script, "slots": slots, "network_interfaces": network_interfaces or network_interface}
     for name, value in there_is_none.items():
         if value is not None:
-            raise Unsupported(f"horovod.run: {name} is not supported: hosts that come and go are for `unisono run --nnodes MIN:MAX`, networks for UNISONO_INTERFACE")
+            raise Unsupported(f"horovod.run has no {name}: hosts that come and go are for `unisono run --nnodes MIN:MAX`, networks for UNISONO_INTERFACE")
     fewest, most = min_num_proc or num_proc, max_num_proc or max(num_proc, min_num_proc or 1)
     if not 1 <= fewest <= most:
         raise ValueError(f"horovod.run starts at least one rank, and no more than the largest number: not {fewest} to {most}")

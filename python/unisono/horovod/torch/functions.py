@@ -28,8 +28,8 @@ def broadcast_parameters(params, root_rank):
 def broadcast_optimizer_state(optimizer, root_rank, model=None):
     """Gives every rank the state of rank `root_rank`'s optimizer, with its options (learning rate, …). All ranks call it.
 
-    The others need no state before; gradients that are missing while there is none become 0, as in Horovod. model is accepted and not needed. ValueError: LBFGS,
-    as in Horovod.
+    The others need no state before; gradients that are missing while there is none become 0, as in Horovod. model is accepted and not needed.
+    ValueError: LBFGS, as in Horovod.
     """
     if isinstance(optimizer, torch.optim.LBFGS):
         raise ValueError("cannot broadcast torch.optim.LBFGS state")

@@ -72,8 +72,10 @@ class _XlaDistModel(ComputationModel):
         if devices == 1 and meeting.world_size > 1:
             return _XlaDistModel(_NativeDistModel.join("unisono", meeting, timeout, **kwargs))
         if meeting.world_size not in (1, devices, devices // max(xr.addressable_device_count(), 1)):
-            raise RuntimeError(f"the launcher has started {meeting.world_size} processes, and XLA has {devices} devices in this one, which cannot be ranks of both: "
-                               "start one process, or give each one device")
+            raise RuntimeError(
+                f"the launcher has started {meeting.world_size} processes, and XLA has {devices} devices, which cannot be ranks of both: "
+                "start one process, or give each one device"
+            )
         model = _XlaDistModel(timeout=timeout)
         model.barrier()
         return model

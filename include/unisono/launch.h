@@ -1,21 +1,34 @@
 #pragma once
 
-#include <cstddef>
+#include <concepts>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "unisono/context.h"
-#include "unisono/detail/object_bytes.h"
+#include "unisono/detail/launching.h"
 #include "unisono/detail/standard.h"
 #include "unisono/export.h"
 
 namespace unisono {
+
+/// The way in which `spawn` makes processes.
+enum class StartMethod {
+  /// A process has this one's memory, and everything that the function has captured. This process
+  /// may have neither threads that hold locks nor a CUDA runtime that it has called.
+  fork,
+  /// A process runs the program again, from its beginning and with the same arguments. Where it
+  /// comes to the same call it runs the function, and ends. Threads and the CUDA runtime of this
+  /// process do not matter.
+  ///
+  /// What the program does before the call, it does once more in each process, whose variables of
+  /// the environment are those of a launched rank. The call is the first of the program that starts
+  /// processes: a later one would need the results of the earlier one, and is InvalidArgument.
+  exec,
+};
 
 /// The processes that `spawn` starts here, and the job that they are part of.
 struct SpawnOptions {
@@ -36,58 +49,28 @@ struct SpawnOptions {
   std::string init_method = {};
   /// The deadline of every call.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// The way in which the processes are made.
+  StartMethod start_method = StartMethod::fork;
 };
 
-namespace detail {
-
-using Bytes = std::vector<std::byte>;
-
-/// Runs the body once for each rank, in threads.
-UNISONO_API void run_threads(int ranks, const std::function<void(int rank)>& body);
-
-/// Runs the body in forked processes and returns the bytes of each.
-UNISONO_API std::vector<Bytes> spawn(const SpawnOptions& options, const std::function<Bytes(int local_rank)>& body);
-
-/// Returns the arguments of `launch` as options. InvalidArgument if they make no sense.
-UNISONO_API SpawnOptions spawn_options(int num_machines, int num_gpus_per_machine, int machine_rank, std::string dist_url);
-
-/// Returns the options of a world of one, whoever has started this process. InvalidArgument in a
-/// process of a larger job.
-UNISONO_API InitOptions world_of_one();
-
-/// Calls f(args...).
-template <class F, class... Args>
-decltype(auto) call_without_rank(F& f, Args&... args) {
-  return std::apply(f, std::tie(args...));
-}
-
-/// Calls f(local_rank, args...) or f(args...), whichever is possible.
-template <class F, class... Args>
-decltype(auto) call_with_rank(F& f, int local_rank, Args&... args) {
-  static_assert(!std::is_invocable_v<F&, int, Args&...> || !std::is_invocable_v<F&, Args&...>,
-                "unisono: this function can be called with the local rank before its arguments and without it; give a lambda that says which: "
-                "[](int local_rank, int epochs) { train(epochs); }");
-  if constexpr (std::is_invocable_v<F&, int, Args&...>) {
-    return std::apply(f, std::tuple<int, Args&...>(local_rank, args...));
-  } else {
-    return call_without_rank(f, args...);
-  }
-}
-
-/// The type that such a call returns.
-template <class F, class... Args>
-using rank_result_t = std::decay_t<decltype(call_with_rank(std::declval<F&>(), 0, std::declval<Args&>()...))>;
-
-/// Fails to compile for results that cannot leave a process, which only objects can.
-template <class R>
-constexpr void check_result() {
-  static_assert(
-      std::is_void_v<R> || object<R>,
-      "unisono: the function's result comes back from another process, so it must be an object (numbers, strings, standard containers, types "
-      "with UNISONO_FIELDS) or void");
-}
-
-}  // namespace detail
+/// The processes that `launch` starts on this machine, and the job that they are part of.
+struct LaunchOptions {
+  /// The number of machines, each of which calls `launch`.
+  int num_machines = 1;
+  /// The number of processes on each machine; no GPU is needed.
+  int num_gpus_per_machine = 1;
+  /// The number of this machine.
+  int machine_rank = 0;
+  /// The place where they meet: tcp://host:port of machine 0, or file:///path; one machine needs
+  /// none.
+  std::string dist_url = {};
+  /// The backend, as in InitOptions.
+  std::string backend = "auto";
+  /// The deadline of every call.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// The way in which several processes are made.
+  StartMethod start_method = StartMethod::fork;
+};
 
 /// Runs `f` in processes that are forked from this one, each in an initialised context, and waits
 /// until all have ended. Returns the results of this node's processes in rank order, if `f` returns
@@ -101,8 +84,9 @@ constexpr void check_result() {
 /// ```
 ///
 /// The processes have this one's memory, except for shared_resource(), and its environment. They
-/// end with it. Call `spawn` before there are threads. Ranks that use GPUs need a process that has
-/// not called the CUDA runtime, as nothing in this library does before `initialize`.
+/// end with it. Call `spawn` before there are threads, or with StartMethod::exec. Ranks that use
+/// GPUs need that, too, or a process that has not called the CUDA runtime, as nothing in this
+/// library does before `initialize`.
 ///
 /// @throws AlreadyInitialized, InvalidArgument within a job
 /// @throws LaunchFailed if a process threw, exited by itself or was killed; it names the first
@@ -110,41 +94,60 @@ constexpr void check_result() {
 template <class F, class... Args>
 auto spawn(const SpawnOptions& options, F&& f, Args&&... args) {
   using Result = detail::rank_result_t<F, Args...>;
-  detail::check_result<Result>();
-  if constexpr (std::is_void_v<Result>) {
-    detail::spawn(options, [&](int local_rank) {
-      detail::call_with_rank(f, local_rank, args...);
-      return detail::Bytes();
-    });
-  } else if constexpr (detail::object<Result>) {
-    const auto parts = detail::spawn(options, [&](int local_rank) {
-      const Result result = detail::call_with_rank(f, local_rank, args...);
-      return detail::to_bytes(result);
-    });
-    std::vector<Result> results;
-    results.reserve(parts.size());
-    for (const auto& bytes : parts) results.push_back(detail::from_bytes<Result>(bytes));
-    return results;
-  } else {
-    return std::vector<Result>();  // refused above
+  const auto parts = detail::spawn(options, detail::body_of(f, args...));
+  if constexpr (!std::is_void_v<Result>) return detail::results_of<Result>(parts);
+}
+
+/// Processes that spawn_async has started. The destructor waits until they have ended.
+template <class R>
+class [[nodiscard]] Spawned {
+ public:
+  /// Takes the processes; spawn_async calls it.
+  explicit Spawned(detail::Processes processes) : processes_(std::move(processes)) {}
+  /// Waits until all have ended, and returns or throws what `spawn` does. InvalidArgument if it has
+  /// been called before.
+  auto join() {
+    const auto parts = processes_.join();
+    if constexpr (!std::is_void_v<R>) return detail::results_of<R>(parts);
   }
+  /// Waits no longer than this, and tells whether all have ended.
+  bool wait_for(std::chrono::milliseconds time) { return processes_.wait_for(time); }
+
+ private:
+  detail::Processes processes_;
+};
+
+/// Starts the processes of `spawn`, and returns when they have begun; this process goes on beside
+/// them. It has a thread more then, which watches them.
+///
+/// ```cpp
+/// auto ranks = spawn_async({.nproc_per_node = 4}, train, config);
+/// draw(progress);
+/// const std::vector<double> losses = ranks.join();
+/// ```
+template <class F, class... Args>
+auto spawn_async(const SpawnOptions& options, F&& f, Args&&... args) {
+  return Spawned<detail::rank_result_t<F, Args...>>(detail::Processes(options, detail::body_of(f, args...)));
 }
 
 /// Runs `job` in num_gpus_per_machine processes on each of several machines, as virtex's function
 /// of that name; no GPU is needed. It is called as job(args...), without the local rank, which
 /// local_rank() returns.
 ///
-/// Every machine calls it. Ranks are machine_rank * num_gpus_per_machine + local rank. They meet at
-/// `dist_url`: tcp://host:port of machine 0, or file:///path; one machine needs none. A single
-/// process is not forked: `job` runs in this one, in a context of its own, and its exceptions are
+/// Every machine calls it. Ranks are machine_rank * num_gpus_per_machine + local rank. A single
+/// process is not started: `job` runs in this one, in a context of its own, and its exceptions are
 /// thrown as they are. Otherwise it behaves like `spawn`.
+///
+/// ```cpp
+/// launch(train, {.num_gpus_per_machine = 2}, config, 10);     // train(config, 10) in two processes
+/// ```
 template <class F, class... Args>
-auto launch(F&& job, int num_machines = 1, int num_gpus_per_machine = 1, int machine_rank = 0, std::string dist_url = {}, Args&&... args) {
+auto launch(F&& job, const LaunchOptions& options = {}, Args&&... args) {
   using Result = std::decay_t<decltype(detail::call_without_rank(job, args...))>;
   detail::check_result<Result>();
-  const SpawnOptions options = detail::spawn_options(num_machines, num_gpus_per_machine, machine_rank, std::move(dist_url));
-  if (options.nnodes > 1 || options.nproc_per_node > 1) return spawn(options, [&] { return detail::call_without_rank(job, args...); });
-  const Context context(detail::world_of_one());
+  const SpawnOptions processes = detail::spawn_options(options);
+  if (processes.nnodes > 1 || processes.nproc_per_node > 1) return spawn(processes, [&] { return detail::call_without_rank(job, args...); });
+  const Context context(detail::world_of_one(options));
   if constexpr (std::is_void_v<Result>) {
     detail::call_without_rank(job, args...);
   } else {
@@ -152,6 +155,16 @@ auto launch(F&& job, int num_machines = 1, int num_gpus_per_machine = 1, int mac
     results.push_back(detail::call_without_rank(job, args...));
     return results;
   }
+}
+
+/// Runs `job` in the same way, with the options in virtex's order.
+template <class F, std::convertible_to<int> N, class... Args>
+auto launch(F&& job, N num_machines, int num_gpus_per_machine = 1, int machine_rank = 0, std::string dist_url = {}, Args&&... args) {
+  return launch(
+      std::forward<F>(job),
+      LaunchOptions{
+          .num_machines = num_machines, .num_gpus_per_machine = num_gpus_per_machine, .machine_rank = machine_rank, .dist_url = std::move(dist_url)},
+      std::forward<Args>(args)...);
 }
 
 /// The place where a program is to run.
@@ -166,6 +179,10 @@ struct ParallelOptions {
   std::optional<int> master_port = {};
   std::optional<std::string> init_method = {};
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// The way in which the processes are made; StartMethod::fork unless it is set.
+  std::optional<StartMethod> start_method = {};
+  /// Whether `run` waits for the processes; true unless it is set.
+  std::optional<bool> join = {};
 };
 
 /// A single spelling for a program that may run alone, run under a launcher, or start its processes
@@ -194,29 +211,38 @@ class UNISONO_API Parallel {
   /// Calls f(int local_rank, args...) or f(args...), whichever compiles; a function that can be
   /// called in both ways is refused. Returns the results of
   /// all processes that were spawned here, else the result of this one, in a vector; or nothing.
+  ///
+  /// With `join = false` it returns when the processes have begun, and the vector is empty;
+  /// spawn_async keeps results.
   template <class F, class... Args>
   auto run(F&& f, Args&&... args) {
     using Result = detail::rank_result_t<F, Args...>;
     detail::check_result<Result>();
-    const SpawnOptions* const processes = spawns();
+    std::vector<detail::Bytes> parts;
+    const auto spawns = [&] { return start(detail::body_of(f, args...), parts); };
     if constexpr (std::is_void_v<Result>) {
       within(typeid(F), [&] {
-        if (processes != nullptr) spawn(*processes, f, args...);
-        else detail::call_with_rank(f, local_rank(), args...);
+        if (!spawns()) detail::call_with_rank(f, local_rank(), args...);
       });
     } else {
       std::vector<Result> results;
       within(typeid(F), [&] {
-        if (processes != nullptr) results = spawn(*processes, f, args...);
+        if (spawns()) results = detail::results_of<Result>(parts);
         else results.push_back(detail::call_with_rank(f, local_rank(), args...));
       });
       return results;
     }
   }
 
+  /// Waits for the processes that `run` has started with `join = false`, and throws LaunchFailed if
+  /// they have failed. The destructor waits, too, and logs a failure.
+  void join();
+
  private:
   struct State;
-  const SpawnOptions* spawns() const noexcept;
+  /// Runs the body in processes if there are to be any. Returns whether there are; `parts` has
+  /// their results if they have ended.
+  bool start(const std::function<detail::Bytes(int local_rank)>& body, std::vector<detail::Bytes>& parts);
   /// Writes the lines around a run. If an exception leaves it, the peers are told.
   void within(const std::type_info& function, const std::function<void()>& body);
 

@@ -69,11 +69,24 @@ int recv(B&& x, Source src, const ProcessGroup& group = current_world(), const C
   return detail::run(detail::received(x, src.rank()), group, options).source;
 }
 
+/// Receives the next message of any rank of the world into `x`, as `recv(x, any_source)` does, and
+/// returns the sender's rank.
+template <detail::NeverGiven = detail::NeverGiven{}, detail::receivable B>
+int recv(B&& x, detail::Caller caller = detail::Caller::here()) {
+  return recv(x, any_source, current_world(caller.where()), {.where = caller.where()});
+}
+
 /// Starts to receive a message and returns at once. `x` belongs to the library until
 /// the Work is done; then Work::source_rank and Work::tag tell whose message it was.
 template <detail::receivable B>
 [[nodiscard]] Work irecv(B&& x, Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::start(detail::received(x, src.rank()), group, options);
+}
+
+/// Starts to receive the next message of any rank of the world, as `irecv(x, any_source)` does.
+template <detail::receivable B>
+[[nodiscard]] Work irecv(B&& x, detail::Caller caller = detail::Caller::here()) {
+  return irecv(x, any_source, current_world(caller.where()), {.where = caller.where()});
 }
 
 /// Receives a message and returns it: one element, or a vector that is as long as the message.
@@ -86,6 +99,13 @@ template <class T>
 requires(Element<T> || detail::Growable<T>) [[nodiscard]] T
     recv(Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::recv_value<T>(src.rank(), group, options);
+}
+
+/// Receives the next message of any rank of the world, as `recv<T>(any_source)` does, and returns
+/// it.
+template <class T>
+requires(Element<T> || detail::Growable<T>) [[nodiscard]] T recv(detail::Caller caller = detail::Caller::here()) {
+  return detail::recv_value<T>(std::nullopt, current_world(caller.where()), {.where = caller.where()});
 }
 
 /// Receives a message into a vector, which becomes as long as the message, and returns what has

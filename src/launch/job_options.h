@@ -85,6 +85,8 @@ struct JobOptions {
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child with the rank's variables (RANK, UNISONO_LAUNCHER_FD, …) and returns the exit code. Call run_job before threads exist.
   std::function<int(const base::Environment&)> function = {};
+  /// Called when all ranks of a function have been started; it does not throw.
+  std::function<void()> started = {};
   std::string backend = {};  ///< the ranks' UNISONO_BACKEND; empty: unchanged. For mpi the ranks become a world of MPI's
   int max_restarts = 0;
   std::string trace_folder = {};  ///< gets a file with all calls of each rank; empty: none

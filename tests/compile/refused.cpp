@@ -36,6 +36,12 @@ void call() {
   send(7, 1, world(), {.tag = 7});
   send(constant_number, 1);
   recv(number, any_source);
+  number = recv(x) + recv(number) + recv<int>();
+  x = recv<std::vector<float>>();
+  irecv(x).wait();
+  launch([](int) {}, {.num_gpus_per_machine = 2}, 7);
+  launch([](int) {}, {}, 7);
+  launch([] {}, 1, 2);
   number = recv<int>(1) + recv<int>(any_source, world(), {.tag = any_tag}) + send_recv(number, 1, number) + send_recv(number, 1, number, world());
   send_recv(number, 1, number, number);
   x = recv<std::vector<float>>(number);
@@ -281,5 +287,45 @@ void call() {
 #elif CASE == 84
 void call() {
   run_threads(2, [](auto... arguments) { return static_cast<int>(sizeof...(arguments)); });
+}
+#elif CASE == 130
+void call() { all_reduce(x, ReduceOp::sum, {0, 1}); }
+#elif CASE == 131
+void call() {
+  const std::vector<int> ranks{0, 1};
+  all_reduce(x, ReduceOp::sum, ranks);
+}
+#elif CASE == 132
+void call() { all_reduce(x, ReduceOp::sum, {0}); }
+#elif CASE == 133
+void call() { static_cast<void>(all_reduce(1.0F, ReduceOp::sum, {0, 1})); }
+#elif CASE == 134
+void call() { static_cast<void>(all_reduce_async(x, ReduceOp::sum, {0, 1})); }
+#elif CASE == 135
+void call() { broadcast(x, 0, {0, 1}); }
+#elif CASE == 136
+void call() { all_gather(x, y, {0, 1}); }
+#elif CASE == 137
+void call() { static_cast<void>(all_gather(7, {0, 1})); }
+#elif CASE == 138
+void call() { barrier({0, 1}); }
+#elif CASE == 139
+void call() { reduce(x, 0, ReduceOp::sum, {0, 1}); }
+#elif CASE == 140
+void call() { recv(x, 0, {0, 1}); }
+#elif CASE == 141
+void call() {
+  const std::vector<int> ranks{0, 1};
+  send(x, 0, ranks);
+}
+#elif CASE == 142
+void call() { recv(x, world()); }
+#elif CASE == 143
+void call() {
+  launch([](int, int) {}, {.num_gpus_per_machine = 2}, 7);
+}
+#elif CASE == 144
+void call() {
+  spawn({}, [](int, int) {});
 }
 #endif

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "covers.h"
 #include "world.h"
 
 using namespace unisono;
@@ -45,6 +46,42 @@ MANY_TEST(Value, AValueIsReceivedIntoAVariable) {
   auto works = batch({P2POp::send(x, next_rank()), P2POp::recv(y, previous_rank())});
   wait_all(works);
   EXPECT_EQ(y, 0.5 + previous_rank());
+}
+
+MANY_TEST(Value, AReceiveWithoutASourceTakesTheMessageOfAnybody) {
+  COVERS("T-25", "B-24");
+  const auto senders = [](auto&& receive) {
+    std::set<int> all;
+    for (int i = 1; i < world_size(); ++i) all.insert(receive());
+    EXPECT_EQ(all.size(), static_cast<std::size_t>(world_size() - 1));
+    barrier();  // so that nobody's next message comes in between
+  };
+  if (rank() != 0) {
+    send(100 + rank(), 0);
+    barrier();
+    send(std::array{rank(), 2 * rank()}, 0);
+    barrier();
+    send(std::vector<int>(static_cast<std::size_t>(rank()), rank()), 0);
+    return barrier();
+  }
+  senders([] {
+    int x = -1;
+    const int sender = recv(x);
+    EXPECT_EQ(x, 100 + sender);
+    return sender;
+  });
+  senders([] {
+    std::array<int, 2> x{};
+    Work work = irecv(x);
+    work.wait();
+    EXPECT_EQ(x, (std::array{work.source_rank(), 2 * work.source_rank()}));
+    return work.source_rank();
+  });
+  senders([] {
+    const auto x = recv<std::vector<int>>();
+    EXPECT_EQ(x, std::vector<int>(x.size(), static_cast<int>(x.size())));
+    return x.front();
+  });
 }
 
 // A value is a message of one element: the other side may have a buffer for it. Another dtype is Mismatch.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <source_location>
 
 #include "unisono/detail/refusals.h"
@@ -36,10 +37,14 @@ UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const Proc
 /// barrier() in nothing but the options.
 UNISONO_API void synchronize(const ProcessGroup& group = current_world(), std::source_location where = std::source_location::current());
 
-/// Refuses options or an optional group in the place of the group, with a sentence from the
-/// compiler.
+/// Refuses options, an optional group or a list of ranks in the place of the group, with a sentence
+/// from the compiler.
 template <class G, class... Rest>
 requires detail::misplaced_group<G>
 void barrier(G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <class... Rest>
+void barrier(std::initializer_list<int>, Rest&&...) {
+  detail::refuse_as_group<detail::RankList<Rest...>>();
+}
 
 }  // namespace unisono

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <initializer_list>
+
 #include "unisono/counts.h"
 #include "unisono/detail/refusals.h"
 #include "unisono/detail/typed_edge.h"
@@ -13,7 +15,8 @@
 //
 // UNISONO_REFUSE(name, why, types, parameters, condition) declares one of `name`, for calls that
 // begin with these parameters where the condition holds; refuse_as_WHY has the sentence.
-// UNISONO_REFUSE_BOTH does the same for NAME_async.
+// UNISONO_REFUSE_BOTH does the same for NAME_async. UNISONO_REFUSE_GROUP(refuse, name, …) declares
+// one for a wrong group behind the parameters, and one for ranks in braces in its place.
 
 #define UNISONO_LIST(...) __VA_ARGS__
 #define UNISONO_REFUSE(name, why, types, parameters, ...) \
@@ -22,6 +25,9 @@
 #define UNISONO_REFUSE_BOTH(name, why, types, parameters, ...) \
   UNISONO_REFUSE(name, why, types, parameters, __VA_ARGS__)    \
   UNISONO_REFUSE(name##_async, why, types, parameters, __VA_ARGS__)
+#define UNISONO_REFUSE_GROUP(refuse, name, types, parameters, no_group, ...)                                           \
+  refuse(name, group<G>, (UNISONO_LIST types, class G), (UNISONO_LIST parameters, G &&), (__VA_ARGS__) && no_group<G>) \
+      refuse(name, group<detail::RankList<Rest...>>, types, (UNISONO_LIST parameters, std::initializer_list<int>), __VA_ARGS__)
 
 namespace unisono {
 
@@ -58,23 +64,23 @@ UNISONO_REFUSE(gather, value<X>, (class X), (X &&), InBuffer<X> && !detail::obje
 UNISONO_REFUSE(all_gather, output<X>, (class X, class Y), (X&&, Y&&), detail::objects_as_output<X, Y>)
 UNISONO_REFUSE(gather, output<X>, (class X, class Y), (X&&, Y&&), detail::objects_as_output<X, Y>)
 
-// Text, a number or a group stands where the operation is meant, an optional group or the options
-// where the group is.
+// Text, a number or a group stands where the operation is meant, an optional group, a list of ranks
+// or the options where the group is.
 #define UNISONO_REFUSE_OPERATION(name)                                                                                           \
   UNISONO_REFUSE_BOTH(name, operation<Op>, (class X, class Op), (X&&, Op &&), detail::in_or_value<X>&& detail::no_operation<Op>) \
-  UNISONO_REFUSE_BOTH(name, group<G>, (class X, class Op, class G), (X&&, Op&&, G &&),                                           \
-                      detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>)
+  UNISONO_REFUSE_GROUP(UNISONO_REFUSE_BOTH, name, (class X, class Op), (X&&, Op &&), detail::misplaced_group,                    \
+                       detail::in_or_value<X>&& detail::operation_for<Op, X>)
 UNISONO_REFUSE_OPERATION(all_reduce)
 UNISONO_REFUSE_OPERATION(scan)
 UNISONO_REFUSE_OPERATION(exscan)
 #undef UNISONO_REFUSE_OPERATION
 UNISONO_REFUSE_BOTH(reduce, operation<Op>, (class X, class Op), (X&&, Rank, Op&&), detail::in_or_value<X>&& detail::no_operation<Op>)
-UNISONO_REFUSE_BOTH(reduce, group<G>, (class X, class Op, class G), (X&&, Rank, Op&&, G&&),
-                    detail::in_or_value<X>&& detail::operation_for<Op, X>&& detail::misplaced_group<G>)
-#define UNISONO_REFUSE_OPERATION(name)                                                                                          \
-  UNISONO_REFUSE_BOTH(name, operation<Op>, (InBuffer In, Buffer B, class Op), (const In&, B&&, Op&&), detail::no_operation<Op>) \
-  UNISONO_REFUSE_BOTH(name, group<G>, (InBuffer In, Buffer B, class Op, class G), (const In&, B&&, Op&&, G&&),                  \
-                      detail::operation_for<Op, B>&& detail::misplaced_group<G>)
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE_BOTH, reduce, (class X, class Op), (X&&, Rank, Op&&), detail::misplaced_group,
+                     detail::in_or_value<X>&& detail::operation_for<Op, X>)
+#define UNISONO_REFUSE_OPERATION(name)                                                                                                \
+  UNISONO_REFUSE_BOTH(name, operation<Op>, (InBuffer In, Buffer B, class Op), (const In&, B&&, Op&&), detail::no_operation<Op>)       \
+  UNISONO_REFUSE_GROUP(UNISONO_REFUSE_BOTH, name, (InBuffer In, Buffer B, class Op), (const In&, B&&, Op&&), detail::misplaced_group, \
+                       detail::operation_for<Op, B>)
 UNISONO_REFUSE_OPERATION(all_reduce)
 UNISONO_REFUSE_OPERATION(reduce_scatter)
 #undef UNISONO_REFUSE_OPERATION
@@ -87,13 +93,16 @@ UNISONO_REFUSE(gather, root<G>, (class X, class G), (X&&, G&&), detail::misplace
 UNISONO_REFUSE_BOTH(gather, root<G>, (InBuffer In, Buffer B, class G), (const In&, B&&, G&&), detail::misplaced_root<G>)
 UNISONO_REFUSE_BOTH(scatter, root<G>, (InBuffer In, Buffer B, class G), (const In&, B&&, G&&), detail::misplaced_root<G>)
 
-// An optional group or the options stand in the place of the group.
-UNISONO_REFUSE(broadcast, group<G>, (class X, class G), (X&&, Rank, G&&), detail::in_or_value<X>&& detail::no_group<G>)
-UNISONO_REFUSE(broadcast_async, group<G>, (class X, class G), (X&&, Rank, G&&), detail::in_or_value<X>&& detail::misplaced_group<G>)
-UNISONO_REFUSE_BOTH(all_gather, group<G>, (InBuffer In, Buffer B, class G), (const In&, B&&, G&&), detail::misplaced_group<G>)
-UNISONO_REFUSE_BOTH(all_to_all, group<G>, (InBuffer In, Buffer B, class G), (const In&, B&&, G&&), detail::misplaced_group<G>)
-UNISONO_REFUSE_BOTH(gather, group<G>, (InBuffer In, Buffer B, class G), (const In&, B&&, Rank, G&&), detail::misplaced_group<G>)
-UNISONO_REFUSE_BOTH(scatter, group<G>, (InBuffer In, Buffer B, class G), (const In&, B&&, Rank, G&&), detail::misplaced_group<G>)
+// An optional group, a list of ranks or the options stand in the place of the group.
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE, broadcast, (class X), (X&&, Rank), detail::no_group, detail::in_or_value<X> || detail::object_value<X>)
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE, broadcast_async, (class X), (X&&, Rank), detail::misplaced_group, detail::in_or_value<X>)
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE_BOTH, all_gather, (InBuffer In, Buffer B), (const In&, B&&), detail::misplaced_group, true)
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE_BOTH, all_to_all, (InBuffer In, Buffer B), (const In&, B&&), detail::misplaced_group, true)
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE_BOTH, gather, (InBuffer In, Buffer B), (const In&, B&&, Rank), detail::misplaced_group, true)
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE_BOTH, scatter, (InBuffer In, Buffer B), (const In&, B&&, Rank), detail::misplaced_group, true)
+UNISONO_REFUSE_GROUP(UNISONO_REFUSE, mean, (class X), (X &&), detail::misplaced_group, detail::value<X>)
+UNISONO_REFUSE(all_gather, group<detail::RankList<Rest...>>, (class X), (X&&, std::initializer_list<int>),
+               detail::value<X> || detail::object_value<X>)
 
 // Collectives with counts. Counts in braces can only become a Counts, which is why some overloads
 // name it and do not deduce the argument. Data and counts of one type are told apart by their order
@@ -121,6 +130,7 @@ UNISONO_REFUSE(all_to_all_v, buffer<X>, (InBuffer In, class X), (const In&, cons
 
 }  // namespace unisono
 
+#undef UNISONO_REFUSE_GROUP
 #undef UNISONO_REFUSE_BOTH
 #undef UNISONO_REFUSE
 #undef UNISONO_LIST

@@ -90,9 +90,16 @@ namespace unisono {
 
 namespace detail {
 
-/// The first template parameter of overloads that only refuse a call, so that `recv<int>(1)` never
-/// chooses them.
+/// The first template parameter of overloads that `recv<int>(1)`, whose type is given, never
+/// chooses.
 enum class NeverGiven {};
+
+/// Fails to compile, with a sentence, for a group in the place of the sender.
+template <class X>
+constexpr void refuse_as_source() {
+  static_assert(!misplaced_source<X>,
+                "unisono: a group stands where the source is meant: the source comes before the group: recv(x, any_source, group)");
+}
 
 /// Fails to compile, with a sentence, for anything that no message can carry.
 template <class X>
@@ -132,11 +139,15 @@ requires(!detail::Growable<std::remove_cvref_t<X>>) void recv_resized(X&&, Rest&
   else detail::refuse_as_buffer<X>();
 }
 
-// These refuse a tag, an optional group or the options in the place of the group.
-#define UNISONO_REFUSE_GROUP(name, condition, parameter, ...) \
-  template <condition X, class G, class... Rest>              \
-  requires unisono::detail::no_group<G>                       \
-  void name(parameter, __VA_ARGS__, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+// These refuse a tag, an optional group, a list of ranks or the options in the place of the group.
+#define UNISONO_REFUSE_GROUP(name, condition, parameter, ...)                         \
+  template <condition X, class G, class... Rest>                                      \
+  requires unisono::detail::no_group<G>                                               \
+  void name(parameter, __VA_ARGS__, G&&, Rest&&...) { detail::refuse_as_group<G>(); } \
+  template <condition X, class... Rest>                                               \
+  void name(parameter, __VA_ARGS__, std::initializer_list<int>, Rest&&...) {          \
+    detail::refuse_as_group<detail::RankList<X>>();                                   \
+  }
 UNISONO_REFUSE_GROUP(send, detail::sendable, const X&, Rank)
 UNISONO_REFUSE_GROUP(isend, detail::kept_sendable, X&&, Rank)
 UNISONO_REFUSE_GROUP(recv, detail::receivable, X&&, Source)
@@ -147,5 +158,13 @@ requires((Element<T> || detail::Growable<T>)&&detail::no_group<G>) void recv(Sou
 template <detail::sendable In, detail::receivable B, class G, class... Rest>
 requires detail::no_group<G>
 void send_recv(const In&, Rank, B&&, Rank, G&&, Rest&&...) { detail::refuse_as_group<G>(); }
+template <detail::receivable B, detail::misplaced_source G, class... Rest>
+void recv(B&&, G&&, Rest&&...) {
+  detail::refuse_as_source<G>();
+}
+template <detail::receivable B, detail::misplaced_source G, class... Rest>
+void irecv(B&&, G&&, Rest&&...) {
+  detail::refuse_as_source<G>();
+}
 
 }  // namespace unisono

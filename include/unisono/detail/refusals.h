@@ -6,6 +6,7 @@
 
 #include "unisono/counts.h"
 #include "unisono/detail/object_concept.h"
+#include "unisono/detail/standard.h"
 #include "unisono/process_group.h"
 #include "unisono/reduce_op.h"
 #include "unisono/tensor.h"
@@ -62,8 +63,25 @@ template <class X>
 concept number = std::integral<std::remove_cvref_t<X>>;
 template <class X>
 concept no_operation = text<X> || number<X> || optional_group<X> || std::same_as<std::remove_cvref_t<X>, ProcessGroup>;
+/// Stands for a list of ranks in braces, which has no type: `{0, 1}`. The arguments make it depend
+/// on the parameters of the template in which it is refused.
+template <class...>
+struct RankList {};
 template <class X>
-concept misplaced_group = optional_group<X> || std::same_as<std::remove_cvref_t<X>, CallOptions>;
+inline constexpr bool is_rank_list = false;
+template <class... X>
+inline constexpr bool is_rank_list<RankList<X...>> = true;
+template <std::ranges::range X>
+inline constexpr bool is_rank_list<X> = number<std::ranges::range_value_t<X>>;
+
+/// The ranks of a group stand where the group is meant.
+template <class X>
+concept rank_list = is_rank_list<std::remove_cvref_t<X>>;
+template <class X>
+concept misplaced_group = optional_group<X> || rank_list<X> || std::same_as<std::remove_cvref_t<X>, CallOptions>;
+/// A group stands where the sender is meant.
+template <class X>
+concept misplaced_source = optional_group<X> || std::same_as<std::remove_cvref_t<X>, ProcessGroup>;
 
 /// A number or another group stands where a message has its group. MPI has the tag there.
 template <class X>
@@ -111,6 +129,9 @@ constexpr void refuse_as_group() {
                 "unisono: this group is a std::optional: new_group, split_group and shrink_group return std::nullopt to a process that is no member; "
                 "ask first (if (group)), then give *group");
   static_assert(!number<X>, "unisono: a number stands where the group is meant: a tag is an option: send(x, 1, world(), {.tag = 7})");
+  static_assert(!rank_list<X>,
+                "unisono: a list of ranks stands where the group is meant: these ranks meet to form a group, once and not in every call: "
+                "const auto group = new_group({0, 1}); if (group) all_reduce(x, ReduceOp::sum, *group)");
   static_assert(!std::same_as<std::remove_cvref_t<X>, CallOptions>,
                 "unisono: the options stand behind the group: give the group before them, world() for all processes");
 }

@@ -1,19 +1,23 @@
 #include "launch/api/outcome.h"
 
 #include <fmt/format.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/host.h"
 #include "base/files.h"
 #include "base/socket.h"
 #include "launch/job/report.h"
+#include "launch/process/host.h"
 #include "launch/process/program.h"
 #include "launch/process/signals.h"
 #include "unisono/error.h"
@@ -62,6 +66,34 @@ std::size_t cause_of(const JobResult& result, std::span<const Outcome> outcomes)
 
 Outcome::Outcome() : file_(static_cast<int>(::syscall(SYS_memfd_create, "unisono-outcome", MFD_CLOEXEC))) {
   if (!file_) throw StartFailed("cannot make memory for the result of a rank (memfd_create): " + error_text(errno), 1);
+}
+
+void Outcome::expect(std::string_view function) {
+  put(std::as_bytes(std::span(function)), sizeof(Header));
+  const Header header{.bytes = function.size()};
+  put(std::as_bytes(std::span(&header, 1)), 0);
+}
+
+std::string Outcome::expected() const {
+  std::string function(header().bytes, '\0');
+  read(function.data(), function.size(), sizeof(Header));
+  return function;
+}
+
+void Outcome::pass_on() const { ::fcntl(file_.get(), F_SETFD, 0); }
+
+// All other outcomes, also those of this process's own ranks, are closed by exec.
+std::optional<Outcome> Outcome::inherited() {
+  for (const int fd : open_descriptors()) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags < 0 || (flags & FD_CLOEXEC) != 0) continue;
+    std::error_code error;
+    const auto target = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+    if (error || target.string() != "/memfd:unisono-outcome (deleted)") continue;
+    ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return Outcome(base::FileDescriptor(fd));
+  }
+  return std::nullopt;
 }
 
 void Outcome::put(std::span<const std::byte> bytes, std::size_t at) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error_text.h"
@@ -21,6 +23,12 @@ class Outcome {
   /// Call it before fork. Throws LaunchFailed where the system refuses.
   Outcome();
 
+  // For a rank that runs the program again (StartMethod::exec), of which this is the only descriptor that exec leaves open.
+  void expect(std::string_view function);     ///< the parent says which function the rank is to call
+  void pass_on() const;                       ///< the child calls it before exec
+  static std::optional<Outcome> inherited();  ///< of this process if it is such a rank, and has not asked before
+  std::string expected() const;
+
   // The rank calls one of these once. They throw LaunchFailed where memory runs out.
   void put_result(std::span<const std::byte> bytes);
   void put_error(const Thrown& error);
@@ -33,6 +41,8 @@ class Outcome {
   void close() { file_.reset(); }
 
  private:
+  explicit Outcome(base::FileDescriptor file) : file_(std::move(file)) {}
+
   enum class Kind : int { nothing, result, error };
   struct Header {
     Kind kind = Kind::nothing;

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
+#include <exception>
 #include <iostream>
+#include <utility>
 
 #include "base/environment.h"
 #include "base/error_text.h"
 #include "base/log.h"
 #include "engines/registry.h"
+#include "launch/api/function_job.h"
 #include "unisono/detail/ending.h"
 #include "unisono/launch.h"
 
@@ -30,6 +33,8 @@ std::vector<std::pair<std::string, std::string>> given(const ParallelOptions& op
   add("node_rank", options.node_rank);
   add("master_addr", options.master_addr);
   add("master_port", options.master_port);
+  if (options.start_method) list.emplace_back("start_method", *options.start_method == StartMethod::exec ? "exec" : "fork");
+  if (options.join) list.emplace_back("join", *options.join ? "true" : "false");
   return list;
 }
 
@@ -55,7 +60,8 @@ SpawnOptions spawn_options(const ParallelOptions& options) {
           .master_addr = options.master_addr.value_or(""),
           .master_port = options.master_port.value_or(0),
           .init_method = options.init_method.value_or(""),
-          .timeout = options.timeout};
+          .timeout = options.timeout,
+          .start_method = options.start_method.value_or(StartMethod::fork)};
 }
 
 }  // namespace
@@ -63,8 +69,10 @@ SpawnOptions spawn_options(const ParallelOptions& options) {
 struct Parallel::State {
   std::optional<std::string> backend;
   std::optional<SpawnOptions> processes;
-  std::optional<Context> context;  // initialized by the object
-  bool speaks = false;             // true on rank 0
+  bool joins = true;
+  std::vector<detail::Processes> running;  // which run has not joined
+  std::optional<Context> context;          // initialized by the object
+  bool speaks = false;                     // true on rank 0
 };
 
 Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<State>()) {
@@ -79,7 +87,8 @@ Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<Sta
   engines::host_backend(*options.backend);  // throws for an unknown name
   if (options.nproc_per_node) {
     state_->processes = spawn_options(options);
-    state_->speaks = state_->processes->node_rank == 0;
+    state_->joins = options.join.value_or(true);
+    state_->speaks = state_->processes->node_rank == 0 && !launcher::runs_program_again();
     if (!state_->speaks) return;
     std::string list;
     for (const auto& [name, value] : about_processes) list += fmt::format("\n\t{}: {}", name, value);
@@ -100,12 +109,36 @@ Parallel::Parallel(const ParallelOptions& options) : state_(std::make_unique<Sta
 }
 
 Parallel::~Parallel() {
+  try {
+    join();
+  } catch (const std::exception& error) {
+    base::warn(fmt::format("Parallel: the processes that nobody has joined have failed: {}", error.what()));
+  }
   if (!state_->context) return;
   state_->context.reset();
   if (state_->speaks) say(fmt::format("Finalized the process group with backend: '{}'", *state_->backend));
 }
 
-const SpawnOptions* Parallel::spawns() const noexcept { return state_->processes ? &*state_->processes : nullptr; }
+bool Parallel::start(const std::function<detail::Bytes(int local_rank)>& body, std::vector<detail::Bytes>& parts) {
+  if (!state_->processes) return false;
+  if (state_->joins) parts = detail::spawn(*state_->processes, body);
+  else state_->running.emplace_back(*state_->processes, body);
+  return true;
+}
+
+void Parallel::join() {
+  if (state_->running.empty()) return;
+  std::exception_ptr first;
+  for (detail::Processes& processes : std::exchange(state_->running, {})) {
+    try {
+      processes.join();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+  if (state_->speaks) say("End of run");
+}
 
 void Parallel::within(const std::type_info& function, const std::function<void()>& body) {
   if (state_->speaks) {
@@ -122,7 +155,7 @@ void Parallel::within(const std::type_info& function, const std::function<void()
     }
     throw;
   }
-  if (state_->speaks) say("End of run");
+  if (state_->speaks && state_->running.empty()) say("End of run");
 }
 
 }  // namespace unisono

@@ -45,6 +45,7 @@ AttemptEnd Attempt::run() {
 
 void Attempt::start() {
   starter_.start_all();
+  if (parts_.options.started) parts_.options.started();
   store_.serve(parts_.hosts, number_);
   if (parts_.terms().least_ranks > 0) losses_ = std::make_unique<Replacement>(parts_, number_, restarts_left_, store_, starter_, ending_);
   else losses_ = std::make_unique<LossPolicy>(parts_.hosts, processes_, ends_, ending_, restarts_left_);

@@ -5,12 +5,12 @@
 #include <torch/optim/lbfgs.h>
 #include <torch/serialize.h>
 
+#include "torch/gradients.h"
 #include "torch/optimizer_state.h"
 #include "torch/zero_partition.h"
 #include "unisono/collectives.h"
 #include "unisono/context.h"
 #include "unisono/error.h"
-#include "unisono/parameters.h"
 #include "unisono/point_to_point.h"
 #include "unisono/torch/optimizer.h"
 #include "unisono/torch/tensor.h"
@@ -118,27 +118,6 @@ class DistributedOptimizer::Share {
     others.reset();
   }
 
-  /// A missing gradient counts as zeros if another rank has one.
-  void average_gradients() {
-    std::vector<std::uint8_t> has(parameters.size());
-    for (std::size_t i = 0; i < has.size(); ++i) {
-      has[i] = !parameters[i].grad().defined() ? 0 : parameters[i].grad().is_sparse() ? 2 : 1;
-    }
-    if (has.empty()) return;
-    all_reduce(has, ReduceOp::max, group);
-    if (const auto sparse = std::ranges::find(has, 2); sparse != has.end()) {
-      throw InvalidArgument(fmt::format("the gradient of parameter {} is sparse, and sparse gradients are not averaged", sparse - has.begin()),
-                            {.operation = "step", .hint = "make the embedding with sparse(false)"});
-    }
-    std::vector<at::Tensor> gradients;
-    for (std::size_t i = 0; i < has.size(); ++i) {
-      if (has[i] == 0) continue;
-      if (!parameters[i].grad().defined()) parameters[i].mutable_grad() = at::zeros_like(parameters[i]);
-      gradients.push_back(parameters[i].grad());
-    }
-    all_reduce_params(gradients, {.bucket_size_mb = how.bucket_cap_mb, .op = ReduceOp::avg}, group);
-  }
-
   std::unique_ptr<Optimizer> local;
   AutoOptimOptions how;
   ProcessGroup group;
@@ -167,8 +146,7 @@ torch::Tensor DistributedOptimizer::step(LossClosure closure) {
   share_->others.reset();
   share_->follow(param_groups_);
   if (share_->how.average_gradients && share_->group.size() > 1) {
-    const at::NoGradGuard no_grad;
-    share_->average_gradients();
+    libtorch::average_gradients(share_->parameters, {.operation = "step", .bucket_cap_mb = share_->how.bucket_cap_mb}, share_->group);
   }
   share_->local->step();
   if (is_sharded()) libtorch::exchange(share_->buckets, share_->group);

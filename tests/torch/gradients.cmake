@@ -1,0 +1,1 @@
+unisono_torch_test(torch_gradients_test SOURCES gradients_test.cpp)

@@ -65,6 +65,9 @@ class UNISONO_API DeviceRuntime {
   /// Tells whether all that was put on the stream is done, where the runtime knows that without
   /// putting anything there. False: it may not be done. Throws what went wrong on the device.
   virtual bool is_idle(Device device, void* stream);
+  /// Tells whether what is put on the stream is captured into a graph and not carried out, so that
+  /// no call can wait for it.
+  virtual bool is_captured(Device device, void* stream);
   /// The memory of a device.
   struct Memory {
     /// Bytes in use by all processes, and bytes in all.

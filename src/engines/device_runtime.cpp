@@ -23,6 +23,7 @@ DeviceStream::~DeviceStream() = default;
 DeviceRuntime::~DeviceRuntime() = default;
 std::shared_ptr<void> DeviceRuntime::pin(void*, std::size_t) { return nullptr; }
 bool DeviceRuntime::is_idle(Device, void*) { return false; }
+bool DeviceRuntime::is_captured(Device, void*) { return false; }
 
 void register_device_runtime(std::shared_ptr<DeviceRuntime> runtime) {
   static std::mutex mutex;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "errors_testing.h"
+#include "unisono/cuda.h"
 #include "unisono/unisono.h"
 
 using namespace unisono;
@@ -37,6 +38,38 @@ TEST(Calls, CallsFailWhenTheyAreEnqueued) {
     fake::answer("ncclAllReduce", result, {.rank = 1});
     expect_failure("rank 1: ncclAllReduce", [](const ProcessGroup& group, const DeviceArray<int>& x) { all_reduce(x.view(), ReduceOp::sum, group); });
   }
+}
+// A graph would repeat the call without the agreement of the ranks.
+TEST(Calls, CallsOnAStreamThatIsCapturedAreUnsupportedAndLeaveTheGroupUsable) {
+  fake::reset(2);
+  on_ranks({.count = 2}, [](const ProcessGroup& group) {
+    const DeviceArray<int> x(group.rank(), {1, 2, 3});
+    const auto expect_refusal = [&](const std::function<void()>& call) {
+      const auto error = thrown_by<Unsupported>(call);
+      EXPECT_TRUE(has(error.what(), "is being captured into a graph")) << error.what();
+    };
+    int own_stream = 0;  // its address stands for a stream, which nobody uses
+    fake::capture(&own_stream, true);
+    {
+      const CurrentStream current(&own_stream);
+      expect_refusal([&] { all_reduce(x.view(), ReduceOp::sum, group); });
+      expect_refusal([&] { static_cast<void>(all_reduce_async(x.view(), ReduceOp::sum, group)); });
+      expect_refusal([&] { send(x.view(), 1 - group.rank(), group); });
+      expect_refusal([&] { all_reduce_params(std::vector{x.view()}, {}, group); });
+      std::vector<int> host{1};
+      all_reduce(host, ReduceOp::sum, group);  // of the host's memory
+      EXPECT_EQ(host[0], 2);
+    }
+    all_reduce(x.view(), ReduceOp::sum, group);
+    fake::synchronize();
+    EXPECT_EQ(x.values(), (std::vector<int>{2, 4, 6}));
+  });
+  fake::reset(1);
+  on_ranks({.count = 1}, [](const ProcessGroup& group) {
+    const DeviceArray<int> x(0, {1, 2, 3});
+    fake::answer("cudaStreamIsCapturing", CudaError::stream_capture_implicit);  // another stream is captured, which waits for the default one
+    EXPECT_THROW(all_reduce(x.view(), ReduceOp::sum, group), Unsupported);
+  });
 }
 TEST(Calls, CallsOfEveryFunctionFail) {
   using Call = std::function<void(const ProcessGroup&, const DeviceArray<int>&)>;

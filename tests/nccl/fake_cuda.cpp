@@ -91,6 +91,11 @@ FAKE_EXPORT CudaError cudaStreamQuery(Stream stream) {
   pump();
   return stream_of(stream)->work.empty() ? CudaError::success : CudaError::not_ready;
 }
+FAKE_EXPORT CudaError cudaStreamIsCapturing(Stream stream, CaptureStatus* status) {
+  FAKE_CUDA("cudaStreamIsCapturing");
+  *status = machine().captured.contains(stream) ? CaptureStatus::active : CaptureStatus::none;
+  return CudaError::success;
+}
 FAKE_EXPORT CudaError cudaEventQuery(Event event) {
   FAKE_CUDA("cudaEventQuery");
   pump();

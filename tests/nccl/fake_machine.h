@@ -107,7 +107,7 @@ struct Machine {
   std::map<std::uint64_t, std::shared_ptr<CommunicatorState>> communicators;
   std::uint64_t next_id = 1;
   std::set<Comm> comms;
-  std::set<Stream> streams;
+  std::set<Stream> streams, captured;
   std::set<Event> events;
   std::map<int, std::unique_ptr<CUstream_st>> defaults;
   struct Memory {

@@ -19,6 +19,7 @@ void reset(int devices) {
   m.devices = devices;
   m.stalled = false;
   m.stalled_devices.clear();
+  m.captured.clear();
   m.misuse.clear();
   m.rules.clear();
   m.calls.clear();
@@ -84,6 +85,11 @@ void break_communicators(int rank, Result result) {
 void stall(bool stalled) {
   const std::lock_guard lock(machine().mutex);
   machine().stalled = stalled;
+}
+void capture(void* stream, bool captured) {
+  const std::lock_guard lock(machine().mutex);
+  if (captured) machine().captured.insert(static_cast<Stream>(stream));
+  else machine().captured.erase(static_cast<Stream>(stream));
 }
 void stall_device(int device, bool stalled) {
   const std::lock_guard lock(machine().mutex);

@@ -45,6 +45,9 @@ void stall(bool stalled);
 /// While it is stalled the device does nothing.
 void stall_device(int device, bool stalled);
 
+/// What is put on the stream is captured into a graph, from now on or no longer.
+void capture(void* stream, bool captured);
+
 /// The first misuse; "" if there was none.
 std::string misuse();
 /// The bytes that were copied between a device and memory of the host which the system may move: such a copy keeps its caller, and is slow.

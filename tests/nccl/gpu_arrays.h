@@ -22,7 +22,6 @@ struct Runtime {
   int (*free)(void*);
   int (*memcpy)(void*, const void*, std::size_t, int);
   Runtime() {
-    void* library = nullptr;
     for (const char* name : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", "libcudart.so"}) {
       if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_NOLOAD);
     }
@@ -32,6 +31,9 @@ struct Runtime {
     free = reinterpret_cast<decltype(free)>(::dlsym(library, "cudaFree"));
     memcpy = reinterpret_cast<decltype(memcpy)>(::dlsym(library, "cudaMemcpy"));
   }
+  /// Null where this runtime has no such function.
+  void* symbol(const char* name) const { return ::dlsym(library, name); }
+  void* library = nullptr;
 };
 inline Runtime& runtime() {
   static Runtime instance;

@@ -178,6 +178,55 @@ TEST(Gpu, RefusalsAndMismatchesLeaveTheGroupUsable) {
   EXPECT_EQ(x.values(), sums(n, 100));
 }
 
+// Whether a call may be a part of a graph: it is refused by name, and neither the capture nor the group is broken.
+TEST(Gpu, CallsOnAStreamThatIsCapturedAreUnsupported) {
+  using Begin = int (*)(nccl::Stream, int);
+  using End = int (*)(nccl::Stream, void**);
+  const auto begin = reinterpret_cast<Begin>(runtime().symbol("cudaStreamBeginCapture"));
+  const auto end = reinterpret_cast<End>(runtime().symbol("cudaStreamEndCapture"));
+  if (begin == nullptr || end == nullptr) GTEST_SKIP() << "a runtime with graphs is missing: this is the stand-in";
+  const Array<int> x(numbers(rank(), 100));
+  nccl::Stream stream = nullptr;
+  const nccl::OnDevice on_device(*nccl::vendor(), device().index);
+  require(static_cast<int>(nccl::vendor()->cuda.stream_create(&stream, nccl::stream_non_blocking)));
+  constexpr int thread_local_capture = 1;
+  require(begin(stream, thread_local_capture));
+  {
+    const CurrentStream current(stream);
+    EXPECT_THROW(all_reduce(x.view()), Unsupported);
+    EXPECT_THROW(static_cast<void>(all_reduce_async(x.view())), Unsupported);
+  }
+  void* graph = nullptr;
+  require(end(stream, &graph));  // fails where a call has broken the capture
+  require(static_cast<int>(nccl::vendor()->cuda.stream_destroy(stream)));
+  all_reduce(x.view());
+  EXPECT_EQ(x.values(), sums(world_size(), 100));
+}
+
+// A rank that comes late is waited for, and the deadline of a call names it.
+TEST(GpuY, ARankThatComesLateIsWaitedForAndOneThatStaysAwayIsNamed) {
+  if (world_size() == 1) GTEST_SKIP() << "nobody else";
+  const Array<int> x(numbers(rank(), 1000));
+  if (rank() == 1) {
+    std::vector<int> word(1);
+    recv(word, 0);  // rank 0 is in its call soon after
+  } else if (rank() == 0) {
+    send(std::vector<int>{1}, 1);
+  }
+  all_reduce(x.view());
+  EXPECT_EQ(x.values(), sums(world_size(), 1000));
+  if (const auto others = new_group(GroupOptions{}); rank() != 0) {
+    try {
+      all_reduce(x.view(), ReduceOp::sum, others, {.timeout = 2s});
+      ADD_FAILURE() << "rank 0 was not there";
+    } catch (const Timeout& error) {
+      EXPECT_EQ(error.missing(), std::vector<int>{0}) << error.what();
+    } catch (const PeerFailed&) {  // another rank's deadline has passed first
+    }
+  }
+  barrier();  // the world goes on
+}
+
 // The last one: the world is over afterwards.
 TEST(GpuZ, AbortEndsWhatIsUnderWay) {
   if (world_size() == 1) GTEST_SKIP() << "nobody else";

@@ -27,6 +27,10 @@ def gpu_of(module):
             return cupy.cuda.runtime.getDeviceCount() > 0
         except cupy.cuda.runtime.CUDARuntimeError:
             return False
+    if module == "numba":
+        import numba.cuda
+
+        return numba.cuda.is_available()
     import jax
 
     try:
@@ -89,6 +93,29 @@ class Gpu(RankTest):
         everyone = unisono.all_gather(cupy.full(3, self.rank, "float32"))
         self.assertIsInstance(everyone, cupy.ndarray)
         self.same(everyone.get(), np.repeat(np.arange(self.size), 3).reshape(self.size, 3))
+
+    @unittest.skipUnless(gpu_of("numba"), "numba with a GPU is missing")
+    def test_arrays_of_numba_are_reduced_in_place(self):
+        import numba.cuda
+
+        x = numba.cuda.to_device(np.full(4, self.rank + 1, "float32"))  # has __cuda_array_interface__ alone
+        unisono.all_reduce(x)
+        self.same(x.copy_to_host(), self.total())
+
+    @unittest.skipUnless(gpu_of("torch"), "PyTorch with a GPU is missing")
+    def test_a_call_within_the_capture_of_a_graph_is_unsupported(self):
+        import torch
+
+        x = torch.full((4,), self.rank + 1.0, device=str(unisono.device()))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            y = x * 2
+            with self.assertRaisesRegex(unisono.Unsupported, "captured into a graph"):
+                unisono.all_reduce(x)
+        graph.replay()  # the capture is sound
+        unisono.all_reduce(x)
+        self.same(x.cpu(), self.total())
+        self.same(y.cpu(), np.full(4, 2 * (self.rank + 1)))
 
     @unittest.skipUnless(gpu_of("jax"), "JAX with a GPU is missing")
     def test_arrays_of_jax_on_the_gpu_give_new_arrays(self):

@@ -62,7 +62,10 @@ enum class CudaError : int {
   not_ready = 600,
   illegal_address = 700,
   launch_failure = 719,
+  stream_capture_implicit = 906,
 };
+
+enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 
 enum class MemoryType : int { unregistered = 0, host = 1, device = 2, managed = 3 };
 enum class MemcpyKind : int { automatic = 4 };
@@ -126,6 +129,7 @@ inline constexpr unsigned long long nvml_not_available = ~0ULL;
   X(stream_create, cudaStreamCreateWithFlags, CudaError, (Stream*, unsigned))                                                                    \
   X(stream_destroy, cudaStreamDestroy, CudaError, (Stream))                                                                                      \
   X(stream_wait_event, cudaStreamWaitEvent, CudaError, (Stream, Event, unsigned))                                                                \
+  X(stream_is_capturing, cudaStreamIsCapturing, CudaError, (Stream, CaptureStatus*))                                                             \
   X(event_create, cudaEventCreateWithFlags, CudaError, (Event*, unsigned))                                                                       \
   X(event_destroy, cudaEventDestroy, CudaError, (Event))                                                                                         \
   X(event_record, cudaEventRecord, CudaError, (Event, Stream))                                                                                   \

@@ -143,6 +143,16 @@ bool CudaRuntime::is_idle(Device device, void* stream) {
   return true;
 }
 
+bool CudaRuntime::is_captured(Device device, void* stream) {
+  const OnDevice on_device(*vendor_, index_of(device));  // null is the current device's default stream
+  CaptureStatus status = CaptureStatus::none;
+  const CudaError error = vendor_->cuda.stream_is_capturing(static_cast<Stream>(stream), &status);
+  // The default stream cannot be used while another stream that waits for it is captured.
+  if (error == CudaError::stream_capture_implicit) return true;
+  check(*vendor_, error, "cudaStreamIsCapturing");
+  return status != CaptureStatus::none;
+}
+
 DeviceRuntime::Memory CudaRuntime::memory(Device device) {
   const OnDevice on_device(*vendor_, index_of(device));
   std::size_t free = 0, total = 0;

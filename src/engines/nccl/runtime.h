@@ -75,6 +75,7 @@ class CudaRuntime final : public DeviceRuntime {
   std::unique_ptr<DeviceStream> stream(Device device) override;
   std::shared_ptr<void> pin(void* memory, std::size_t bytes) override;
   bool is_idle(Device device, void* stream) override;
+  bool is_captured(Device device, void* stream) override;
   Memory memory(Device device) override;
 
  private:

@@ -8,6 +8,7 @@
 #include "engines/device_copy.h"
 #include "group/calls/check.h"
 #include "group/calls/check_parts.h"
+#include "unisono/cuda.h"
 #include "unisono/error.h"
 
 namespace unisono::group {
@@ -17,12 +18,24 @@ void wrong(const GroupFacts& group, std::string_view name, const std::string& wh
       what, {.operation = std::string(name), .group = group.name(), .sequence = group.sequence() + 1, .rank = group.rank(), .hint = hint});
 }
 
+/// Throws Unsupported where the caller's stream is captured into a graph: the ranks agree on a call when it is made, and a graph would repeat it
+/// without that.
+static void check_not_captured(const GroupFacts& group, std::string_view name, Device device) {
+  if (!device_runtime()->is_captured(device, current_stream())) [[likely]]
+    return;
+  throw Unsupported("the current stream is being captured into a graph, and calls of unisono cannot be a part of one",
+                    {.operation = std::string(name),
+                     .group = group.name(),
+                     .rank = group.rank(),
+                     .hint = "end the capture before the call, and launch the graph's parts around it"});
+}
+
 void check_on_device(const GroupFacts& group, std::string_view name, const TensorView& tensor, bool of_list) {
   const auto& device = group.device();
   if (!device || device->type != tensor.device().type) {
     try {
       static_cast<void>(engines::require_runtime(tensor.device().type));
-      return;
+      return check_not_captured(group, name, tensor.device());
     } catch (const BackendUnavailable& missing) {
       throw Unsupported("memory of " + to_string(tensor.device()) + " cannot be communicated: " + missing.message(),
                         {.operation = std::string(name), .group = group.name(), .rank = group.rank()});
@@ -32,6 +45,7 @@ void check_on_device(const GroupFacts& group, std::string_view name, const Tenso
     wrong(group, name, "a buffer lies on " + to_string(tensor.device()) + ", and this process works on " + to_string(*device),
           "device() says which one to make current before memory is taken");
   }
+  check_not_captured(group, name, tensor.device());
 }
 
 void throw_other_dtypes(const GroupFacts& group, std::string_view name, DType in, DType out) {

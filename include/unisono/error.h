@@ -240,6 +240,30 @@ class UNISONO_API LaunchFailed : public Error {
   std::vector<ProcessEnd> ends_;
 };
 
+/// A call of a controller failed on its worker by an exception that is none of unisono's. Those arrive in their own type. The message has the
+/// worker, the function with the types of its arguments, and what() of the exception; `where()` is the call in the controller's source, and
+/// `culprit()` the number of the worker.
+class UNISONO_API RemoteError : public Error {
+ public:
+  /// Makes the error of a call that failed by an exception of this type: "std::out_of_range".
+  explicit RemoteError(std::string_view message, ErrorInfo info = {}, std::string type = {});
+  ~RemoteError() override;
+  RemoteError(const RemoteError&) = default;
+  RemoteError& operator=(const RemoteError&) = default;
+  /// Returns the type of the exception on the worker: "std::out_of_range".
+  const std::string& type() const noexcept { return type_; }
+
+ private:
+  std::string type_;
+};
+
+/// A call of a controller was cancelled before it had begun.
+class UNISONO_API Cancelled : public Error {
+ public:
+  using Error::Error;
+  ~Cancelled() override;
+};
+
 /// Returns the name of the enumerator: "killed".
 UNISONO_API std::string_view to_string(PeerFailed::Cause cause) noexcept;
 

@@ -69,6 +69,7 @@ std::string Error::what_at(std::string_view place) const { return where() ? what
 Timeout::Timeout(std::string_view message, ErrorInfo info, std::vector<int> missing)
     : Error(message, std::move(info)), missing_(std::move(missing)) {}
 PeerFailed::PeerFailed(std::string_view message, ErrorInfo info, Cause cause) : Error(message, std::move(info)), cause_(cause) {}
+RemoteError::RemoteError(std::string_view message, ErrorInfo info, std::string type) : Error(message, std::move(info)), type_(std::move(type)) {}
 LaunchFailed::LaunchFailed(std::string_view message, ErrorInfo info, std::vector<ProcessEnd> ends)
     : Error(message, std::move(info)), ends_(std::move(ends)) {}
 
@@ -85,6 +86,8 @@ Timeout::~Timeout() = default;
 PeerFailed::~PeerFailed() = default;
 ProtocolError::~ProtocolError() = default;
 LaunchFailed::~LaunchFailed() = default;
+RemoteError::~RemoteError() = default;
+Cancelled::~Cancelled() = default;
 
 std::string_view to_string(PeerFailed::Cause cause) noexcept {
   switch (cause) {

@@ -8,6 +8,7 @@
 // - collectives.h, point_to_point.h, work.h: move and combine buffers and values
 // - objects.h, any_value.h, parameters.h, results.h: the same for objects, models and results
 // - launch.h, rank_control.h: start processes, and let one of them go first
+// - controller.h, remote_future.h: drive all ranks from one program
 // - elastic.h: go on without lost processes, and take new ones in
 // - sampler.h, loader_plan.h: share out a data set
 // - tensor.h, reduce_op.h, shared_memory.h: buffers, operations, memory
@@ -17,6 +18,7 @@
 // - engine.h: engines of one's own
 
 #include "unisono/any_value.h"
+#include "unisono/controller.h"
 #include "unisono/core.h"
 #include "unisono/elastic.h"
 #include "unisono/engine.h"
@@ -28,6 +30,7 @@
 #include "unisono/objects.h"
 #include "unisono/parameters.h"
 #include "unisono/rank_control.h"
+#include "unisono/remote_future.h"
 #include "unisono/results.h"
 #include "unisono/sampler.h"
 #include "unisono/shared_memory.h"

@@ -13,6 +13,7 @@ namespace unisono {
 namespace detail {
 /// The state of an operation, which the copies of its Work share.
 struct WorkState;
+struct WorkAccess;
 }  // namespace detail
 
 /// An operation that may still be under way: the result of every NAME_async, isend, irecv and
@@ -93,6 +94,7 @@ class [[nodiscard]] UNISONO_API Work {
 
  private:
   friend std::size_t wait_any(std::span<Work> works);
+  friend struct detail::WorkAccess;
   void drive_until(const std::function<bool()>& done);
   bool is_settled() const;
   std::exception_ptr error() const;

@@ -123,6 +123,11 @@ static State* adopt();
 
 State*& of_thread() { return thread_state; }
 
+State* exchange_current(State* now) {
+  if (thread_state != nullptr) return std::exchange(thread_state, now);
+  return of_process.exchange(now, std::memory_order_acq_rel);
+}
+
 State* initialized() {
   if (thread_state != nullptr) return thread_state;
   return of_process.load(std::memory_order_acquire);

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/processors.h"
 #include "base/thread.h"
+#include "unisono/detail/ending.h"
 #include "unisono/launch.h"
 
 namespace unisono {
@@ -30,11 +31,12 @@ struct SharedByThreads {
     int missing = 0;
     std::shared_ptr<engines::HostMemory> memory = {};
     std::exception_ptr error = {};  // why there is no memory; all members learn it
+    std::shared_ptr<SharedByThreads> inner = std::make_shared<SharedByThreads>();  // of the groups in a world that they form
   };
   std::map<std::string, Meeting> meetings;  // groups that are being formed, by members and name
 
   /// Returns the memory of a group. Its first member to come makes it, and the last one to come drops it from the list.
-  std::shared_ptr<engines::HostMemory> memory(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers, std::shared_ptr<void> keep) {
+  Meeting meet(const std::string& key, int ranks, std::vector<base::Notifier*> notifiers, std::shared_ptr<void> keep) {
     const std::lock_guard lock(mutex);
     auto found = meetings.find(key);
     if (found == meetings.end()) {
@@ -48,7 +50,7 @@ struct SharedByThreads {
     const Meeting meeting = found->second;
     if (--found->second.missing == 0) meetings.erase(found);
     if (meeting.error) std::rethrow_exception(meeting.error);
-    return meeting.memory;
+    return meeting;
   }
 };
 
@@ -61,11 +63,16 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
       throw Unsupported(fmt::format("ranks that are threads have the native engine, not {}", backend), {.hint = "start processes"});
     }
     return std::make_unique<group::GroupCore>(
-        group::parts_of_threads(shared->memory(options.key, static_cast<int>(options.global_ranks.size()),
-                                               coordination::notifiers_of(*options.world, options.global_ranks), options.world),
+        group::parts_of_threads(shared->meet(options.key, static_cast<int>(options.global_ranks.size()),
+                                               coordination::notifiers_of(*options.world, options.global_ranks), options.world)
+                                    .memory,
                                 options.rank, base::allowed_processors(), options.global_ranks));
   };
   state->groups = context::FormedGroups(shared->store, make_core);
+  state->form_part = [shared](const std::string& key, int own_rank, int size) {
+    const auto meeting = shared->meet(key, size, {}, nullptr);
+    return thread_state(own_rank, size, meeting.memory, meeting.inner);
+  };
   group::GroupParts parts;
   parts.name = "world";
   parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(memory, rank, base::allowed_processors()));
@@ -93,6 +100,8 @@ void run_rank(int rank, context::State& state, const std::function<void(int rank
   base::set_log_rank("rank " + std::to_string(rank));
   try {
     body(rank);
+    context::leave(state, coordination::Leaving::in_order);
+  } catch (const detail::EndOfRank&) {  // a worker of a controller, whose function does not go on
     context::leave(state, coordination::Leaving::in_order);
   } catch (...) {
     ending.error = std::current_exception();

@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "context/formed_groups.h"
 #include "context/job.h"
@@ -38,6 +40,8 @@ struct State {
   bool is_temporary = false;                  // adopted by sync until it looks again
   std::int64_t tickets_done = 0;              // of newcomers: those before it need nothing any more
   GenerationKeys keys;
+  /// Inside run_threads: makes this rank's state in a world of some of the threads, which all give the same key.
+  std::function<std::unique_ptr<State>(const std::string& key, int own_rank, int ranks)> form_part = {};
   std::shared_ptr<void> termination;  // watches for an exception that nobody catches
 
   /// Makes the world of these parts, and lets the thread for asynchronous calls know where it waits.
@@ -54,6 +58,8 @@ State& current();
 State* initialized();
 /// Returns the calling thread's own state, which only run_threads sets.
 State*& of_thread();
+/// Puts another state in the place of the thread's or the process's own one, which it returns, for a while.
+State* exchange_current(State* now);
 /// Puts the state of a later generation in the place of the process's own, which ends.
 void replace_own(std::unique_ptr<State> grown);
 

@@ -25,6 +25,7 @@ void StatusReporter::tell(const std::string& status) const noexcept {
 }
 
 void StatusReporter::tell_failure(int culprit, const std::string& message) noexcept {
+  if (is_controlled_) return;
   if (culprit == rank_ && blames_another_) return;
   if (culprit != rank_) blames_another_ = true;
   tell(fmt::format("poisoned {} {}", place_of(culprit), message));
@@ -43,10 +44,15 @@ void StatusReporter::tell_shrunk() noexcept {
   tell("shrunk");
 }
 
+void StatusReporter::tell_controlled() noexcept {
+  is_controlled_ = true;
+  tell("controlled");
+}
+
 bool StatusReporter::tell_finalized_after_failure() const noexcept {
   if (!store_) return false;
   try {
-    for (const char* const sound : {"shrunk", "initialized"}) {
+    for (const char* const sound : {"shrunk", "initialized", "controlled"}) {
       if (store_->compare_set(key(), sound, "finalized") == "finalized") return true;
     }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the launcher is gone and has nothing to learn

@@ -31,6 +31,10 @@ class StatusReporter {
   void tell_given_up(int blamed, std::string_view how) const noexcept;
   /// Tells that this rank has survived a failure and has formed a group with the other survivors.
   void tell_shrunk() noexcept;
+  /// Tells that this rank is one of a controller's job, in which a lost worker ends nothing. Failures of groups are not told from here on.
+  void tell_controlled() noexcept;
+  /// Tells that the controller is lost or has given up, and this worker ends with it.
+  void tell_controller_lost(const std::string& message) const noexcept { tell("poisoned 0 " + message); }
   /// Tells that this process has finalized, though its world has failed. The last status tells where this rank itself has met a failure: that stays.
   /// Else another rank has ended the world while this one did not need it any more, or shrink_group has left a sound part of it. Returns true then.
   bool tell_finalized_after_failure() const noexcept;
@@ -43,6 +47,7 @@ class StatusReporter {
   std::shared_ptr<Store> store_;
   int rank_;
   std::vector<std::string> names_;
+  std::atomic<bool> is_controlled_{false};      // failures of its groups are no reason why the job ends
   std::atomic<bool> blames_another_{false};  // a group is over because of another rank, and its survivors have formed none since
 };
 

@@ -223,4 +223,15 @@ std::unique_ptr<State> join(const InitOptions& options, const Terms& terms) {
   }
 }
 
+std::unique_ptr<State> form_part(State& whole, const std::string& key, int rank, int size, const InitOptions& options) {
+  if (whole.form_part) return whole.form_part(key, rank, size);
+  InitOptions own = options;
+  own.rank = rank;
+  own.world_size = size;
+  own.store = std::make_shared<PrefixStore>(key, whole.groups.store());
+  auto part = join(own, {.are_job = false});
+  base::set_log_rank(fmt::format("rank {}", whole.rank));
+  return part;
+}
+
 }  // namespace unisono::context

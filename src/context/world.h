@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/deadline.h"
@@ -27,6 +28,10 @@ void begin(State& state);
 
 /// Meets the other processes and forms the world with them, or takes a place in a job that runs already. Collective.
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
+
+/// Makes a world of some ranks of a world, which have numbers of their own in it: as if they were a job. Collective over them; all give the same key,
+/// which no other part of that world has had.
+std::unique_ptr<State> form_part(State& whole, const std::string& key, int rank, int size, const InitOptions& options);
 
 /// Waits until the members of a running job take this process in, and joins them. `job.facts`: as `rendezvous::facts_of_newcomer` returns them.
 std::unique_ptr<State> join_running_job(const Job& job);

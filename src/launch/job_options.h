@@ -80,13 +80,15 @@ struct JobOptions {
   int ranks = 1;  ///< on this host
   /// The job goes on, and lost ranks are replaced, while so many ranks live; 0: every failure ends it.
   int min_ranks = 0;
+  /// Of a function: so many ranks of the job come before these, and are no processes of this launcher.
+  int ranks_before = 0;
   HostOptions hosts = {};
   ShownOptions shown = {};
   std::vector<std::string> command = {};  ///< program (looked up along PATH) and its arguments
   /// Runs in the forked child with the rank's variables (RANK, UNISONO_LAUNCHER_FD, …) and returns the exit code. Call run_job before threads exist.
   std::function<int(const base::Environment&)> function = {};
-  /// Called when all ranks of a function have been started; it does not throw.
-  std::function<void()> started = {};
+  /// Called once the ranks have been started and their store is served, with the variables that lead to it, and the ranks' processes.
+  std::function<void(const base::Environment&, std::vector<pid_t>)> started = {};
   std::string backend = {};  ///< the ranks' UNISONO_BACKEND; empty: unchanged. For mpi the ranks become a world of MPI's
   int max_restarts = 0;
   std::string trace_folder = {};  ///< gets a file with all calls of each rank; empty: none

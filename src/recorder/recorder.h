@@ -153,6 +153,8 @@ class Recorder {
 inline std::atomic<bool> traces{false};
 /// The label of a call of a trace that is no operation: the program waits for an asynchronous one.
 inline constexpr std::string_view wait_label = "wait";
+/// The label of the messages between a controller and a worker. Either may wait for the other one for as long as the program likes.
+inline constexpr std::string_view controller_label = "controller";
 
 /// Returns the recorder of this process, which is made when it is first asked for. A child of fork gets one of its own.
 std::shared_ptr<Recorder> of_process();

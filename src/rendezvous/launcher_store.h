@@ -20,6 +20,9 @@ namespace unisono::rendezvous {
 // gets a connection of its own, so that a rank may be a wrapper that closes descriptors, or run one program after another. The socket serves
 // processes in another network namespace, where the address is not known.
 
+/// The key that is there where the launcher starts other processes in the place of lost ones.
+inline constexpr std::string_view elastic_key = "unisono/elastic";
+
 /// Returns the address at which the launcher of a job serves the store of its ranks.
 base::SocketAddress launcher_address(std::string_view job_id, int attempt);
 

@@ -18,6 +18,9 @@ namespace unisono::detail {
 /// no job.
 UNISONO_API void give_up(std::string_view how, std::optional<int> blamed = {});
 
+/// Thrown by a rank of run_threads whose function is not to go on, although all is well: the thread ends as if it had returned.
+struct EndOfRank {};
+
 /// Does what `finalize` does, for a program that ends without it: a rank that still waits for this
 /// one is told how its process has ended.
 UNISONO_API void leave_at_exit();

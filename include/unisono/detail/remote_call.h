@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,13 @@ UNISONO_API const RemoteFunction& register_remote(RemoteFunction function);
 UNISONO_API const RemoteFunction& declare_remote(RemoteFunction function) noexcept;
 /// Returns the function; null if there is none.
 UNISONO_API const RemoteFunction* find_remote(std::string_view name, std::string_view signature) noexcept;
+
+/// Ties a pointer to a function, or to a member function, of that type to what it is registered as. `pointer`: its bytes.
+UNISONO_API void name_remote(const std::type_info& type, std::span<const std::byte> pointer, const RemoteFunction& function) noexcept;
+/// Returns what the pointer was tied to; null if it was not.
+UNISONO_API const RemoteFunction* find_remote(const std::type_info& type, std::span<const std::byte> pointer) noexcept;
+/// Returns the name of a type as its user writes it, without our namespace.
+UNISONO_API std::string type_text(const std::type_info& type);
 
 /// A call to be made.
 struct RemoteRequest {

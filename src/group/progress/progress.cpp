@@ -211,6 +211,11 @@ bool Progress::drive(Done&& done, const base::Deadline* deadline) {
   }
 }
 
+void Progress::look_once() {
+  Lanes::Locked locked(lanes_);
+  lanes_.poll(locked);
+}
+
 void Progress::advance(Lane& lane) {
   Lanes::Locked locked(lanes_);
   locked.change(lane, [](Lane& pending, Remains& remains) { pending.poll(remains); });

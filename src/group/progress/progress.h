@@ -54,6 +54,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Calls `f` while no other thread advances a lane.
   template <class F>
   auto exclusively(F&& f);
+  /// Goes once over all that is pending.
+  void look_once();
   /// Goes once over what is pending in the lane.
   void advance(Lane& lane);
   void wait(detail::WorkState& state);

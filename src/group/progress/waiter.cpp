@@ -233,7 +233,7 @@ std::optional<Failure> WaitCheck::look(GroupErrors& group, const Task& task) con
   }
   follow_waits(group, deadline.elapsed(), deadline.timeout());
   if (deadline.passed()) return deadline_passed(group, task, *this, std::move(waiting));
-  if (!warned && deadline.elapsed() > warn_after) {
+  if (!warned && deadline.elapsed() > warn_after && operation != recorder::controller_label) {
     warned = true;
     const std::string remark = task.remark();
     base::warn(fmt::format("{} on group {} has been waiting for {} for {} s{}{}{}", call_name(operation, sequence), group.facts().name(),

@@ -70,6 +70,12 @@ struct WorkState {
   void order_stream();
 };
 
+/// Looks into a Work, for who waits for several operations in a way of his own.
+struct WorkAccess {
+  /// Returns the state; null for a Work that is done.
+  static WorkState* state_of(const Work& work) noexcept { return work.state_; }
+};
+
 }  // namespace unisono::detail
 
 namespace unisono::group {

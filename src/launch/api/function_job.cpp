@@ -206,7 +206,7 @@ void FunctionJob::run(const Body& body, const std::function<void()>& started) {
   job.shown.output = OutputMode::inherited;
   job.signals = SignalMode::left;
   job.shown.verbosity = Verbosity::silent;
-  job.started = started;
+  if (started) job.started = [&started](const Environment&, const std::vector<pid_t>&) { started(); };
   job.function = [this, &body](const Environment& environment) { return be_rank(environment, body); };
   result_ = run_job(job);
 }

@@ -86,8 +86,8 @@ class OneHost final : public Hosts {
  public:
   OneHost(const JobOptions& options, const std::string& job_id)
       : terms_{.node = options.hosts.node_rank,
-               .first_rank = options.hosts.node_rank * options.ranks,
-               .world_size = options.hosts.nnodes * options.ranks,
+               .first_rank = options.ranks_before + options.hosts.node_rank * options.ranks,
+               .world_size = options.ranks_before + options.hosts.nnodes * options.ranks,
                .least_ranks = options.min_ranks,
                .max_restarts = options.max_restarts,
                .master_port = options.hosts.master_port,

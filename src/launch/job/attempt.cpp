@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <utility>
+#include <vector>
 
 #include "launch/job/replacement.h"
+#include "launch/process/environment_block.h"
 
 namespace unisono::launcher {
 
@@ -45,8 +48,15 @@ AttemptEnd Attempt::run() {
 
 void Attempt::start() {
   starter_.start_all();
-  if (parts_.options.started) parts_.options.started();
   store_.serve(parts_.hosts, number_);
+  if (parts_.options.started) {
+    EnvironmentBlock environment(parts_.options.environment);
+    environment.set("UNISONO_JOB_ID", parts_.job_id);
+    environment.set("UNISONO_ATTEMPT", number_);
+    std::vector<pid_t> pids;
+    for (std::size_t i = 0; i < processes_.size(); ++i) pids.push_back(processes_.pid(i));
+    parts_.options.started(environment.as_environment(), std::move(pids));
+  }
   if (parts_.terms().least_ranks > 0) losses_ = std::make_unique<Replacement>(parts_, number_, restarts_left_, store_, starter_, ending_);
   else losses_ = std::make_unique<LossPolicy>(parts_.hosts, processes_, ends_, ending_, restarts_left_);
 }

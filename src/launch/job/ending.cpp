@@ -48,6 +48,8 @@ std::vector<std::size_t> Ending::living_outsiders() const {
   return all;
 }
 
+void Ending::go_on() const { parts_.console.say(ends_.failure().text() + "; the controller goes on without it", Topic::failing); }
+
 void Ending::leave_alone(bool may_go_on) {
   const milliseconds grace = parts_.options.grace;
   enter(Phase::left_alone, grace);

@@ -28,6 +28,8 @@ class Ending {
   bool is_over() const { return phase_ == Phase::over; }
   void wait_for(PollSet& set);
 
+  /// Says that a rank has failed, without which the others go on.
+  void go_on() const;
   /// Says that a rank has failed, and how long the others have. `may_go_on`: the job does so if all of them shrink their group.
   void leave_alone(bool may_go_on);
   void ask_to_end(int signal);

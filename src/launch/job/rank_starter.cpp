@@ -62,8 +62,8 @@ void RankStarter::set_variables(const Order& order, EnvironmentBlock& environmen
   const JobOptions& options = parts_.options;
   environment.set("RANK", parts_.terms().first_rank + static_cast<int>(order.index));
   environment.set("WORLD_SIZE", parts_.terms().world_size);
-  environment.set("LOCAL_RANK", static_cast<int>(order.index));
-  environment.set("LOCAL_WORLD_SIZE", options.ranks);
+  environment.set("LOCAL_RANK", options.ranks_before + static_cast<int>(order.index));
+  environment.set("LOCAL_WORLD_SIZE", options.ranks_before + options.ranks);
   environment.set("GROUP_RANK", options.hosts.node_rank);
   environment.set("GROUP_WORLD_SIZE", parts_.hosts.present());
   environment.set("MASTER_ADDR", parts_.terms().address);

@@ -59,6 +59,7 @@ void RankStore::serve(const Hosts& hosts, int attempt) {
   rank_ends_.clear();
   server_ = std::make_unique<store::StoreServer>(store::ServerOptions{.family_of = ::getpid()});
   hosts.tell_ranks(*server_, attempt);  // first: a rank that finds nothing takes this host for the only one
+  if (hosts.terms().least_ranks > 0) server_->set(rendezvous::elastic_key, "1");
   if (listening_) server_->listen(std::move(listening_));
   for (auto& end : own_ends_) server_->adopt(std::move(end));
   own_ends_.clear();
@@ -75,6 +76,8 @@ void RankStore::note_end(const std::string& name, const std::string& how) {
   server_->set("unisono/exit/" + name, how);
   if (is_of_the_start(name)) note_first_end(name + " " + how);
 }
+
+bool RankStore::has_end_of(const std::string& name) const { return server_->peek("unisono/exit/" + name).has_value(); }
 
 void RankStore::note_first_end(const std::string& text) {
   if (!server_->peek(first_end_key)) server_->set(first_end_key, text);
@@ -264,8 +267,13 @@ bool RankEnds::has_ended_well(std::size_t index) const {
 bool RankEnds::survivors_have_shrunk() const {
   return std::ranges::all_of(processes_.living(), [this](std::size_t i) {
     const std::string status = store_.status_of(ends_[i].rank);
-    return status == "shrunk" || status == "finalized";
+    return status == "shrunk" || status == "finalized" || (status == "controlled" && !store_.has_end_of("0"));
   });
+}
+
+bool RankEnds::are_controlled() const {
+  return std::ranges::all_of(processes_.living(), [this](std::size_t i) { return store_.status_of(ends_[i].rank) == "controlled"; }) &&
+         !store_.has_end_of("0");
 }
 
 }  // namespace unisono::launcher

@@ -48,6 +48,8 @@ class RankStore {
   std::string status_of(int rank) const;
   /// Tells the ranks how one of them ended. They see that it is gone, but not always how.
   void note_end(const std::string& name, const std::string& how);
+  /// Tells whether they were told so of this process.
+  bool has_end_of(const std::string& name) const;
   /// Tells the ranks that meet for the first time of one that will not come.
   void note_first_end(const std::string& text);
   /// Tells whether the other ranks go on without this process.
@@ -185,6 +187,8 @@ class RankEnds {
   bool has_ended_well(std::size_t index) const;
   /// Tells whether all ranks that live have shrunk their group or finalized.
   bool survivors_have_shrunk() const;
+  /// Tells whether all ranks that live are those of a controller, which lives as well.
+  bool are_controlled() const;
 
  private:
   RankEnd end_of(std::size_t index, const RankProcesses::End& seen, std::optional<int> request);

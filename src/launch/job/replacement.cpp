@@ -25,6 +25,7 @@ constexpr milliseconds doubt_time{1500};
 void LossPolicy::advance() {
   if (!processes_.any_alive() || !ends_.failure().take()) return;
   if (restarts_left_ > 0) ending_.ask_to_end(SIGTERM);
+  else if (ends_.are_controlled()) ending_.go_on();
   else ending_.leave_alone(true);
 }
 

@@ -12,6 +12,7 @@ namespace unisono::launcher {
 /// How one rank ended, and the last status that it wrote. A status is
 ///   ""                                     the rank has not initialized and is in no group
 ///   "initialized", "finalized", "shrunk"   about the world
+///   "controlled"                           about the world of a controller: the others go on if a worker is lost
 ///   "member"                               in a group that is not the world of unisono::initialize (torch.distributed)
 ///   "poisoned <culprit> <text>"            its group is over
 ///   "mismatch <culprit> <ranks> <text>"    its last call was a Mismatch that compared so many ranks; culprit -1: unknown
@@ -63,7 +64,9 @@ bool is_consequence(const RankEnd& end);
 /// Tells whether the rank has never initialized, so that no group tells it of the failure of another.
 inline bool is_in_no_group(std::string_view status) { return status.empty(); }
 /// Tells whether the rank is in a sound group that it has not left by finalize.
-inline bool has_not_finalized(std::string_view status) { return status == "initialized" || status == "shrunk"; }
+inline bool has_not_finalized(std::string_view status) {
+  return status == "initialized" || status == "shrunk" || status == "controlled";
+}
 
 /// Returns the text of a "poisoned …" status; empty for another one.
 std::string text_of_failure(const RankEnd& end);

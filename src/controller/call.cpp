@@ -1,0 +1,136 @@
+#include "controller/call.h"
+
+#include <utility>
+
+#include "controller/core.h"
+#include "group/progress/work_state.h"
+
+namespace unisono {
+
+detail::RemoteCall::~RemoteCall() = default;
+detail::RemoteWorkers::~RemoteWorkers() = default;
+
+namespace controller {
+namespace {
+
+/// Returns the types between the parentheses of a signature.
+std::string types_of(std::string_view signature) {
+  const auto end = signature.rfind(") -> ");
+  return std::string(end == std::string_view::npos || signature.empty() ? signature : signature.substr(1, end - 1));
+}
+
+}  // namespace
+
+Call::Call(std::shared_ptr<Core> core, int worker, std::uint64_t sequence, detail::RemoteRequest&& request)
+    : core_(std::move(core)),
+      worker_(worker),
+      sequence_(sequence),
+      function_(request.function),
+      types_(std::move(request.types)),
+      where_(request.where),
+      has_result_(request.has_result),
+      memory_(std::move(request.memory)) {}
+
+CallText text_of(const detail::RemoteRequest& request, int worker, const std::string& host) {
+  return {.worker = worker,
+          .host = host,
+          .function = request.function->name,
+          .types = request.types.empty() ? types_of(request.function->signature) : request.types,
+          .where = request.where};
+}
+
+CallText Call::text(const std::string& host) const {
+  return {.worker = worker_,
+          .host = host,
+          .function = function_->name,
+          .types = types_.empty() ? types_of(function_->signature) : types_,
+          .where = where_};
+}
+
+std::vector<std::function<void()>> Call::end(detail::Frame&& result, std::exception_ptr error) {
+  result_ = std::move(result);
+  error_ = std::move(error);
+  memory_ = nullptr;
+  done_.store(true, std::memory_order_release);
+  return std::exchange(listeners_, {});
+}
+
+bool Call::poll() {
+  if (!is_done()) core_->poll();
+  return is_done();
+}
+
+bool Call::wait(std::optional<std::chrono::milliseconds> at_most) {
+  if (is_done()) return true;
+  auto lock = core_->lock();
+  core_->flush_for(lock, *this);
+  const auto done = [this] { return is_done(); };
+  if (!at_most) return core_->drive(lock, done, nullptr);
+  const base::Deadline deadline(*at_most);
+  return core_->drive(lock, done, &deadline);
+}
+
+detail::Frame Call::take() {
+  wait({});
+  const auto lock = core_->lock();
+  if (error_) std::rethrow_exception(error_);
+  if (std::exchange(is_taken_, true)) throw InvalidArgument("the result of this call was taken before", {.operation = "get", .where = where_});
+  return std::move(result_);
+}
+
+std::exception_ptr Call::error() const {
+  if (!is_done()) return nullptr;
+  const auto lock = core_->lock();
+  return error_;
+}
+
+bool Call::cancel() {
+  auto lock = core_->lock();
+  if (is_done()) return false;
+  core_->cancel(lock, *this);
+  return true;
+}
+
+void Call::then(std::function<void()> f) {
+  {
+    auto lock = core_->lock();
+    if (!is_done()) {
+      const bool is_first = listeners_.empty();
+      listeners_.push_back(std::move(f));
+      core_->flush_for(lock, *this);
+      if (is_first) core_->need_thread();
+      return;
+    }
+  }
+  group::call_back(f);
+}
+
+}  // namespace controller
+
+std::optional<std::size_t> detail::wait_any(std::span<const std::shared_ptr<RemoteCall>> calls, std::optional<std::chrono::milliseconds> at_most) {
+  if (calls.empty()) throw InvalidArgument("there is nothing to wait for", {.operation = "wait_any"});
+  std::vector<controller::Call*> all;
+  for (const auto& call : calls) {
+    auto* const own = dynamic_cast<controller::Call*>(call.get());
+    if (own == nullptr || (!all.empty() && own->core() != all.front()->core()))
+      throw InvalidArgument("the futures belong to several controllers, or are empty", {.operation = "wait_any"});
+    all.push_back(own);
+  }
+  std::optional<std::size_t> found;
+  const auto any = [&] {
+    for (std::size_t i = 0; i < all.size() && !found; ++i) {
+      if (all[i]->is_done()) found = i;
+    }
+    return found.has_value();
+  };
+  if (any()) return found;
+  controller::Core& core = *all.front()->core();
+  auto lock = core.lock();
+  for (controller::Call* const call : all) core.flush_for(lock, *call);
+  std::optional<base::Deadline> deadline;
+  if (at_most) deadline.emplace(*at_most);
+  core.drive(lock, any, deadline ? &*deadline : nullptr);
+  return found;
+}
+
+}  // namespace unisono

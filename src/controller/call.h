@@ -1,0 +1,64 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/errors.h"
+#include "unisono/detail/remote_call.h"
+
+namespace unisono::controller {
+
+class Core;
+
+/// Describes a call for its errors.
+CallText text_of(const detail::RemoteRequest& request, int worker, const std::string& host);
+
+/// A call that was made: its request while it is under way, and its end. All but `is_done` is under the lock of the controller.
+class Call final : public detail::RemoteCall, public std::enable_shared_from_this<Call> {
+ public:
+  Call(std::shared_ptr<Core> core, int worker, std::uint64_t sequence, detail::RemoteRequest&& request);
+
+  bool is_done() const noexcept override { return done_.load(std::memory_order_acquire); }
+  bool poll() override;
+  bool wait(std::optional<std::chrono::milliseconds> at_most) override;
+  detail::Frame take() override;
+  std::exception_ptr error() const override;
+  bool cancel() override;
+  void then(std::function<void()> f) override;
+  int worker() const noexcept override { return worker_; }
+
+  const std::shared_ptr<Core>& core() const { return core_; }
+
+  // Under the lock.
+
+  std::uint64_t sequence() const { return sequence_; }
+  bool has_result() const { return has_result_; }
+  const detail::PartMemory& memory() const { return memory_; }
+  bool has_listeners() const { return !listeners_.empty(); }
+  CallText text(const std::string& host) const;
+  /// Ends the call. Returns the functions that are to be called then, without the lock.
+  std::vector<std::function<void()>> end(detail::Frame&& result, std::exception_ptr error);
+
+ private:
+  const std::shared_ptr<Core> core_;
+  const int worker_;
+  const std::uint64_t sequence_;
+  const detail::RemoteFunction* const function_;
+  const std::string types_;
+  const std::source_location where_;
+  const bool has_result_;
+  detail::PartMemory memory_;
+  std::atomic<bool> done_{false};
+  bool is_taken_ = false;
+  detail::Frame result_;
+  std::exception_ptr error_;
+  std::vector<std::function<void()>> listeners_;
+};
+
+}  // namespace unisono::controller

@@ -1,0 +1,218 @@
+#include "controller/core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error_place.h"
+#include "base/error_text.h"
+#include "base/log.h"
+#include "base/switches.h"
+#include "controller/functions.h"
+#include "unisono/error.h"
+
+namespace unisono::controller {
+
+void Core::connect(std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts) {
+  const Lock lock(mutex_);
+  workers_.resize(links.size());
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    workers_[i].link = std::move(links[i]);
+    workers_[i].host = std::move(hosts[i]);
+    start_receive(workers_[i]);
+  }
+}
+
+void Core::reconnect(std::shared_ptr<group::Progress> progress, std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts) {
+  const Lock lock(mutex_);
+  progress_ = std::move(progress);
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    Worker& worker = workers_[i];
+    worker.link = std::move(links[i]);
+    worker.host = std::move(hosts[i]);
+    if (!worker.link) continue;
+    if (std::exchange(worker.failure, nullptr)) ++worker.generation;
+    start_receive(worker);
+  }
+}
+
+void Core::disconnect() {
+  const Lock lock(mutex_);
+  watched_.clear();
+  for (Worker& worker : workers_) {
+    worker.receive.cancel();
+    worker.receive = {};
+    worker.link.reset();
+  }
+}
+
+Worker& Core::at(int worker) {
+  if (worker < 0 || worker >= size())
+    throw InvalidArgument(fmt::format("the number of a worker must be from 0 to {}, not {}", size() - 1, worker), {.operation = "call"});
+  return workers_[static_cast<std::size_t>(worker)];
+}
+
+void Core::check_open(const Worker& worker, int number, const detail::RemoteRequest& request) const {
+  if (ended_) std::rethrow_exception(ended_);
+  if (worker.failure) std::rethrow_exception(lost_worker(worker.failure, text_of(request, number, worker.host)));
+}
+
+std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteRequest&& request) {
+  check_limit(request.arguments, "the arguments have");
+  Lock lock(mutex_);
+  Worker& worker = at(number);
+  check_open(worker, number, request);
+  const auto is_full = [&] { return std::cmp_greater_equal(worker.under_way.size(), most_in_flight_); };
+  if (is_full()) {
+    flush_for(lock, *worker.under_way.back());
+    drive(
+        lock, [&] { return !is_full(); }, nullptr);
+    check_open(worker, number, request);
+  }
+  const Head head{.kind = Kind::call,
+                  .has_result = static_cast<std::uint8_t>(request.has_result),
+                  .sequence = ++worker.last,
+                  .function = number_of(*request.function),
+                  .object = request.object};
+  detail::Frame arguments = std::move(request.arguments);
+  const auto call = std::make_shared<Call>(shared_from_this(), number, head.sequence, std::move(request));
+  worker.under_way.push_back(call);
+  send(number, head, std::move(arguments));
+  run_callbacks(lock);
+  return call;
+}
+
+void Core::release(int number, std::uint64_t object) noexcept {
+  try {
+    Lock lock(mutex_);
+    if (ended_ || at(number).failure) return;
+    send(number, {.kind = Kind::release, .object = object});
+    run_callbacks(lock);
+  } catch (const std::exception& error) {  // the worker drops its objects at its end
+    base::debug(error.what());
+  }
+}
+
+std::exception_ptr Core::failure(int number) {
+  const Lock lock(mutex_);
+  const Worker& worker = at(number);
+  if (ended_) return ended_;
+  return worker.failure ? lost_worker(worker.failure, {.worker = number, .host = worker.host}) : nullptr;
+}
+
+int Core::generation(int number) {
+  const Lock lock(mutex_);
+  return at(number).generation;
+}
+
+bool Core::has_ended() {
+  const Lock lock(mutex_);
+  return ended_ != nullptr;
+}
+
+void Core::tell_all(Kind kind) {
+  Lock lock(mutex_);
+  for (int i = 0; i < size(); ++i) {
+    if (!at(i).failure && at(i).link) send(i, {.kind = kind});
+  }
+  run_callbacks(lock);
+}
+
+void Core::finish_calls() {
+  Lock lock(mutex_);
+  for (const Worker& worker : workers_) {
+    if (!worker.under_way.empty()) flush_for(lock, *worker.under_way.back());
+  }
+  drive(
+      lock, [&] { return std::ranges::all_of(workers_, [](const Worker& worker) { return worker.under_way.empty(); }); }, nullptr);
+}
+
+void Core::end(const std::exception_ptr& error) {
+  stop_.store(true);
+  {
+    Lock lock(mutex_);
+    if (!ended_) ended_ = error;
+    for (Worker& worker : workers_) {
+      while (!worker.under_way.empty()) {
+        const auto call = std::move(worker.under_way.front());
+        worker.under_way.pop_front();
+        finish(call, {}, base::placed(error, {}));
+      }
+    }
+    changed_.notify_all();
+    run_callbacks(lock);
+  }
+  thread_.join();
+}
+
+void Core::abort(std::string_view reason) {
+  const Lock lock(mutex_);
+  for (Worker& worker : workers_) {
+    if (worker.link && !worker.failure) worker.link->abort(reason);
+  }
+}
+
+// The error of the group is for this worker alone: no other call depends on it.
+void Core::lose(int number, const std::exception_ptr& why) {
+  Worker& worker = at(number);
+  if (worker.failure) return;
+  worker.failure = why;
+  while (!worker.under_way.empty()) {
+    const auto call = std::move(worker.under_way.front());
+    worker.under_way.pop_front();
+    finish(call, {}, lost_worker(why, call->text(worker.host)));
+  }
+}
+
+void Core::send(int number, const Head& head, detail::Frame&& frame) {
+  try {
+    at(number).link->send(head, std::move(frame));
+  } catch (...) {
+    lose(number, std::current_exception());
+  }
+}
+
+void Core::finish(const std::shared_ptr<Call>& call, detail::Frame&& result, std::exception_ptr error) {
+  if (call->has_listeners()) --listened_;
+  auto listeners = call->end(std::move(result), std::move(error));
+  std::ranges::move(listeners, std::back_inserter(callbacks_));
+}
+
+void Core::flush_for(Lock&, const Call& call) {
+  Worker& worker = at(call.worker());
+  if (call.has_result() || call.is_done() || worker.failure || worker.flushed >= call.sequence()) return;
+  worker.flushed = worker.last;
+  send(call.worker(), {.kind = Kind::flush, .sequence = worker.last});
+}
+
+void Core::cancel(Lock&, const Call& call) {
+  if (!at(call.worker()).failure) send(call.worker(), {.kind = Kind::cancel, .sequence = call.sequence()});
+}
+
+void Core::run_callbacks(Lock& lock) {
+  while (!callbacks_.empty()) {
+    const Callbacks now = std::exchange(callbacks_, {});
+    lock.unlock();
+    for (const auto& callback : now) group::call_back(callback);
+    lock.lock();
+  }
+}
+
+void Core::need_thread() {
+  ++listened_;
+  if (!thread_.joinable()) thread_ = base::Thread("the results of a controller", [this] { see_to_calls(); });
+  changed_.notify_all();
+}
+
+void Core::see_to_calls() {
+  Lock lock(mutex_);
+  while (!stop_.load()) {
+    if (listened_ == 0) changed_.wait(lock);
+    else
+      drive(
+          lock, [this] { return listened_ == 0 || stop_.load(); }, nullptr);
+  }
+}
+
+}  // namespace unisono::controller

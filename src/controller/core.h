@@ -1,0 +1,122 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/thread.h"
+#include "controller/call.h"
+#include "controller/frame.h"
+#include "group/progress/progress.h"
+#include "group/progress/work_state.h"
+
+namespace unisono::controller {
+
+/// A worker as the controller sees it. Everything in it is under the lock of Core.
+struct Worker {
+  std::unique_ptr<FrameLink> link = {};           ///< null for one that is lost, and was not replaced
+  std::string host = {};
+  std::exception_ptr failure = {};                ///< why it is lost
+  std::uint64_t last = 0;                         ///< the number of the last call
+  std::deque<std::shared_ptr<Call>> under_way = {};  ///< in the order of their numbers
+  std::uint64_t flushed = 0;                      ///< the worker was asked to acknowledge the calls up to this one
+  int generation = 0;
+  std::unique_ptr<Head> head = {};                ///< where the head of its next frame is received
+  Work receive = {};
+};
+
+/// The workers of a controller: sends calls, takes what comes back, and lets those wait who wait for it.
+///
+/// There is one lock. A thread that waits becomes the driver, if no other one is: it waits for a frame of any worker without the lock, and takes
+/// what has come under it. The others wait until the driver has taken something. So a program with one thread has no second one in the way of a call.
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+
+  Core(std::shared_ptr<group::Progress> progress, int most_in_flight) : progress_(std::move(progress)), most_in_flight_(most_in_flight) {}
+  ~Core() = default;
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  /// Takes the workers, whose places are those of the list. Before any call.
+  void connect(std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts);
+  /// The same after a replacement: a worker with a link that had none is another process.
+  void reconnect(std::shared_ptr<group::Progress> progress, std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts);
+  /// Lets go of the links, all of whose calls are done.
+  void disconnect();
+
+  int size() const noexcept { return static_cast<int>(workers_.size()); }
+  std::shared_ptr<detail::RemoteCall> begin(int worker, detail::RemoteRequest&& request);
+  void release(int worker, std::uint64_t object) noexcept;
+  std::uint64_t new_object() noexcept { return next_object_.fetch_add(1, std::memory_order_relaxed); }
+  std::exception_ptr failure(int worker);
+  int generation(int worker);
+  bool has_ended();
+  /// Sends a frame without a body to all workers that live.
+  void tell_all(Kind kind);
+  /// Waits until all calls are done.
+  void finish_calls();
+  /// No call is possible any more. Those under way have this error.
+  void end(const std::exception_ptr& error);
+  /// Ends the groups with all workers that live, which end with this reason.
+  void abort(std::string_view reason);
+
+  Lock lock() { return Lock(mutex_); }
+  /// Waits until `done`, which is called under the lock, or until the deadline; returns whether it is. The caller holds the lock, and holds it
+  /// afterwards.
+  bool drive(Lock& lock, const std::function<bool()>& done, const base::Deadline* deadline);
+  /// Takes what has come, without waiting.
+  void poll();
+  /// Asks the worker to acknowledge this call, if it has no result. The caller holds the lock.
+  void flush_for(Lock& lock, const Call& call);
+  /// Asks the worker to leave out the call. The caller holds the lock.
+  void cancel(Lock& lock, const Call& call);
+  /// Somebody listens to a call: a thread sees to it if nobody else waits. The caller holds the lock.
+  void need_thread();
+
+ private:
+  using Callbacks = std::vector<std::function<void()>>;
+
+  Worker& at(int worker);
+  void check_open(const Worker& worker, int number, const detail::RemoteRequest& request) const;
+  void start_receive(Worker& worker);
+  /// Waits, without the lock, until a frame may have come.
+  void wait_for_frames(const base::Deadline* deadline);
+  void take_frames();
+  void take_frame(int number);
+  void take_answer(Worker& worker, const Head& head);
+  void finish(const std::shared_ptr<Call>& call, detail::Frame&& result, std::exception_ptr error);
+  void lose(int number, const std::exception_ptr& why);
+  /// Sends; a worker that cannot be reached is lost.
+  void send(int number, const Head& head, detail::Frame&& frame = {});
+  void run_callbacks(Lock& lock);
+  void see_to_calls();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_driven_ = false;
+  int waiters_ = 0;
+  int listened_ = 0;  ///< calls under way that somebody listens to
+  Callbacks callbacks_;
+  std::vector<Worker> workers_;
+  std::vector<detail::WorkState*> watched_;  ///< of the receives; changes under the driver's eyes only
+  std::atomic<bool> stop_{false};
+  std::exception_ptr ended_;
+  std::shared_ptr<group::Progress> progress_;
+  const int most_in_flight_;
+  std::atomic<std::uint64_t> next_object_{1};
+  base::Thread thread_;
+};
+
+}  // namespace unisono::controller

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "unisono/detail/object_seal.h"
+#include "unisono/detail/remote_call.h"
+#include "unisono/process_group.h"
+#include "unisono/work.h"
+
+namespace unisono::controller {
+
+/// What a message between a controller and a worker is about.
+enum class Kind : std::uint8_t {
+  // To a worker, in the order in which it deals with them.
+  call,
+  release,  ///< drop the object
+  flush,    ///< acknowledge what is done
+  cancel,   ///< leave out the call of that number if it has not begun; looked at when it comes
+  regroup,  ///< the members of the job change
+  end,      ///< the controller has ended in order
+  // To the controller, in the order of the calls.
+  result,
+  error,
+  cancelled,
+  acknowledged,  ///< all calls up to that number are done
+};
+
+/// The first message of a frame, which has the same length for all. The rest of the frame follows unless it lies inside: its content (a PartHead for
+/// each part, and the body) in one message, and a message for each part that is not empty.
+struct Head {
+  static constexpr std::size_t room = 168;
+
+  Kind kind = Kind::call;
+  std::uint8_t has_result = 0;
+  std::uint16_t has_content = 0;  ///< the content is a message of its own
+  std::uint32_t parts = 0;
+  std::uint64_t sequence = 0;  ///< of the call
+  std::uint64_t function = 0;
+  std::uint64_t object = 0;
+  std::uint64_t content = 0;  ///< bytes
+  std::array<std::byte, room> inside = {};
+  // Between hosts: what tells the other side that nobody has changed the frame.
+  std::uint64_t number = 0;
+  detail::ObjectCode of_rest = {}, of_head = {};
+};
+static_assert(sizeof(Head) == 248 && std::is_trivially_copyable_v<Head>);
+
+struct PartHead {
+  std::uint64_t bytes = 0;
+  std::uint32_t slot = 0, unused = 0;
+};
+
+/// The connection of a controller and a worker: a group of two, of which one end sends and receives frames. One thread at a time.
+class FrameLink {
+ public:
+  explicit FrameLink(ProcessGroup pair);
+
+  const ProcessGroup& pair() const { return pair_; }
+  /// Ends the group for both, with that reason.
+  void abort(std::string_view reason) { pair_.abort(reason); }
+
+  /// Sends a frame, and returns when it is on its way. What has not left by then is kept until it has. `head`: kind, sequence, function, object.
+  void send(const Head& head, detail::Frame&& frame = {});
+  /// Lets go of what has left meanwhile.
+  void sweep();
+
+  /// Starts to receive the head of the next frame.
+  Work start_receive(Head& head);
+  /// Waits for the head of the next frame.
+  void receive(Head& head);
+  /// Tells whether a frame has come.
+  bool has_come();
+  /// Checks that nobody has changed a head that was received.
+  void check(const Head& head) const;
+  /// Receives the rest of a frame whose head was received. What `memory` throws is thrown after the frame is gone.
+  detail::Frame receive_rest(const Head& head, const detail::PartMemory& memory);
+
+ private:
+  struct Outgoing {
+    Work work;
+    std::shared_ptr<void> owner;
+  };
+  void start_send(const void* data, std::size_t bytes, std::shared_ptr<void> owner);
+  void receive_bytes(void* data, std::size_t bytes);
+  void discard();
+  void seal(Head& head, std::span<const std::byte> content, const std::vector<detail::FramePart>& parts) const;
+  void check_rest(const Head& head, std::span<const std::byte> content, const std::vector<detail::FramePart>& parts) const;
+
+  ProcessGroup pair_;
+  int peer_;
+  detail::ObjectSeal sending_, receiving_;
+  std::deque<Outgoing> outgoing_;
+};
+
+/// Returns the bytes of a frame's body and parts.
+std::size_t bytes_of(const detail::Frame& frame);
+/// Throws InvalidArgument if a frame is above the limit of objects. `what`: "the arguments have".
+void check_limit(const detail::Frame& frame, std::string_view what);
+
+}  // namespace unisono::controller

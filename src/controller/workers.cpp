@@ -1,0 +1,111 @@
+#include "controller/workers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error_place.h"
+#include "base/error_text.h"
+#include "base/log.h"
+#include "context/state.h"
+#include "rendezvous/launcher_store.h"
+#include "unisono/context.h"
+#include "unisono/error.h"
+
+namespace unisono::controller {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A process in the place of a lost one is waited for so long: longer than the longest pause of a launcher before it starts one.
+constexpr auto longest_replacement = 120s;
+
+std::exception_ptr over(std::string_view reason) {
+  return std::make_exception_ptr(NotInitialized(reason.empty() ? std::string("the controller has ended")
+                                                               : fmt::format("the controller has ended: {}", reason),
+                                                {.operation = "call", .group = "workers"}));
+}
+
+bool replaces_processes(const context::State& whole) {
+  const auto& store = whole.launcher.store();
+  return whole.job.can_grow() && store && store->try_get(rendezvous::elastic_key);
+}
+
+}  // namespace
+
+Workers::Workers(const ControllerOptions& options, std::unique_ptr<LocalJob> local, std::unique_ptr<Context> context, std::source_location where)
+    : options_(options), local_(std::move(local)), context_(std::move(context)) {
+  context::State& whole = context::current();
+  roster_ = meet(whole, {}, where);
+  core_ = std::make_shared<Core>(whole.progress, options.most_in_flight);
+  core_->connect(link_to_workers(roster_), roster_.hosts);
+  place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
+  whole.launcher.tell_controlled();
+}
+
+std::shared_ptr<detail::RemoteCall> Workers::begin(int worker, detail::RemoteRequest request) {
+  const std::source_location where = request.where;
+  return base::with_place(where, [&] { return core_->begin(worker, std::move(request)); });
+}
+
+ProcessGroup Workers::everyone() const {
+  if (!place_) throw NotInitialized("the controller has ended", {.operation = "everyone"});
+  return place_->everyone();
+}
+
+void Workers::replace(int worker, std::source_location where) {
+  base::with_place(where, [&] {
+    const auto failure = core_->failure(worker);
+    if (core_->has_ended()) std::rethrow_exception(failure);
+    if (!replaces_processes(context::current())) {
+      throw Unsupported("no launcher of this job starts processes in the place of lost ones",
+                        {.operation = "replace", .hint = "start the job with `unisono run -n MIN:MAX` and --max-restarts"});
+    }
+    if (!failure) return;
+    core_->finish_calls();
+    core_->tell_all(Kind::regroup);
+    Introduction own{.epoch = roster_.epoch, .workers = core_->size(), .lost = {worker}};
+    for (int i = 0; i < core_->size(); ++i) {
+      if (i != worker && core_->failure(i)) own.lost.push_back(i);
+    }
+    core_->disconnect();
+    place_.reset();
+    const bool has_come = take_newcomers_in(longest_replacement);
+    context::State& whole = context::current();
+    roster_ = meet(whole, own, where);
+    core_->reconnect(whole.progress, link_to_workers(roster_), roster_.hosts);
+    place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
+    whole.launcher.tell_controlled();
+    if (!has_come) {
+      throw Timeout(fmt::format("no process has come in the place of worker {} within {} s; the others go on", worker, longest_replacement.count()),
+                    {.operation = "replace", .culprit = worker, .hint = "does the launcher have restarts left (--max-restarts)?"});
+    }
+  });
+}
+
+void Workers::end(std::string_view reason) {
+  if (core_->has_ended()) return;
+  if (reason.empty()) {
+    core_->finish_calls();
+    core_->tell_all(Kind::end);
+  } else {
+    core_->abort(reason);
+  }
+  core_->end(over(reason));
+  place_.reset();
+  core_->disconnect();
+  context_.reset();  // if an exception is leaving, the members of all groups are told so
+  local_.reset();
+}
+
+Workers::~Workers() {
+  try {
+    end({});
+  } catch (const std::exception& error) {
+    base::warn(fmt::format("the end of a controller: {}", error.what()));
+  }
+}
+
+}  // namespace unisono::controller

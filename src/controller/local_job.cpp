@@ -22,6 +22,7 @@ namespace unisono::controller {
 namespace {
 
 using base::Environment;
+using namespace std::chrono_literals;
 
 /// A worker that does not end has so long after the controller's end.
 constexpr auto grace = std::chrono::seconds(15);
@@ -106,8 +107,8 @@ InitOptions LocalJob::init_options() const { return init_options_of(options_, st
 /// Their numbers belong to them until the launcher's thread has ended: it reaps them last.
 void LocalJob::kill_late() noexcept {
   std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, grace, [this] { return is_over_; })) return;
-  base::warn(fmt::format("workers that have not ended {} s after their controller are killed", grace.count()));
+  if (changed_.wait_for(lock, has_met_ ? grace : 0s, [this] { return is_over_; })) return;
+  if (has_met_) base::warn(fmt::format("workers that have not ended {} s after their controller are killed", grace.count()));
   for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
 }
 

@@ -33,6 +33,8 @@ class LocalJob {
 
   /// Returns how this process joins the job, as rank 0.
   InitOptions init_options() const;
+  /// The controller and its workers have met: from now on the workers learn of its end by themselves.
+  void note_met() { has_met_ = true; }
 
  private:
   void run(const ControllerOptions& options, const std::function<int()>& serve);
@@ -44,7 +46,7 @@ class LocalJob {
   std::optional<base::Environment> variables_;  ///< that lead to the launcher's store; set once the processes have been started
   std::vector<pid_t> pids_;
   std::exception_ptr failure_;                  ///< why they were not
-  bool is_over_ = false;
+  bool is_over_ = false, has_met_ = false;
   base::Thread launcher_;
 };
 

@@ -37,16 +37,10 @@ void check(const ControllerOptions& options) {
   check_registered_once();
 }
 
-/// The job has as many workers as were asked for, or their number was not said.
-void check_size(const ControllerOptions& options, int ranks) {
-  if (ranks < 2) {
-    refuse("this process is alone, and a controller needs workers",
-           "start the program with `unisono run -n 5`, or have it start its workers: Controller({.workers = 4})");
-  }
-  if (options.workers != 0 && options.workers != ranks - 1) {
-    refuse(fmt::format("{} workers are asked for, and this job has {} beside the controller", options.workers, ranks - 1),
-           "the ranks of a job are the workers: leave `workers` out");
-  }
+void check_size(int ranks) {
+  if (ranks >= 2) return;
+  refuse("this process is alone, and a controller needs workers",
+         "start the program with `unisono run -n 5`, or have it start its workers: Controller({.workers = 4})");
 }
 
 /// Ends this process's part in the job of a controller that is lost.
@@ -114,10 +108,10 @@ detail::RemoteMeeting take_place(const ControllerOptions& options, std::source_l
   if (is_initialized() || is_launched || options.workers == 0) {
     std::unique_ptr<Context> context;
     if (!is_initialized()) {
-      if (!is_launched) check_size(options, world_size());
+      if (!is_launched) check_size(world_size());
       context = std::make_unique<Context>(InitOptions{.backend = options.backend, .timeout = options.timeout});
     }
-    check_size(options, world_size());
+    check_size(world_size());
     if (rank() == 0) return {.workers = std::make_shared<Workers>(options, nullptr, std::move(context), where)};
     const int exit_code = serve(options, where);
     static_cast<void>(context.release());  // it has been finalized

@@ -43,6 +43,7 @@ Workers::Workers(const ControllerOptions& options, std::unique_ptr<LocalJob> loc
   core_->connect(link_to_workers(roster_), roster_.hosts);
   place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
   whole.launcher.tell_controlled();
+  if (local_) local_->note_met();
 }
 
 std::shared_ptr<detail::RemoteCall> Workers::begin(int worker, detail::RemoteRequest request) {

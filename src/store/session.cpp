@@ -196,7 +196,9 @@ bool Listeners::accept(Id id) {
 
 bool Listeners::admits_local(int fd) const {
   if (!base::peer_is_same_user(fd)) return false;
-  return options_.family_of == 0 || base::is_descendant(base::peer_process(fd), options_.family_of);
+  if (options_.family_of == 0) return true;
+  const pid_t peer = base::peer_process(fd);
+  return peer == options_.family_of || base::is_descendant(peer, options_.family_of);
 }
 
 void Listeners::accept_all(Id id, Listener& listener) {

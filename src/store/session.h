@@ -35,7 +35,7 @@ struct ServerOptions {
   Limits limits = {};
   std::chrono::milliseconds handshake_timeout = std::chrono::seconds(2);
   std::chrono::milliseconds silence = detail::silence_limit();  ///< the host of a client says nothing for so long: the client is gone
-  pid_t family_of = 0;              ///< clients on AF_UNIX must be descendants of this process; 0: any process of the user may come
+  pid_t family_of = 0;              ///< clients on AF_UNIX must be this process or descend from it; 0: any process of the user may come
   std::size_t most_pending = 64;    ///< connections that have not authenticated yet
   std::size_t most_waiting = 1024;  ///< parked requests of one connection
   std::size_t most_waiting_bytes = std::size_t{32} << 20;  ///< bytes of the keys of those requests

@@ -295,7 +295,6 @@ TEST(Controller, NeedsWorkersAndOptionsThatMakeSense) {
   EXPECT_NE(alone.hint().find("unisono run"), std::string::npos) << alone.what();
   EXPECT_THROW(const Controller workers({.workers = -1}), InvalidArgument);
   EXPECT_THROW(const Controller workers({.workers = 1, .most_in_flight = 0}), InvalidArgument);
-  run_threads(2, [] { EXPECT_THROW(const Controller workers({.workers = 4}), InvalidArgument); });
   with_workers(1, [](const Controller& workers) {
     EXPECT_THROW(static_cast<void>(workers[1]), InvalidArgument);
     EXPECT_THROW(static_cast<void>(workers[-1]), InvalidArgument);

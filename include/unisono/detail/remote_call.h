@@ -23,7 +23,8 @@ namespace unisono {
 
 /// The workers of a controller.
 struct ControllerOptions {
-  /// The number of workers to start here, on this host. 0: the other ranks of the job are the workers.
+  /// The number of workers to start, on this host, if no launcher has started this process. In a job the other ranks are
+  /// the workers, whatever it says.
   int workers = 0;
   /// The backend, as in InitOptions.
   std::string backend = "auto";

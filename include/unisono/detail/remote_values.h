@@ -176,7 +176,7 @@ template <class... P>
 FramePart memory_of_arguments(std::uint32_t slot, std::size_t bytes) {
   FramePart part;
   std::uint32_t number = 0;
-  const auto is_it = [&]<class V>(std::type_identity<V>) {
+  [[maybe_unused]] const auto is_it = [&]<class V>(std::type_identity<V>) {
     if (number++ == slot) part = memory_for<V>(slot, bytes);
   };
   (is_it(std::type_identity<travelling_t<P>>()), ...);

@@ -10,6 +10,7 @@
 #include "unisono/detail/object_bytes.h"
 #include "unisono/detail/remote_call.h"
 #include "unisono/detail/remote_functions.h"
+#include "unisono/detail/remote_syntax.h"
 #include "unisono/detail/standard.h"
 #include "unisono/error.h"
 #include "unisono/export.h"
@@ -67,9 +68,10 @@ class UNISONO_API RemoteObject {
 /// Fails to compile, with a sentence, for what no worker can call, and where the arguments are not as many as the parameters.
 template <class F, class... A>
 constexpr void check_call() {
-  static_assert(has_remote_pointer<F>,
-                "unisono: a worker calls functions, and methods of actors: what a lambda has captured, or a function object holds, stays in this process. "
-                "Register a function with UNISONO_REMOTE(function), and pass what it needs as arguments");
+  static_assert(
+      has_remote_pointer<F>,
+      "unisono: a worker calls functions, and methods of actors: what a lambda has captured, or a function object holds, stays in this process. "
+      "Register a function with UNISONO_REMOTE(function), and pass what it needs as arguments");
   if constexpr (has_remote_pointer<F>) {
     using Pointer = remote_pointer<std::remove_const_t<decltype(pointer_of(std::declval<const F&>()))>>;
     static_assert(Pointer::template takes<A...>, "unisono: the call has another number of arguments than the function has parameters");
@@ -98,72 +100,6 @@ RemoteRequest request_of(std::source_location where, const F& f, A&&... argument
   if constexpr (!std::is_void_v<typename Pointer::result>) request.memory = &memory_of_arguments<typename Pointer::result>;
   return request;
 }
-
-// `call` and `make` with the place of the call in the program, which a parameter behind the arguments takes: so there is one for each number of them.
-#define UNISONO_DETAIL_LIST(...) __VA_ARGS__
-#define UNISONO_DETAIL_CALL(types, parameters, names)                                                                                               \
-  template <class F, UNISONO_DETAIL_LIST types>                                                                                                     \
-  auto call(const F& f, UNISONO_DETAIL_LIST parameters, std::source_location where = std::source_location::current()) const {                      \
-    return self().call_at(where, f, UNISONO_DETAIL_LIST names);                                                                                     \
-  }
-#define UNISONO_DETAIL_MAKE(types, parameters, names)                                                                          \
-  template <class T, UNISONO_DETAIL_LIST types>                                                                                \
-  auto make(UNISONO_DETAIL_LIST parameters, std::source_location where = std::source_location::current()) const {             \
-    return self().template make_at<T>(where, UNISONO_DETAIL_LIST names);                                                       \
-  }
-#define UNISONO_DETAIL_EACH_NUMBER(define)                                                                                                          \
-  define((class A), (A && a), (std::forward<A>(a)))                                                                                                 \
-  define((class A, class B), (A && a, B && b), (std::forward<A>(a), std::forward<B>(b)))                                                           \
-  define((class A, class B, class C), (A && a, B && b, C && c), (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c)))                       \
-  define((class A, class B, class C, class D), (A && a, B && b, C && c, D && d),                                                                    \
-         (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d)))                                                          \
-  define((class A, class B, class C, class D, class E), (A && a, B && b, C && c, D && d, E && e),                                                   \
-         (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e)))                                      \
-  define((class A, class B, class C, class D, class E, class G), (A && a, B && b, C && c, D && d, E && e, G && g),                                  \
-         (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e), std::forward<G>(g)))
-
-/// What can be called: a controller, a worker, and the handles of objects. Of a call with more than six arguments no error tells the line.
-template <class Self>
-class Callable {
- public:
-  /// Calls a function, or a method of an object, on the worker or on each of them, with these arguments. Returns at once: a Future, or Futures in the
-  /// order of the workers.
-  ///
-  /// `f` is registered by UNISONO_REMOTE or UNISONO_ACTOR. Arguments that are rvalues are moved: large vectors and strings of numbers are never copied
-  /// on this side then.
-  ///
-  /// @throws InvalidArgument for a function that is not registered, and for arguments above the limit of objects
-  /// @throws PeerFailed if the worker is lost
-  /// @throws NotInitialized after the end of the controller
-  template <class F>
-  auto call(const F& f, std::source_location where = std::source_location::current()) const {
-    return self().call_at(where, f);
-  }
-  UNISONO_DETAIL_EACH_NUMBER(UNISONO_DETAIL_CALL)
-  template <class F, class... A>
-  requires(sizeof...(A) > 6) auto call(const F& f, A&&... arguments) const { return self().call_at({}, f, std::forward<A>(arguments)...); }
-
- private:
-  const Self& self() const { return static_cast<const Self&>(*this); }
-};
-
-/// What can make objects: a controller, and a worker.
-template <class Self>
-class ObjectMaker {
- public:
-  /// Makes an object of T from these arguments, on the worker or on each of them. Returns at once: a Handle, or Handles in the order of the workers.
-  template <class T>
-  auto make(std::source_location where = std::source_location::current()) const {
-    return self().template make_at<T>(where);
-  }
-  UNISONO_DETAIL_EACH_NUMBER(UNISONO_DETAIL_MAKE)
-
- private:
-  const Self& self() const { return static_cast<const Self&>(*this); }
-};
-#undef UNISONO_DETAIL_EACH_NUMBER
-#undef UNISONO_DETAIL_MAKE
-#undef UNISONO_DETAIL_CALL
 
 /// Makes the call on one worker. The arguments' frame may be that of several calls.
 template <class R>
@@ -274,8 +210,9 @@ class Worker : public detail::Callable<Worker>, public detail::ObjectMaker<Worke
 /// The workers of a job, and this process as their controller.
 ///
 /// Every process of the job makes a Controller. In rank 0 it is made once all have come, and the program goes on. In every other rank the constructor
-/// serves calls and never returns: at the end the process leaves the job and ends with code 0, or with 1 if the controller is lost. A process that has
-/// no launcher starts its workers: `Controller workers({.workers = 4})`. They are forked from this process, so there should be no other threads yet.
+/// serves calls and never returns: at the end the process leaves the job and ends with code 0, or with 1 if the controller is lost. A process that
+/// has no launcher starts its workers: `Controller workers({.workers = 4})`. They are forked from this process, so there should be no other threads
+/// yet.
 ///
 /// At its end a controller waits for all calls, and the workers end. If an exception leaves its scope, the workers end with that.
 ///
@@ -357,13 +294,13 @@ class UNISONO_API Controller : public detail::Callable<Controller>, public detai
 #define UNISONO_DETAIL_JOIN_(a, b) a##b
 #define UNISONO_DETAIL_JOIN(a, b) UNISONO_DETAIL_JOIN_(a, b)
 
-/// Lets controllers call a function on this program's workers: UNISONO_REMOTE(sum_of_file), in a source, behind the function's declaration. The name is
-/// part of what processes compare. A lambda without captures that has a name may stand in place of a function.
-#define UNISONO_REMOTE(...)                                                                                    \
+/// Lets controllers call a function on this program's workers: UNISONO_REMOTE(sum_of_file), in a source, behind the function's declaration. The name
+/// is part of what processes compare. A lambda without captures that has a name may stand in place of a function.
+#define UNISONO_REMOTE(...)                                                                                            \
   [[maybe_unused]] static const ::unisono::detail::RemoteFunction& UNISONO_DETAIL_JOIN(unisono_remote_, __COUNTER__) = \
       ::unisono::detail::declare_pointer(#__VA_ARGS__, __VA_ARGS__)
 
 /// Lets controllers make objects of a type on workers, and call these methods: UNISONO_ACTOR(Trainer, &Trainer::step, &Trainer::loss).
-#define UNISONO_ACTOR(type, ...)                                                          \
+#define UNISONO_ACTOR(type, ...)                                                        \
   [[maybe_unused]] static const bool UNISONO_DETAIL_JOIN(unisono_actor_, __COUNTER__) = \
       ::unisono::detail::declare_actor<type>(#__VA_ARGS__, __VA_ARGS__)

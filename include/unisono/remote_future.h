@@ -27,7 +27,8 @@ class [[nodiscard]] Future {
   ///
   /// The thread that waits drives all calls of the controller meanwhile.
   ///
-  /// @throws the exception of the call: an error of unisono in its own type, anything else as RemoteError. The text has worker, function, types of the
+  /// @throws the exception of the call: an error of unisono in its own type, anything else as RemoteError. The text has worker, function, types of
+  /// the
   ///   arguments, and the line of the call
   /// @throws PeerFailed if the worker is lost; `culprit()` is its number
   /// @throws Cancelled if the call was cancelled before it began

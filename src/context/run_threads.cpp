@@ -30,7 +30,7 @@ struct SharedByThreads {
   struct Meeting {
     int missing = 0;
     std::shared_ptr<engines::HostMemory> memory = {};
-    std::exception_ptr error = {};  // why there is no memory; all members learn it
+    std::exception_ptr error = {};                                                 // why there is no memory; all members learn it
     std::shared_ptr<SharedByThreads> inner = std::make_shared<SharedByThreads>();  // of the groups in a world that they form
   };
   std::map<std::string, Meeting> meetings;  // groups that are being formed, by members and name
@@ -63,8 +63,9 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
       throw Unsupported(fmt::format("ranks that are threads have the native engine, not {}", backend), {.hint = "start processes"});
     }
     return std::make_unique<group::GroupCore>(
-        group::parts_of_threads(shared->meet(options.key, static_cast<int>(options.global_ranks.size()),
-                                               coordination::notifiers_of(*options.world, options.global_ranks), options.world)
+        group::parts_of_threads(shared
+                                    ->meet(options.key, static_cast<int>(options.global_ranks.size()),
+                                           coordination::notifiers_of(*options.world, options.global_ranks), options.world)
                                     .memory,
                                 options.rank, base::allowed_processors(), options.global_ranks));
   };

@@ -47,7 +47,7 @@ class StatusReporter {
   std::shared_ptr<Store> store_;
   int rank_;
   std::vector<std::string> names_;
-  std::atomic<bool> is_controlled_{false};      // failures of its groups are no reason why the job ends
+  std::atomic<bool> is_controlled_{false};   // failures of its groups are no reason why the job ends
   std::atomic<bool> blames_another_{false};  // a group is over because of another rank, and its survivors have formed none since
 };
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "controller/core.h"
 #include "group/progress/work_state.h"
 
 namespace unisono {
@@ -21,8 +20,8 @@ std::string types_of(std::string_view signature) {
 
 }  // namespace
 
-Call::Call(std::shared_ptr<Core> core, int worker, std::uint64_t sequence, detail::RemoteRequest&& request)
-    : core_(std::move(core)),
+Call::Call(std::shared_ptr<CallDriver> driver, int worker, std::uint64_t sequence, detail::RemoteRequest&& request)
+    : driver_(std::move(driver)),
       worker_(worker),
       sequence_(sequence),
       function_(request.function),
@@ -56,23 +55,23 @@ std::vector<std::function<void()>> Call::end(detail::Frame&& result, std::except
 }
 
 bool Call::poll() {
-  if (!is_done()) core_->poll();
+  if (!is_done()) driver_->poll();
   return is_done();
 }
 
 bool Call::wait(std::optional<std::chrono::milliseconds> at_most) {
   if (is_done()) return true;
-  auto lock = core_->lock();
-  core_->flush_for(lock, *this);
+  auto lock = driver_->lock();
+  driver_->flush_for(*this);
   const auto done = [this] { return is_done(); };
-  if (!at_most) return core_->drive(lock, done, nullptr);
+  if (!at_most) return driver_->drive(lock, done, nullptr);
   const base::Deadline deadline(*at_most);
-  return core_->drive(lock, done, &deadline);
+  return driver_->drive(lock, done, &deadline);
 }
 
 detail::Frame Call::take() {
   wait({});
-  const auto lock = core_->lock();
+  const auto lock = driver_->lock();
   if (error_) std::rethrow_exception(error_);
   if (std::exchange(is_taken_, true)) throw InvalidArgument("the result of this call was taken before", {.operation = "get", .where = where_});
   return std::move(result_);
@@ -80,25 +79,25 @@ detail::Frame Call::take() {
 
 std::exception_ptr Call::error() const {
   if (!is_done()) return nullptr;
-  const auto lock = core_->lock();
+  const auto lock = driver_->lock();
   return error_;
 }
 
 bool Call::cancel() {
-  auto lock = core_->lock();
+  const auto lock = driver_->lock();
   if (is_done()) return false;
-  core_->cancel(lock, *this);
+  driver_->cancel(*this);
   return true;
 }
 
 void Call::then(std::function<void()> f) {
   {
-    auto lock = core_->lock();
+    const auto lock = driver_->lock();
     if (!is_done()) {
       const bool is_first = listeners_.empty();
       listeners_.push_back(std::move(f));
-      core_->flush_for(lock, *this);
-      if (is_first) core_->need_thread();
+      driver_->flush_for(*this);
+      if (is_first) driver_->need_thread();
       return;
     }
   }
@@ -112,7 +111,7 @@ std::optional<std::size_t> detail::wait_any(std::span<const std::shared_ptr<Remo
   std::vector<controller::Call*> all;
   for (const auto& call : calls) {
     auto* const own = dynamic_cast<controller::Call*>(call.get());
-    if (own == nullptr || (!all.empty() && own->core() != all.front()->core()))
+    if (own == nullptr || (!all.empty() && &own->driver() != &all.front()->driver()))
       throw InvalidArgument("the futures belong to several controllers, or are empty", {.operation = "wait_any"});
     all.push_back(own);
   }
@@ -124,12 +123,12 @@ std::optional<std::size_t> detail::wait_any(std::span<const std::shared_ptr<Remo
     return found.has_value();
   };
   if (any()) return found;
-  controller::Core& core = *all.front()->core();
-  auto lock = core.lock();
-  for (controller::Call* const call : all) core.flush_for(lock, *call);
+  controller::CallDriver& driver = all.front()->driver();
+  auto lock = driver.lock();
+  for (controller::Call* const call : all) driver.flush_for(*call);
   std::optional<base::Deadline> deadline;
   if (at_most) deadline.emplace(*at_most);
-  core.drive(lock, any, deadline ? &*deadline : nullptr);
+  driver.drive(lock, any, deadline ? &*deadline : nullptr);
   return found;
 }
 

@@ -5,16 +5,44 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "controller/errors.h"
 #include "unisono/detail/remote_call.h"
 
 namespace unisono::controller {
 
-class Core;
+class Call;
+
+/// What a call needs of its controller.
+class CallDriver {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+  CallDriver() = default;
+  virtual ~CallDriver() = default;
+  CallDriver(const CallDriver&) = delete;
+  CallDriver& operator=(const CallDriver&) = delete;
+
+  virtual Lock lock() = 0;
+  /// Waits until `done`, which is called under the lock, or until the deadline; returns whether it is. The caller holds the lock, and holds it
+  /// afterwards.
+  virtual bool drive(Lock& lock, const std::function<bool()>& done, const base::Deadline* deadline) = 0;
+  /// Takes what has come, without waiting.
+  virtual void poll() = 0;
+
+  // Under the lock.
+
+  /// Asks the worker to acknowledge this call, if it has no result.
+  virtual void flush_for(const Call& call) = 0;
+  /// Asks the worker to leave out the call.
+  virtual void cancel(const Call& call) = 0;
+  /// Somebody listens to a call: a thread sees to it if nobody else waits.
+  virtual void need_thread() = 0;
+};
 
 /// Describes a call for its errors.
 CallText text_of(const detail::RemoteRequest& request, int worker, const std::string& host);
@@ -22,7 +50,7 @@ CallText text_of(const detail::RemoteRequest& request, int worker, const std::st
 /// A call that was made: its request while it is under way, and its end. All but `is_done` is under the lock of the controller.
 class Call final : public detail::RemoteCall, public std::enable_shared_from_this<Call> {
  public:
-  Call(std::shared_ptr<Core> core, int worker, std::uint64_t sequence, detail::RemoteRequest&& request);
+  Call(std::shared_ptr<CallDriver> driver, int worker, std::uint64_t sequence, detail::RemoteRequest&& request);
 
   bool is_done() const noexcept override { return done_.load(std::memory_order_acquire); }
   bool poll() override;
@@ -33,7 +61,7 @@ class Call final : public detail::RemoteCall, public std::enable_shared_from_thi
   void then(std::function<void()> f) override;
   int worker() const noexcept override { return worker_; }
 
-  const std::shared_ptr<Core>& core() const { return core_; }
+  CallDriver& driver() const { return *driver_; }
 
   // Under the lock.
 
@@ -46,7 +74,7 @@ class Call final : public detail::RemoteCall, public std::enable_shared_from_thi
   std::vector<std::function<void()>> end(detail::Frame&& result, std::exception_ptr error);
 
  private:
-  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<CallDriver> driver_;
   const int worker_;
   const std::uint64_t sequence_;
   const detail::RemoteFunction* const function_;

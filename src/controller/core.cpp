@@ -65,7 +65,7 @@ std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteReques
   check_open(worker, number, request);
   const auto is_full = [&] { return std::cmp_greater_equal(worker.under_way.size(), most_in_flight_); };
   if (is_full()) {
-    flush_for(lock, *worker.under_way.back());
+    flush_for(*worker.under_way.back());
     drive(
         lock, [&] { return !is_full(); }, nullptr);
     check_open(worker, number, request);
@@ -122,7 +122,7 @@ void Core::tell_all(Kind kind) {
 void Core::finish_calls() {
   Lock lock(mutex_);
   for (const Worker& worker : workers_) {
-    if (!worker.under_way.empty()) flush_for(lock, *worker.under_way.back());
+    if (!worker.under_way.empty()) flush_for(*worker.under_way.back());
   }
   drive(
       lock, [&] { return std::ranges::all_of(workers_, [](const Worker& worker) { return worker.under_way.empty(); }); }, nullptr);
@@ -179,14 +179,14 @@ void Core::finish(const std::shared_ptr<Call>& call, detail::Frame&& result, std
   std::ranges::move(listeners, std::back_inserter(callbacks_));
 }
 
-void Core::flush_for(Lock&, const Call& call) {
+void Core::flush_for(const Call& call) {
   Worker& worker = at(call.worker());
   if (call.has_result() || call.is_done() || worker.failure || worker.flushed >= call.sequence()) return;
   worker.flushed = worker.last;
   send(call.worker(), {.kind = Kind::flush, .sequence = worker.last});
 }
 
-void Core::cancel(Lock&, const Call& call) {
+void Core::cancel(const Call& call) {
   if (!at(call.worker()).failure) send(call.worker(), {.kind = Kind::cancel, .sequence = call.sequence()});
 }
 

@@ -25,14 +25,14 @@ namespace unisono::controller {
 
 /// A worker as the controller sees it. Everything in it is under the lock of Core.
 struct Worker {
-  std::unique_ptr<FrameLink> link = {};           ///< null for one that is lost, and was not replaced
+  std::unique_ptr<FrameLink> link = {};  ///< null for one that is lost, and was not replaced
   std::string host = {};
-  std::exception_ptr failure = {};                ///< why it is lost
-  std::uint64_t last = 0;                         ///< the number of the last call
+  std::exception_ptr failure = {};                   ///< why it is lost
+  std::uint64_t last = 0;                            ///< the number of the last call
   std::deque<std::shared_ptr<Call>> under_way = {};  ///< in the order of their numbers
-  std::uint64_t flushed = 0;                      ///< the worker was asked to acknowledge the calls up to this one
+  std::uint64_t flushed = 0;                         ///< the worker was asked to acknowledge the calls up to this one
   int generation = 0;
-  std::unique_ptr<Head> head = {};                ///< where the head of its next frame is received
+  std::unique_ptr<Head> head = {};  ///< where the head of its next frame is received
   Work receive = {};
 };
 
@@ -40,14 +40,9 @@ struct Worker {
 ///
 /// There is one lock. A thread that waits becomes the driver, if no other one is: it waits for a frame of any worker without the lock, and takes
 /// what has come under it. The others wait until the driver has taken something. So a program with one thread has no second one in the way of a call.
-class Core : public std::enable_shared_from_this<Core> {
+class Core final : public CallDriver, public std::enable_shared_from_this<Core> {
  public:
-  using Lock = std::unique_lock<std::mutex>;
-
   Core(std::shared_ptr<group::Progress> progress, int most_in_flight) : progress_(std::move(progress)), most_in_flight_(most_in_flight) {}
-  ~Core() = default;
-  Core(const Core&) = delete;
-  Core& operator=(const Core&) = delete;
 
   /// Takes the workers, whose places are those of the list. Before any call.
   void connect(std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts);
@@ -72,18 +67,12 @@ class Core : public std::enable_shared_from_this<Core> {
   /// Ends the groups with all workers that live, which end with this reason.
   void abort(std::string_view reason);
 
-  Lock lock() { return Lock(mutex_); }
-  /// Waits until `done`, which is called under the lock, or until the deadline; returns whether it is. The caller holds the lock, and holds it
-  /// afterwards.
-  bool drive(Lock& lock, const std::function<bool()>& done, const base::Deadline* deadline);
-  /// Takes what has come, without waiting.
-  void poll();
-  /// Asks the worker to acknowledge this call, if it has no result. The caller holds the lock.
-  void flush_for(Lock& lock, const Call& call);
-  /// Asks the worker to leave out the call. The caller holds the lock.
-  void cancel(Lock& lock, const Call& call);
-  /// Somebody listens to a call: a thread sees to it if nobody else waits. The caller holds the lock.
-  void need_thread();
+  Lock lock() override { return Lock(mutex_); }
+  bool drive(Lock& lock, const std::function<bool()>& done, const base::Deadline* deadline) override;
+  void poll() override;
+  void flush_for(const Call& call) override;
+  void cancel(const Call& call) override;
+  void need_thread() override;
 
  private:
   using Callbacks = std::vector<std::function<void()>>;

@@ -27,10 +27,8 @@ constexpr std::align_val_t part_alignment{64};
 
 detail::FramePart detail::part_memory(std::uint32_t slot, std::size_t bytes) {
   auto* const memory = static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), part_alignment));
-  return {.data = memory,
-          .bytes = bytes,
-          .owner = std::shared_ptr<void>(memory, [](void* at) { ::operator delete(at, part_alignment); }),
-          .slot = slot};
+  return {
+      .data = memory, .bytes = bytes, .owner = std::shared_ptr<void>(memory, [](void* at) { ::operator delete(at, part_alignment); }), .slot = slot};
 }
 
 namespace controller {
@@ -48,9 +46,7 @@ detail::MessageRequest message(Operation operation, const void* data, std::size_
           .label = recorder::controller_label};
 }
 
-Piece head_to_seal(const Head& head) {
-  return {reinterpret_cast<const std::byte*>(&head), sizeof head - sizeof head.of_head};
-}
+Piece head_to_seal(const Head& head) { return {reinterpret_cast<const std::byte*>(&head), sizeof head - sizeof head.of_head}; }
 
 detail::FramePart made(const detail::PartMemory& memory, const PartHead& part) {
   if (!memory) return detail::part_memory(part.slot, part.bytes);

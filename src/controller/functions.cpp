@@ -20,7 +20,7 @@ struct Registry {
   std::shared_mutex mutex;
   std::unordered_map<std::uint64_t, std::unique_ptr<const detail::RemoteFunction>> functions;
   std::unordered_map<std::string, const detail::RemoteFunction*> pointers;  // by key_of
-  std::string twice;  // the first one that a static object has registered a second time
+  std::string twice;                                                        // the first one that a static object has registered a second time
 };
 Registry& registry() {
   static Registry& instance = *new Registry;

@@ -30,12 +30,8 @@ constexpr auto grace = std::chrono::seconds(15);
 /// Makes the options by which a rank joins the job of a launcher that is a thread of rank 0. The death of another rank ends the wait.
 InitOptions init_options_of(const ControllerOptions& options, const std::shared_ptr<Store>& launcher, int rank) {
   const auto watched = std::make_shared<store::WatchedStore>(launcher, [launcher] { rendezvous::throw_if_a_rank_ended(*launcher); });
-  return {.backend = options.backend,
-          .rank = rank,
-          .world_size = options.workers + 1,
-          .local_rank = rank,
-          .timeout = options.timeout,
-          .store = watched};
+  return {
+      .backend = options.backend, .rank = rank, .world_size = options.workers + 1, .local_rank = rank, .timeout = options.timeout, .store = watched};
 }
 
 std::shared_ptr<Store> store_of(const ControllerOptions& options, const Environment& variables) {
@@ -61,7 +57,8 @@ int serve_as_rank(const ControllerOptions& options, const Environment& environme
 
 LocalJob::LocalJob(const ControllerOptions& options, std::function<int()> serve) : options_(options) {
   if (options.workers >= launcher::most_ranks) {
-    throw InvalidArgument(fmt::format("there are at most {} workers, not {}", launcher::most_ranks - 1, options.workers), {.operation = "Controller"});
+    throw InvalidArgument(fmt::format("there are at most {} workers, not {}", launcher::most_ranks - 1, options.workers),
+                          {.operation = "Controller"});
   }
   launcher::open_standard_descriptors();
   // The children are as the program: they take its signals.

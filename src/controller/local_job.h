@@ -45,7 +45,7 @@ class LocalJob {
   std::condition_variable changed_;
   std::optional<base::Environment> variables_;  ///< that lead to the launcher's store; set once the processes have been started
   std::vector<pid_t> pids_;
-  std::exception_ptr failure_;                  ///< why they were not
+  std::exception_ptr failure_;  ///< why they were not
   bool is_over_ = false, has_met_ = false;
   base::Thread launcher_;
 };

@@ -64,7 +64,8 @@ Member decode(int rank, std::span<const std::byte> encoded) {
 std::string difference(const Known& function, bool is_of_controller, const Member& other, const std::string& controller, const std::string& worker) {
   const auto same_name = std::ranges::find(other.functions, function.name, &Known::name);
   const std::string &here = is_of_controller ? controller : worker, &there = is_of_controller ? worker : controller;
-  if (same_name == other.functions.end()) return fmt::format("the function {}{} is registered {}, and not {}", function.name, function.signature, here, there);
+  if (same_name == other.functions.end())
+    return fmt::format("the function {}{} is registered {}, and not {}", function.name, function.signature, here, there);
   return fmt::format("the function {} is {} {}, and {} {}", function.name, function.signature, here, same_name->signature, there);
 }
 

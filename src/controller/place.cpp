@@ -17,8 +17,7 @@ std::atomic<const Place*> of_process{nullptr};
 
 }  // namespace
 
-Place::Place(int worker, ProcessGroup everyone)
-    : worker_(worker), everyone_(std::move(everyone)), is_of_thread_(context::of_thread() != nullptr) {
+Place::Place(int worker, ProcessGroup everyone) : worker_(worker), everyone_(std::move(everyone)), is_of_thread_(context::of_thread() != nullptr) {
   if (is_of_thread_) of_thread = this;
   else of_process.store(this);
 }
@@ -40,7 +39,8 @@ int detail::worker_number() noexcept {
 ProcessGroup detail::everyone(std::source_location where) {
   return base::with_place(where, []() -> ProcessGroup {
     if (const controller::Place* const place = controller::Place::current()) return place->everyone();
-    throw InvalidArgument("there is no controller here", {.operation = "everyone", .hint = "it is called in the controller, or in a call on a worker"});
+    throw InvalidArgument("there is no controller here",
+                          {.operation = "everyone", .hint = "it is called in the controller, or in a call on a worker"});
   });
 }
 

@@ -27,7 +27,8 @@ const Objects::Object& Objects::find(const detail::RemoteFunction& function, std
   }
   const Object& object = found->second;
   if (!object.object) throw InvalidArgument(fmt::format("there is no object: making the {} has failed: {}", object.actor, object.failure));
-  if (object.actor != function.actor) throw InvalidArgument(fmt::format("the object is a {}, and {} is of {}", object.actor, function.name, function.actor));
+  if (object.actor != function.actor)
+    throw InvalidArgument(fmt::format("the object is a {}, and {} is of {}", object.actor, function.name, function.actor));
   return object;
 }
 

@@ -23,9 +23,9 @@ using namespace std::chrono_literals;
 constexpr auto longest_replacement = 120s;
 
 std::exception_ptr over(std::string_view reason) {
-  return std::make_exception_ptr(NotInitialized(reason.empty() ? std::string("the controller has ended")
-                                                               : fmt::format("the controller has ended: {}", reason),
-                                                {.operation = "call", .group = "workers"}));
+  return std::make_exception_ptr(
+      NotInitialized(reason.empty() ? std::string("the controller has ended") : fmt::format("the controller has ended: {}", reason),
+                     {.operation = "call", .group = "workers"}));
 }
 
 bool replaces_processes(const context::State& whole) {

@@ -19,16 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Runs a controller in rank 0 of so many threads.
-template <class F>
-void with_workers(int workers, F&& body, ControllerOptions options = {}) {
-  run_threads(workers + 1, [&] {
-    const Controller controller(options);
-    EXPECT_EQ(rank(), 0) << "a worker came back from its constructor";
-    body(controller);
-  });
-}
-
 TEST(Controller, CallsAFunctionOnAllWorkersInTheirOrder) {
   with_workers(3, [](const Controller& workers) {
     EXPECT_EQ(workers.size(), 3);
@@ -115,18 +105,17 @@ TEST(Controller, CarriesOutTheCallsOfAWorkerInTheOrderInWhichTheyWereMade) {
 }
 
 TEST(Controller, AFullWindowMakesTheNextCallWait) {
-  with_workers(
-      1,
-      [](const Controller& workers) {
-        std::vector<Future<int>> futures;
-        for (int i = 0; i < 50; ++i) {
-          futures.push_back(workers[0].call(add, i, 0));
-          if (i < 3) continue;
-          EXPECT_TRUE(futures[static_cast<std::size_t>(i - 3)].is_completed()) << i;
-        }
-        for (int i = 0; i < 50; ++i) EXPECT_EQ(futures[static_cast<std::size_t>(i)].get(), i);
-      },
-      {.most_in_flight = 3});
+  with_workers(1,
+               [](const Controller& workers) {
+                 std::vector<Future<int>> futures;
+                 for (int i = 0; i < 50; ++i) {
+                   futures.push_back(workers[0].call(add, i, 0));
+                   if (i < 3) continue;
+                   EXPECT_TRUE(futures[static_cast<std::size_t>(i - 3)].is_completed()) << i;
+                 }
+                 for (int i = 0; i < 50; ++i) EXPECT_EQ(futures[static_cast<std::size_t>(i)].get(), i);
+               },
+               {.most_in_flight = 3});
 }
 
 TEST(Controller, AnExceptionNamesWorkerFunctionTypesAndLine) {
@@ -200,9 +189,8 @@ TEST(Controller, ThenCallsWithoutAnybodyWaiting) {
 TEST(Controller, ThenMayMakeFurtherCalls) {
   with_workers(1, [](const Controller& workers) {
     std::atomic<int> last{0};
-    workers[0].call(add, 1, 1).then([&](const Future<int>& done) {
-      workers[0].call(add, done.get(), 1).then([&](const Future<int>& next) { last.store(next.get()); });
-    });
+    workers[0].call(add, 1, 1).then(
+        [&](const Future<int>& done) { workers[0].call(add, done.get(), 1).then([&](const Future<int>& next) { last.store(next.get()); }); });
     while (last.load() == 0) workers[0].call(do_nothing).get();
     EXPECT_EQ(last.load(), 3);
   });
@@ -219,54 +207,6 @@ TEST(Controller, SeveralThreadsCallAndWait) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong.load(), 0);
-  });
-}
-
-TEST(Controller, ObjectsLiveAsLongAsTheirHandles) {
-  with_workers(1, [](const Controller& workers) {
-    {
-      const auto one = workers[0].make<Counter>(5);
-      const auto other = workers.make<Counter>(7);
-      EXPECT_EQ(one.call(&Counter::value).get(), 5);
-      EXPECT_EQ(other[0].call(&Counter::add, 1).get(), 8);
-      EXPECT_EQ(workers[0].call(counters_alive).get(), 2);
-      const auto copy = one;
-      EXPECT_EQ(copy.call(&Counter::add, 2).get(), 7);
-    }
-    EXPECT_EQ(workers[0].call(counters_alive).get(), 0);
-  });
-  EXPECT_EQ(Counter::alive(), 0);
-}
-
-TEST(Controller, AnObjectThatWasNotMadeSaysWhy) {
-  with_workers(1, [](const Controller& workers) {
-    const auto counter = workers[0].make<Counter>(-1);
-    EXPECT_EQ(thrown_by<RemoteError>([&] { counter.made().get(); }).type(), "std::domain_error");
-    const auto error = thrown_by<InvalidArgument>([&] { counter.call(&Counter::value).get(); });
-    EXPECT_NE(std::string(error.what()).find("a counter does not start below 0"), std::string::npos) << error.what();
-    EXPECT_EQ(workers[0].call(add, 1, 1).get(), 2);
-  });
-}
-
-TEST(Controller, AnExceptionOfAMethodLeavesTheObject) {
-  with_workers(1, [](const Controller& workers) {
-    const auto counter = workers[0].make<Counter>(1);
-    EXPECT_THROW(counter.call(&Counter::fail).get(), RemoteError);
-    EXPECT_EQ(counter.call(&Counter::value).get(), 1);
-  });
-}
-
-TEST(Controller, AHandleThatOutlivesItsControllerSaysSo) {
-  run_threads(2, [] {
-    std::optional<Handle<Counter>> handle;
-    std::optional<Future<int>> done;
-    {
-      const Controller workers;
-      handle.emplace(workers[0].make<Counter>(1));
-      done.emplace(workers[0].call(add, 1, 1));
-    }
-    EXPECT_THROW(static_cast<void>(handle->call(&Counter::value)), NotInitialized);
-    EXPECT_EQ(done->get(), 2) << "the end of a controller waits for its calls";
   });
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "unisono/unisono.h"
 
 // What the controllers of these tests call on their workers.
@@ -49,5 +51,15 @@ class Counter {
   int value_;
 };
 int counters_alive();
+
+/// Runs a controller in rank 0 of so many threads.
+template <class F>
+void with_workers(int workers, F&& body, ControllerOptions options = {}) {
+  run_threads(workers + 1, [&] {
+    const Controller controller(options);
+    EXPECT_EQ(rank(), 0) << "a worker came back from its constructor";
+    body(controller);
+  });
+}
 
 }  // namespace unisono::testing

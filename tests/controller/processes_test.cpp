@@ -24,7 +24,9 @@ std::vector<std::string> run_controller(std::vector<std::string> flags, const st
   return unisono_command(command);
 }
 
-void expect_has(const std::string& output, const std::string& text) { EXPECT_NE(output.find(text), std::string::npos) << text << "\nnot in\n" << output; }
+void expect_has(const std::string& output, const std::string& text) {
+  EXPECT_NE(output.find(text), std::string::npos) << text << "\nnot in\n" << output;
+}
 
 void expect_work_of(int workers, const std::string& out) {
   for (int i = 0; i < workers; ++i) expect_has(out, fmt::format("place {}/{}/{}", i, workers, i));
@@ -165,7 +167,8 @@ TEST(ControllerProcesses, AnExceptionOfTheControllerEndsTheWorkers) {
 TEST(ControllerProcesses, DifferentFunctionsAreNamedWhenTheProcessesMeet) {
   RunningCommand one_side(run_controller({"-n", "3"}, {"differ"}));
   EXPECT_EQ(one_side.wait(), 1) << "the ranks leave the job by the exception";
-  EXPECT_EQ(count(one_side.out(), "the function only_there(int32) -> int32 is registered in the controller, and not on worker 0 ("), 3) << one_side.out();
+  EXPECT_EQ(count(one_side.out(), "the function only_there(int32) -> int32 is registered in the controller, and not on worker 0 ("), 3)
+      << one_side.out();
   RunningCommand signature(run_controller({"-n", "2"}, {"differ_in_signature"}));
   EXPECT_EQ(signature.wait(), 1);
   EXPECT_EQ(count(signature.out(), "the function differs_too is (int32) -> int32 in the controller, and (int32) -> int64 on worker 0 ("), 2)

@@ -22,10 +22,11 @@ std::string text_of(const std::vector<std::byte>& bytes) { return {reinterpret_c
 
 /// Returns its arguments; fails for "fail".
 const detail::RemoteFunction& echo() {
-  static const auto& function = detail::register_remote({.name = "echo", .signature = "(bytes) -> bytes", .run = [](detail::RemoteRun&, Frame&& frame) {
-                                                           if (text_of(frame.body) == "fail") throw std::runtime_error("asked to fail");
-                                                           return std::move(frame);
-                                                         }});
+  static const auto& function =
+      detail::register_remote({.name = "echo", .signature = "(bytes) -> bytes", .run = [](detail::RemoteRun&, Frame&& frame) {
+                                 if (text_of(frame.body) == "fail") throw std::runtime_error("asked to fail");
+                                 return std::move(frame);
+                               }});
   return function;
 }
 

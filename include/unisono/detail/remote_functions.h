@@ -33,9 +33,10 @@ struct remote_pointer<R (*)(P...)> {
   template <class... A>
   static constexpr bool takes = sizeof...(A) == sizeof...(P);
   static RemoteFunction function(std::string name, R (*f)(P...)) {
-    return {.name = std::move(name), .signature = signature(), .run = [f](RemoteRun&, Frame&& arguments) {
-              return run_with_frame<R, P...>(f, arguments);
-            }, .memory = memory()};
+    return {.name = std::move(name),
+            .signature = signature(),
+            .run = [f](RemoteRun&, Frame&& arguments) { return run_with_frame<R, P...>(f, arguments); },
+            .memory = memory()};
   }
 };
 
@@ -47,10 +48,12 @@ struct remote_method : remote_pointer<R (*)(P...)> {
             .signature = signature_of<R, P...>(),
             .kind = RemoteFunction::Kind::method,
             .actor = type_text(typeid(C)),
-            .run = [f](RemoteRun& run, Frame&& arguments) {
-              auto& object = *static_cast<Self*>(run.object.get());
-              return run_with_frame<R, P...>([&](auto&&... values) -> R { return (object.*f)(std::forward<decltype(values)>(values)...); }, arguments);
-            },
+            .run =
+                [f](RemoteRun& run, Frame&& arguments) {
+                  auto& object = *static_cast<Self*>(run.object.get());
+                  return run_with_frame<R, P...>([&](auto&&... values) -> R { return (object.*f)(std::forward<decltype(values)>(values)...); },
+                                                 arguments);
+                },
             .memory = remote_pointer<R (*)(P...)>::memory()};
   }
 };
@@ -67,15 +70,18 @@ struct remote_pointer<R (C::*)(P...) const noexcept> : remote_pointer<R (C::*)(P
 
 /// A function, a pointer to one, or a lambda without captures that has a name.
 template <class F>
-concept has_remote_pointer = std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<F>>> || std::is_member_function_pointer_v<std::remove_cvref_t<F>> ||
-    requires(const std::remove_cvref_t<F>& f) { +f; };
+concept has_remote_pointer = std::is_function_v<std::remove_pointer_t<std::remove_cvref_t<F>>> ||
+    std::is_member_function_pointer_v<std::remove_cvref_t<F>> || requires(const std::remove_cvref_t<F>& f) {
+  +f;
+};
 
 /// Returns what identifies a function: a pointer to it.
 template <class F>
 auto pointer_of(const F& f) {
-  static_assert(has_remote_pointer<F>,
-                "unisono: a worker calls functions, and methods of actors: what a lambda has captured, or a function object holds, stays in this process. "
-                "Register a function with UNISONO_REMOTE(function), and pass what it needs as arguments");
+  static_assert(
+      has_remote_pointer<F>,
+      "unisono: a worker calls functions, and methods of actors: what a lambda has captured, or a function object holds, stays in this process. "
+      "Register a function with UNISONO_REMOTE(function), and pass what it needs as arguments");
   if constexpr (std::is_member_function_pointer_v<F>) return f;
   else if constexpr (has_remote_pointer<F>) return +f;
   else return static_cast<void (*)()>(nullptr);
@@ -148,10 +154,12 @@ struct Maker {
                            .signature = signature,
                            .kind = RemoteFunction::Kind::maker,
                            .actor = type,
-                           .run = [](RemoteRun& run, Frame&& arguments) {
-                             return run_with_frame<void, A...>(
-                                 [&](auto&&... values) { run.object = std::make_shared<T>(std::forward<decltype(values)>(values)...); }, arguments);
-                           },
+                           .run =
+                               [](RemoteRun& run, Frame&& arguments) {
+                                 return run_with_frame<void, A...>(
+                                     [&](auto&&... values) { run.object = std::make_shared<T>(std::forward<decltype(values)>(values)...); },
+                                     arguments);
+                               },
                            .memory = &memory_of_arguments<A...>});
   }
   /// Registered before main, in every process that runs this program.

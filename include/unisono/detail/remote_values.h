@@ -74,9 +74,10 @@ constexpr bool check_parameter() {
 template <class R>
 constexpr bool check_remote_result() {
   static_assert(!std::is_reference_v<R>, "unisono: a function that is called on a worker returns a value: what a reference refers to stays there");
-  static_assert(std::is_void_v<R> || (can_travel<R> && !is_received_span<travelling_t<R>>),
-                "unisono: this result is no object: a function that is called on a worker returns nothing, a number, a string, a standard container of "
-                "them, or a type with UNISONO_FIELDS or unisono::object_traits");
+  static_assert(
+      std::is_void_v<R> || (can_travel<R> && !is_received_span<travelling_t<R>>),
+      "unisono: this result is no object: a function that is called on a worker returns nothing, a number, a string, a standard container of "
+      "them, or a type with UNISONO_FIELDS or unisono::object_traits");
   return true;
 }
 

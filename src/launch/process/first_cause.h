@@ -64,9 +64,7 @@ bool is_consequence(const RankEnd& end);
 /// Tells whether the rank has never initialized, so that no group tells it of the failure of another.
 inline bool is_in_no_group(std::string_view status) { return status.empty(); }
 /// Tells whether the rank is in a sound group that it has not left by finalize.
-inline bool has_not_finalized(std::string_view status) {
-  return status == "initialized" || status == "shrunk" || status == "controlled";
-}
+inline bool has_not_finalized(std::string_view status) { return status == "initialized" || status == "shrunk" || status == "controlled"; }
 
 /// Returns the text of a "poisoned …" status; empty for another one.
 std::string text_of_failure(const RankEnd& end);

@@ -250,7 +250,9 @@ Waits::Waits(std::span<const RankFacts> ranks, std::uint64_t at_least) : ranks_(
     if (!can_wait(rank)) continue;
     const auto& recent = rank.record.recent;
     // Several calls may wait: the one that the program itself is in tells what it waits for, or else the one that has waited longest.
-    const auto waits = [&](const recorder::CallSeen& call) { return holds(rank, call) && call.waited_for >= 0 && call.begun != 0 && call.operation != recorder::controller_label; };
+    const auto waits = [&](const recorder::CallSeen& call) {
+      return holds(rank, call) && call.waited_for >= 0 && call.begun != 0 && call.operation != recorder::controller_label;
+    };
     auto found = std::ranges::find_if(recent, [&](const recorder::CallSeen& call) { return waits(call) && call.queued == 0; });
     const bool is_direct = found != recent.end();
     if (!is_direct) found = std::ranges::find_if(recent, waits);

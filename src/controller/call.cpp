@@ -30,14 +30,6 @@ Call::Call(std::shared_ptr<CallDriver> driver, int worker, std::uint64_t sequenc
       has_result_(request.has_result),
       memory_(std::move(request.memory)) {}
 
-CallText text_of(const detail::RemoteRequest& request, int worker, const std::string& host) {
-  return {.worker = worker,
-          .host = host,
-          .function = request.function->name,
-          .types = request.types.empty() ? types_of(request.function->signature) : request.types,
-          .where = request.where};
-}
-
 CallText Call::text(const std::string& host) const {
   return {.worker = worker_,
           .host = host,

@@ -44,9 +44,6 @@ class CallDriver {
   virtual void need_thread() = 0;
 };
 
-/// Describes a call for its errors.
-CallText text_of(const detail::RemoteRequest& request, int worker, const std::string& host);
-
 /// A call that was made: its request while it is under way, and its end. All but `is_done` is under the lock of the controller.
 class Call final : public detail::RemoteCall, public std::enable_shared_from_this<Call> {
  public:

@@ -53,23 +53,17 @@ Worker& Core::at(int worker) {
   return workers_[static_cast<std::size_t>(worker)];
 }
 
-void Core::check_open(const Worker& worker, int number, const detail::RemoteRequest& request) const {
-  if (ended_) std::rethrow_exception(ended_);
-  if (worker.failure) std::rethrow_exception(lost_worker(worker.failure, text_of(request, number, worker.host)));
-}
-
 std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteRequest&& request) {
   check_limit(request.arguments, "the arguments have");
   Lock lock(mutex_);
   Worker& worker = at(number);
-  check_open(worker, number, request);
   const auto is_full = [&] { return std::cmp_greater_equal(worker.under_way.size(), most_in_flight_); };
   if (is_full()) {
     flush_for(*worker.under_way.back());
     drive(
         lock, [&] { return !is_full(); }, nullptr);
-    check_open(worker, number, request);
   }
+  if (ended_) std::rethrow_exception(ended_);
   const Head head{.kind = Kind::call,
                   .has_result = static_cast<std::uint8_t>(request.has_result),
                   .sequence = ++worker.last,
@@ -77,6 +71,10 @@ std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteReques
                   .object = request.object};
   detail::Frame arguments = std::move(request.arguments);
   const auto call = std::make_shared<Call>(shared_from_this(), number, head.sequence, std::move(request));
+  if (worker.failure) {
+    finish(call, {}, lost_worker(worker.failure, call->text(worker.host)));
+    return call;
+  }
   worker.under_way.push_back(call);
   send(number, head, std::move(arguments));
   run_callbacks(lock);

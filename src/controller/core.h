@@ -78,7 +78,6 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   using Callbacks = std::vector<std::function<void()>>;
 
   Worker& at(int worker);
-  void check_open(const Worker& worker, int number, const detail::RemoteRequest& request) const;
   void start_receive(Worker& worker);
   /// Waits, without the lock, until a frame may have come.
   void wait_for_frames(const base::Deadline* deadline);

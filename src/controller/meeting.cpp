@@ -9,12 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/bytes.h"
 #include "base/deadline.h"
 #include "base/error_place.h"
-#include "base/host.h"
 #include "context/world.h"
-#include "controller/functions.h"
 #include "recorder/recorder.h"
 #include "unisono/detail/bytes.h"
 #include "unisono/detail/request.h"
@@ -25,40 +22,6 @@ namespace unisono::controller {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// What a member has said.
-struct Member {
-  int rank = 0;  ///< in the world of the job
-  Introduction introduction = {};
-  std::string host = {};
-  std::vector<Known> functions = {};
-};
-
-std::string encode(const Introduction& own) {
-  base::ByteWriter bytes;
-  bytes.put(own.worker.value_or(-1)).put(own.epoch).put(own.workers).put(static_cast<std::uint32_t>(own.lost.size()));
-  for (const int worker : own.lost) bytes.put(worker);
-  bytes.text(base::host_name());
-  for (const Known& function : compared_functions()) bytes.text(function.name).text(function.signature);
-  return bytes.take();
-}
-
-Member decode(int rank, std::span<const std::byte> encoded) {
-  base::ByteReader bytes({reinterpret_cast<const char*>(encoded.data()), encoded.size()});
-  Member member{.rank = rank};
-  if (const int worker = bytes.get<int>(); worker >= 0) member.introduction.worker = worker;
-  member.introduction.epoch = bytes.get<std::int32_t>();
-  member.introduction.workers = bytes.get<int>();
-  const auto lost = bytes.get<std::uint32_t>();
-  for (std::uint32_t i = 0; i < lost && bytes.ok(); ++i) member.introduction.lost.push_back(bytes.get<int>());
-  member.host = bytes.text();
-  while (bytes.ok() && !bytes.complete()) {
-    std::string name(bytes.text());
-    member.functions.push_back({std::move(name), std::string(bytes.text())});
-  }
-  if (!bytes.ok()) throw ProtocolError("a member of a controller's job has introduced itself wrongly");
-  return member;
-}
 
 /// "step has the signature (int32) -> nothing in the controller, and (int64) -> nothing on worker 2"
 std::string difference(const Known& function, bool is_of_controller, const Member& other, const std::string& controller, const std::string& worker) {
@@ -150,7 +113,7 @@ Roster meet(context::State& whole, const Introduction& own, std::source_location
   const auto all = detail::all_gather_bytes(std::as_bytes(std::span(mine)), recorder::controller_label, group, {.where = where});
   const std::vector<int> ranks = group.global_ranks();
   std::vector<Member> members;
-  for (std::size_t r = 0; r < all.size(); ++r) members.push_back(decode(ranks[r], all[r]));
+  for (std::size_t r = 0; r < all.size(); ++r) members.push_back(decode_member(ranks[r], {reinterpret_cast<const char*>(all[r].data()), all[r].size()}));
   compare(members, whole.rank);
   return roster_of(members, whole.rank);
 }

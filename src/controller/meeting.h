@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
 
 #include "context/state.h"
 #include "controller/frame.h"
+#include "controller/introduction.h"
 #include "unisono/detail/remote_call.h"
 
 namespace unisono::controller {
@@ -23,15 +23,6 @@ struct Roster {
   int size() const { return static_cast<int>(rank_of.size()); }
   /// Returns the workers that live, in order: their places in it are their ranks among each other.
   std::vector<int> living() const;
-};
-
-/// What a member brings.
-struct Introduction {
-  std::optional<int> worker = {};  ///< the number that it has had before
-  // Of the controller, when the members have met before.
-  std::int32_t epoch = 0;
-  int workers = 0;
-  std::vector<int> lost = {};  ///< the workers that newcomers become, in that order
 };
 
 /// Has the members of the job tell each other who they are, and compares their functions. Collective over the job.

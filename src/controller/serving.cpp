@@ -50,7 +50,7 @@ detail::Frame Objects::run(const detail::RemoteFunction& function, int worker, s
 }
 
 Service::Service(std::unique_ptr<FrameLink> link, int worker, Objects& objects, recorder::Recorder& recorder)
-    : link_(std::move(link)), worker_(worker), objects_(objects), recorder_(recorder) {}
+    : link_(std::move(link)), worker_(worker), objects_(objects), recorder_(recorder), group_(recorder.add_group("calls", 1)) {}
 
 void Service::cancel(std::uint64_t sequence) {
   for (Item& item : queue_) {
@@ -100,7 +100,7 @@ void Service::run_call(Item& item) {
     if (item.error) std::rethrow_exception(item.error);
     const detail::RemoteFunction* const function = function_of(head.function);
     if (function == nullptr) throw InvalidArgument("this worker has no function of that name and signature", {.hint = "every process registers it"});
-    recorder::Recording recording(recorder_, {.label = function->name, .sequence = head.sequence});
+    recorder::Recording recording(recorder_, {.label = function->name, .group = group_, .sequence = head.sequence});
     result = objects_.run(*function, worker_, head.object, std::move(item.frame));
     if (head.has_result != 0) check_limit(result, "the result has");
     recording.succeed();

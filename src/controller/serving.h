@@ -41,7 +41,7 @@ enum class ServiceEnd {
 /// A worker's side of its connection to the controller: receives calls, carries them out one after the other, and sends what comes of them.
 class Service {
  public:
-  /// All but `link` have to outlive it. `group`: of the connection, in the record.
+  /// All but `link` have to outlive it.
   Service(std::unique_ptr<FrameLink> link, int worker, Objects& objects, recorder::Recorder& recorder);
 
   ServiceEnd run();
@@ -66,6 +66,7 @@ class Service {
   const int worker_;
   Objects& objects_;
   recorder::Recorder& recorder_;
+  const std::uint16_t group_;  ///< of its calls in the record
   std::deque<Item> queue_;
   std::size_t queued_bytes_ = 0;
   std::uint64_t done_ = 0;          ///< the last call that is done

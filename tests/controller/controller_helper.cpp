@@ -83,6 +83,9 @@ void lose(const ControllerOptions& options, int signal) {
   say_error("dependent", [&] { collective.get(); });
   say_error("lost", [&] { static_cast<void>(workers[last].call(add, 1, 2).get()); });
   say_error("object", [&] { static_cast<void>(counter[static_cast<std::size_t>(last)].call(&Counter::value).get()); });
+  const auto all = workers.call(add, 3, 4);
+  say("one of all " + std::to_string(all[0].get()));
+  say_error("all", [&] { all.get(); });
   say("other " + std::to_string(after.get()) + " " + std::to_string(counter[0].call(&Counter::value).get()));
   say("done");
 }
@@ -145,6 +148,15 @@ void differ(bool in_signature) {
   say_error("meeting", [] { const Controller workers; });
 }
 
+void call_unknown() {
+  const bool is_controller = std::getenv("RANK") == std::string("0");
+  if (is_controller) detail::register_remote({.name = "only_here", .signature = "() -> nothing", .is_compared = false});
+  const Controller workers;
+  const auto call = workers.workers()->begin(0, {.function = detail::find_remote("only_here", "() -> nothing")});
+  say_error("unknown", [&] { call->take(); });
+  say("known " + std::to_string(workers[0].call(add, 1, 2).get()));
+}
+
 int run(const std::string& what, const std::vector<std::string>& rest) {
   ControllerOptions options;
   if (!rest.empty()) options.workers = std::stoi(rest[0]);
@@ -159,6 +171,7 @@ int run(const std::string& what, const std::vector<std::string>& rest) {
   else if (what == "throw") throw_in_scope(options, false);
   else if (what == "caught") throw_in_scope(options, true);
   else if (what == "twice") say_error("meeting", twice);
+  else if (what == "unknown") call_unknown();
   else if (what == "differ") differ(false);
   else if (what == "differ_in_signature") differ(true);
   else if (what == "alone") say_error("meeting", [] { const Controller workers; });

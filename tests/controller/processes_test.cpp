@@ -88,6 +88,8 @@ TEST(ControllerProcesses, ADeadWorkerIsAnErrorOfWhatDependsOnItAlone) {
     expect_has(job.out(), "lost: PeerFailed 1 killed");
     expect_has(job.out(), "worker 1: add(int32, int32): the worker is lost: ");
     expect_has(job.out(), "object: PeerFailed 1 killed");
+    expect_has(job.out(), "one of all 7");
+    expect_has(job.out(), "all: PeerFailed 1 killed");
     expect_has(job.out(), "other 3 1");
     expect_has(job.out(), "done");
     if (is_launched) expect_has(job.err(), "rank 2 ended by SIGKILL; the controller goes on without it");
@@ -173,6 +175,14 @@ TEST(ControllerProcesses, DifferentFunctionsAreNamedWhenTheProcessesMeet) {
   EXPECT_EQ(signature.wait(), 1);
   EXPECT_EQ(count(signature.out(), "the function differs_too is (int32) -> int32 in the controller, and (int32) -> int64 on worker 0 ("), 2)
       << signature.out();
+}
+
+TEST(ControllerProcesses, AFunctionThatAWorkerLacksFailsItsCallAlone) {
+  RunningCommand job(run_controller({"-n", "2"}, {"unknown"}));
+  EXPECT_EQ(job.wait(), 0) << job.err();
+  expect_has(job.out(), "unknown: Error 0: ");
+  expect_has(job.out(), "worker 0: only_here(): this worker has no function of that name and signature");
+  expect_has(job.out(), "known 3");
 }
 
 TEST(ControllerProcesses, AFunctionThatIsRegisteredTwiceIsNamed) {

@@ -100,6 +100,9 @@ void sum_in_groups() {
   say("all is right");
 }
 
+std::string same(const std::string& text) { return text; }
+UNISONO_REMOTE(same);
+
 /// Every rank gives an object that tests look for on its way, by the call of that name.
 void exchange_objects(const std::string& call) {
   const Context context;
@@ -118,6 +121,9 @@ void exchange_objects(const std::string& call) {
     got(scatter_object(rank() == 0 ? std::vector<std::string>(2, own) : std::vector<std::string>()));
   } else if (call == "files") {
     if (const auto all = collect_results(std::vector<std::string>{own}, 2, {.via = CollectVia::shared_dir})) got(all->back());
+  } else if (call == "call" || call == "call_in_parts") {
+    const Controller workers;
+    got(workers[0].call(same, own + (call == "call" ? std::string() : rest + rest)).get());
   } else if (call == "elastic") {
     std::string text = rank() == 0 ? own : "";
     ElasticState state;

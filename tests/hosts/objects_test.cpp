@@ -34,7 +34,7 @@ void expect_refused(const std::string& said) {
 
 TEST(ObjectsOfHosts, ObjectsArriveAsTheyWereSent) {
   MAKE_HOSTS(hosts, 2);
-  for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "files"}) {
+  for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "files", "call", "call_in_parts"}) {
     const std::string said = run_objects(hosts, call, {});
     EXPECT_GE(count(said, std::string("has ") + sent), 1) << call << said;
     EXPECT_EQ(count(said, "failed"), 0) << call << said;
@@ -43,7 +43,7 @@ TEST(ObjectsOfHosts, ObjectsArriveAsTheyWereSent) {
 
 TEST(ObjectsOfHosts, ChangedObjectsAreRefused) {
   MAKE_HOSTS(hosts, 2);
-  for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "elastic"}) {
+  for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "elastic", "call", "call_in_parts"}) {
     SCOPED_TRACE(call);
     expect_refused(run_objects(hosts, call, attacked()));
   }

@@ -174,7 +174,8 @@ class UNISONO_API RemoteWorkers {
   /// Sends the call and returns. Waits only while most_in_flight calls of the worker are under way, and for what does not fit the
   /// connection.
   ///
-  /// @throws PeerFailed if the worker is dead, with its number as the culprit
+  /// The call of a dead worker is done at once, with PeerFailed as its error, whose culprit is the number of the worker.
+  ///
   /// @throws InvalidArgument for a number that no worker has, and for arguments above the limit of objects
   /// @throws NotInitialized after `end`
   virtual std::shared_ptr<RemoteCall> begin(int worker, RemoteRequest request) = 0;

@@ -41,7 +41,6 @@ class Callable {
   /// on this side then.
   ///
   /// @throws InvalidArgument for a function that is not registered, and for arguments above the limit of objects
-  /// @throws PeerFailed if the worker is lost
   /// @throws NotInitialized after the end of the controller
   template <class F>
   auto call(const F& f, std::source_location where = std::source_location::current()) const {

@@ -5,10 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error_place.h"
-#include "base/error_text.h"
 #include "base/log.h"
-#include "base/switches.h"
 #include "controller/functions.h"
 #include "unisono/error.h"
 
@@ -41,7 +38,11 @@ void Core::disconnect() {
   const Lock lock(mutex_);
   watched_.clear();
   for (Worker& worker : workers_) {
-    worker.receive.cancel();
+    try {  // the head stays where it is while it may be written
+      if (!worker.receive.cancel()) worker.receive.wait();
+    } catch (const std::exception& error) {
+      base::debug(error.what());
+    }
     worker.receive = {};
     worker.link.reset();
   }
@@ -63,7 +64,7 @@ std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteReques
     drive(
         lock, [&] { return !is_full(); }, nullptr);
   }
-  if (ended_) std::rethrow_exception(ended_);
+  if (ended_) throw error_when_over();
   const Head head{.kind = Kind::call,
                   .has_result = static_cast<std::uint8_t>(request.has_result),
                   .sequence = ++worker.last,
@@ -95,7 +96,7 @@ void Core::release(int number, std::uint64_t object) noexcept {
 std::exception_ptr Core::failure(int number) {
   const Lock lock(mutex_);
   const Worker& worker = at(number);
-  if (ended_) return ended_;
+  if (ended_) return std::make_exception_ptr(error_when_over());
   return worker.failure ? lost_worker(worker.failure, {.worker = number, .host = worker.host}) : nullptr;
 }
 
@@ -106,7 +107,12 @@ int Core::generation(int number) {
 
 bool Core::has_ended() {
   const Lock lock(mutex_);
-  return ended_ != nullptr;
+  return ended_.has_value();
+}
+
+NotInitialized Core::error_when_over() const {
+  return NotInitialized(ended_->empty() ? std::string("the controller has ended") : fmt::format("the controller has ended: {}", *ended_),
+                        {.operation = "call", .group = "workers"});
 }
 
 void Core::tell_all(Kind kind) {
@@ -126,16 +132,16 @@ void Core::finish_calls() {
       lock, [&] { return std::ranges::all_of(workers_, [](const Worker& worker) { return worker.under_way.empty(); }); }, nullptr);
 }
 
-void Core::end(const std::exception_ptr& error) {
+void Core::end(std::string_view reason) {
   stop_.store(true);
   {
     Lock lock(mutex_);
-    if (!ended_) ended_ = error;
+    if (!ended_) ended_ = reason;
     for (Worker& worker : workers_) {
       while (!worker.under_way.empty()) {
         const auto call = std::move(worker.under_way.front());
         worker.under_way.pop_front();
-        finish(call, {}, base::placed(error, {}));
+        finish(call, {}, std::make_exception_ptr(error_when_over()));
       }
     }
     changed_.notify_all();

@@ -20,6 +20,7 @@
 #include "controller/frame.h"
 #include "group/progress/progress.h"
 #include "group/progress/work_state.h"
+#include "unisono/error.h"
 
 namespace unisono::controller {
 
@@ -43,6 +44,7 @@ struct Worker {
 class Core final : public CallDriver, public std::enable_shared_from_this<Core> {
  public:
   Core(std::shared_ptr<group::Progress> progress, int most_in_flight) : progress_(std::move(progress)), most_in_flight_(most_in_flight) {}
+  ~Core() override { disconnect(); }
 
   /// Takes the workers, whose places are those of the list. Before any call.
   void connect(std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts);
@@ -62,8 +64,8 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   void tell_all(Kind kind);
   /// Waits until all calls are done.
   void finish_calls();
-  /// No call is possible any more. Those under way have this error.
-  void end(const std::exception_ptr& error);
+  /// No call is possible any more. Those under way have NotInitialized with that reason, which may be empty.
+  void end(std::string_view reason);
   /// Ends the groups with all workers that live, which end with this reason.
   void abort(std::string_view reason);
 
@@ -88,6 +90,7 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   void lose(int number, const std::exception_ptr& why);
   /// Sends; a worker that cannot be reached is lost.
   void send(int number, const Head& head, detail::Frame&& frame = {});
+  NotInitialized error_when_over() const;
   void run_callbacks(Lock& lock);
   void see_to_calls();
 
@@ -100,7 +103,7 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   std::vector<Worker> workers_;
   std::vector<detail::WorkState*> watched_;  ///< of the receives; changes under the driver's eyes only
   std::atomic<bool> stop_{false};
-  std::exception_ptr ended_;
+  std::optional<std::string> ended_;  ///< why; empty: in order
   std::shared_ptr<group::Progress> progress_;
   const int most_in_flight_;
   std::atomic<std::uint64_t> next_object_{1};

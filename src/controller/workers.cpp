@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error_place.h"
-#include "base/error_text.h"
 #include "base/log.h"
 #include "context/state.h"
 #include "rendezvous/launcher_store.h"
@@ -21,12 +20,6 @@ using namespace std::chrono_literals;
 
 /// A process in the place of a lost one is waited for so long: longer than the longest pause of a launcher before it starts one.
 constexpr auto longest_replacement = 120s;
-
-std::exception_ptr over(std::string_view reason) {
-  return std::make_exception_ptr(
-      NotInitialized(reason.empty() ? std::string("the controller has ended") : fmt::format("the controller has ended: {}", reason),
-                     {.operation = "call", .group = "workers"}));
-}
 
 bool replaces_processes(const context::State& whole) {
   const auto& store = whole.launcher.store();
@@ -94,7 +87,7 @@ void Workers::end(std::string_view reason) {
   } else {
     core_->abort(reason);
   }
-  core_->end(over(reason));
+  core_->end(reason);
   place_.reset();
   core_->disconnect();
   context_.reset();  // if an exception is leaving, the members of all groups are told so

@@ -1,6 +1,6 @@
 // Values of the kinds that C++ and Python both know: an array, a number, a text, a path.
 
-#include "unisono/any_value.h"
+#include "any_value.h"
 
 #include <nanobind/stl/string.h>
 
@@ -23,20 +23,6 @@ namespace {
 
 using namespace nb::literals;
 
-AnyValue from_python(nb::handle x) {
-  if (PyUnicode_Check(x.ptr())) return nb::cast<std::string>(x);
-  if (Value::is_value(x)) {
-    Value value(x, "broadcast_any");
-    const TensorView view = value.view();
-    return with_type(view.dtype(), [&](auto number) {
-      std::memcpy(&number, view.data(), sizeof number);
-      return AnyValue(number);
-    });
-  }
-  if (nb::hasattr(x, "__fspath__")) return std::filesystem::path(nb::cast<std::string>(nb::str(x)));
-  return AnyValue(Buffer(x, Use::read, "broadcast_any").view());
-}
-
 nb::object number_of(const AnyValue& value) {
   const nb::object array = empty_array(value.dtype(), {});
   with_type(value.dtype(), [&]<class T>(T) {
@@ -53,7 +39,23 @@ nb::object number_of(const AnyValue& value) {
   }
 }
 
-nb::object to_python(AnyValue& value) {
+}  // namespace
+
+AnyValue any_value_of(nb::handle x, const char* operation) {
+  if (PyUnicode_Check(x.ptr())) return nb::cast<std::string>(x);
+  if (Value::is_value(x)) {
+    Value value(x, operation);
+    const TensorView view = value.view();
+    return with_type(view.dtype(), [&](auto number) {
+      std::memcpy(&number, view.data(), sizeof number);
+      return AnyValue(number);
+    });
+  }
+  if (nb::hasattr(x, "__fspath__")) return std::filesystem::path(nb::cast<std::string>(nb::str(x)));
+  return AnyValue(Buffer(x, Use::read, operation).view());
+}
+
+nb::object as_python(AnyValue& value) {
   switch (value.kind()) {
     case AnyValue::Kind::number: return number_of(value);
     case AnyValue::Kind::string: return nb::str(value.string().c_str(), value.string().size());
@@ -66,13 +68,15 @@ nb::object to_python(AnyValue& value) {
   return array;
 }
 
+namespace {
+
 nb::object share(nb::handle x, nb::handle src, nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "broadcast_any");
   const Rank root = rank_of(src, "broadcast_any");
   const bool is_root = (root.is_global() ? trailing.group.global_rank(trailing.group.rank()) : trailing.group.rank()) == root.value();
-  const std::optional<AnyValue> own = is_root && !x.is_none() ? std::optional(from_python(x)) : std::nullopt;
+  const std::optional<AnyValue> own = is_root && !x.is_none() ? std::optional(any_value_of(x, "broadcast_any")) : std::nullopt;
   AnyValue value = unlocked([&] { return broadcast_any(own, root, trailing.group, trailing.options); });
-  return to_python(value);
+  return as_python(value);
 }
 
 }  // namespace

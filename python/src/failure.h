@@ -25,21 +25,24 @@ T& content_of(nb::handle object, const char* operation) {
   return *nb::inst_ptr<T>(object);
 }
 
-/// A reference to an object that any thread may drop, with the interpreter lock or without. Nothing is dropped once the interpreter has ended.
+/// Returns a pointer that any thread may drop, with the interpreter lock or without, to something that is destroyed with it. Once the interpreter has
+/// ended it is left behind.
+template <class T>
+std::shared_ptr<T> dropped_locked(std::unique_ptr<T> x) {
+  return {x.release(), [](T* last) {
+            if (Py_IsInitialized() == 0) return;
+            if (const nb::gil_scoped_acquire locked; locked.is_valid()) delete last;
+          }};
+}
+
+/// A reference to an object that any thread may drop.
 class Kept {
  public:
-  explicit Kept(nb::object object)
-      : object_(new nb::object(std::move(object)), [](nb::object* kept) {
-          if (Py_IsInitialized() != 0) {
-            if (const nb::gil_scoped_acquire locked; locked.is_valid()) {
-              kept->reset();
-            }
-          }
-          static_cast<void>(kept->release());  // where it could not be dropped, it is left behind
-          delete kept;
-        }) {}
+  explicit Kept(nb::object object) : object_(dropped_locked(std::make_unique<nb::object>(std::move(object)))) {}
   /// With the interpreter lock.
   const nb::object& object() const { return *object_; }
+  /// What keeps it, for owners that know no Python.
+  const std::shared_ptr<nb::object>& owner() const { return object_; }
 
  private:
   std::shared_ptr<nb::object> object_;

@@ -14,20 +14,22 @@
 namespace unisono::python {
 namespace {
 
-/// A buffer shorter than this is copied into the stream: a segment of its own costs more.
-constexpr std::size_t shortest_segment = std::size_t{8} << 10;
 /// A stream longer than this is a segment itself.
 constexpr std::size_t longest_stream = std::size_t{64} << 10;
 constexpr std::uint64_t stream_is_segment = std::uint64_t{1} << 63;
 
-/// The buffers of the object that this thread is writing.
-thread_local nb::list* kept_buffers = nullptr;
+/// The buffers of the object that this thread is writing, and how long one has to be to be kept.
+struct Collected {
+  nb::list* buffers = nullptr;
+  std::size_t least = 0;
+};
+thread_local Collected kept_buffers;
 
 /// Told of each buffer; what it says is whether the stream is to have its contents.
 bool goes_into_stream(nb::handle buffer) {
   const nb::object bytes = buffer.attr("raw")();
-  if (nb::len(bytes) < shortest_segment) return true;
-  kept_buffers->append(bytes);
+  if (nb::len(bytes) < kept_buffers.least) return true;
+  kept_buffers.buffers->append(bytes);
   return false;
 }
 
@@ -87,17 +89,17 @@ const detail::ObjectType& python_object_type() {
   return type;
 }
 
-Pickled::Pickled(nb::handle object) {
+Pickled::Pickled(nb::handle object, std::size_t least_segment) {
   try {
     nb::list kept;
     nb::object stream;
     {
       // What an object does while it is written may be to send another one.
       struct Collecting {
-        nb::list* before;
-        explicit Collecting(nb::list* list) : before(std::exchange(kept_buffers, list)) {}
+        Collected before;
+        explicit Collecting(Collected now) : before(std::exchange(kept_buffers, now)) {}
         ~Collecting() { kept_buffers = before; }
-      } collecting(&kept);
+      } collecting({&kept, least_segment});
       stream = dumped(object);
     }
     char* text = nullptr;
@@ -139,6 +141,11 @@ Pickled::Pickled(Pickled&& other) noexcept
 
 Pickled::~Pickled() {
   for (Py_buffer& buffer : held_) PyBuffer_Release(&buffer);
+}
+
+bool Pickled::is_read_only(std::size_t segment) const {
+  const std::size_t streams = segments_.size() - held_.size();
+  return segment < streams || held_[segment - streams].readonly != 0;
 }
 
 void Pickled::pack(std::byte* body) const {

@@ -28,8 +28,10 @@ const detail::ObjectType& python_object_type();
 /// An object that is to be sent. With the interpreter lock.
 class Pickled {
  public:
+  /// A buffer of fewer bytes is copied into the stream: a segment of its own costs more.
+  static constexpr std::size_t shortest_segment = std::size_t{8} << 10;
   /// What pickle raises is kept: the other ranks are to learn of it.
-  explicit Pickled(nb::handle object);
+  explicit Pickled(nb::handle object, std::size_t least_segment = shortest_segment);
   /// Nothing, because of this.
   explicit Pickled(std::exception_ptr error) : error_(std::move(error)) {}
   Pickled() = default;
@@ -40,6 +42,8 @@ class Pickled {
   const std::exception_ptr& error() const { return error_; }
   std::span<const std::byte> head() const { return head_; }
   const Segments& segments() const { return segments_; }
+  /// Whether what is made of the segment may not be written to. Of the stream: true.
+  bool is_read_only(std::size_t segment) const;
   /// Of all segments, with what lies between them; a multiple of 64.
   std::size_t body_size() const { return body_size_; }
   /// Copies the segments to where the body lies. Any thread.

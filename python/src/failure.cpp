@@ -84,6 +84,8 @@ const char* class_of(const Error& error) {
       {"PeerFailed", is_a<PeerFailed>},
       {"ProtocolError", is_a<ProtocolError>},
       {"LaunchFailed", is_a<LaunchFailed>},
+      {"RemoteError", is_a<RemoteError>},
+      {"Cancelled", is_a<Cancelled>},
   };
   const auto* const known = std::ranges::find_if(classes, [&](const auto& each) { return each.second(error); });
   return known == std::end(classes) ? "Error" : known->first;
@@ -123,6 +125,7 @@ nb::object as_python(const std::exception_ptr& error) {
     nb::dict fields = fields_of(e);
     if (const auto* const late = dynamic_cast<const Timeout*>(&e)) fields["missing"] = list_of(late->missing());
     if (const auto* const peer = dynamic_cast<const PeerFailed*>(&e)) fields["cause"] = nb::str(std::string(to_string(peer->cause())).c_str());
+    if (const auto* const remote = dynamic_cast<const RemoteError*>(&e)) fields["type"] = nb::str(remote->type().c_str());
     return made(e, fields);
   } catch (const std::bad_alloc&) {
     return nb::borrow(PyExc_MemoryError)();

@@ -19,9 +19,7 @@ constexpr std::uint8_t failure_bit = 0x80;
 /// The slot of a part that nobody may write to where it has arrived.
 constexpr std::uint32_t read_only = 1;
 
-std::byte first_byte(Form form, bool is_failure) {
-  return static_cast<std::byte>(static_cast<std::uint8_t>(form) | (is_failure ? failure_bit : 0));
-}
+std::byte first_byte(Form form, bool is_failure) { return static_cast<std::byte>(static_cast<std::uint8_t>(form) | (is_failure ? failure_bit : 0)); }
 
 void append(std::vector<std::byte>& body, std::span<const std::byte> bytes) { body.insert(body.end(), bytes.begin(), bytes.end()); }
 
@@ -54,20 +52,25 @@ detail::Frame frame_of(nb::handle x, Form form, bool is_failure, const char* ope
   return frame;
 }
 
-Received received(const detail::Frame& frame, const char* operation) {
-  const std::uint8_t first = frame.body.empty() ? 0xff : std::to_integer<std::uint8_t>(frame.body.front());
-  const auto form = static_cast<Form>(first & ~failure_bit);
-  const std::span<const std::byte> rest = std::span(frame.body).subspan(frame.body.empty() ? 0 : 1);
-  const bool is_failure = (first & failure_bit) != 0;
-  if (form == Form::pickle) {
-    std::vector<nb::object> segments;
-    for (const auto& part : frame.parts) segments.push_back(*std::static_pointer_cast<nb::object>(part.owner));
-    if (segments.size() != segment_sizes(rest).size()) throw ProtocolError("a frame has not the parts that it names", {.operation = operation});
-    return {unpickled(rest, segments), form, is_failure};
+Form form_of(const detail::Frame& frame) {
+  if (frame.body.empty()) throw ProtocolError("a frame of Python is empty");
+  const auto form = static_cast<Form>(std::to_integer<std::uint8_t>(frame.body.front()) & ~failure_bit);
+  if (form != Form::pickle && form != Form::data) throw ProtocolError("a frame of Python is of an unknown form");
+  return form;
+}
+
+Received received(const detail::Frame& frame) {
+  const Form form = form_of(frame);
+  const bool is_failure = (std::to_integer<std::uint8_t>(frame.body.front()) & failure_bit) != 0;
+  const std::span<const std::byte> rest = std::span(frame.body).subspan(1);
+  if (form == Form::data) {
+    const bool is_apart = !frame.parts.empty();
+    return {object_of_data(is_apart ? std::span<const std::byte>(frame.parts.front().data, frame.parts.front().bytes) : rest), form, is_failure};
   }
-  if (form != Form::data || frame.parts.size() > 1) throw ProtocolError("a frame of an unknown form", {.operation = operation});
-  if (frame.parts.empty()) return {object_of_data(rest), form, is_failure};
-  return {object_of_data({frame.parts.front().data, frame.parts.front().bytes}), form, is_failure};
+  std::vector<nb::object> segments;
+  for (const auto& part : frame.parts) segments.push_back(*std::static_pointer_cast<nb::object>(part.owner));
+  if (segments.size() != segment_sizes(rest).size()) throw ProtocolError("a frame of Python has not the parts that it names");
+  return {unpickled(rest, segments), form, is_failure};
 }
 
 detail::FramePart memory_of_part(std::uint32_t slot, std::size_t bytes) {

@@ -29,8 +29,10 @@ struct Received {
   Form form = Form::pickle;
   bool is_failure = false;
 };
-/// ProtocolError for a frame that is none of ours.
-Received received(const detail::Frame& frame, const char* operation);
+/// Returns how it lies there. ProtocolError for a frame that is none of ours.
+Form form_of(const detail::Frame& frame);
+/// Reads it. ProtocolError for a frame that is none of ours.
+Received received(const detail::Frame& frame);
 
 /// Memory for a part, any thread: bytes, or a bytearray where what is made of it may be written to.
 detail::FramePart memory_of_part(std::uint32_t slot, std::size_t bytes);

@@ -10,9 +10,9 @@ namespace nb = nanobind;
 
 /// Each adds a part of the module.
 using Bind = void(nb::module_& m);
-Bind bind_any_value, bind_blocks, bind_context, bind_counted, bind_elastic, bind_groups, bind_joining, bind_launch, bind_lists, bind_loading,
-    bind_messages, bind_object_messages, bind_objects, bind_parameters, bind_places, bind_rank_control, bind_reductions, bind_shared_memory,
-    bind_stores, bind_types, bind_with_place, bind_work, bind_xla;
+Bind bind_any_value, bind_blocks, bind_context, bind_controller, bind_counted, bind_elastic, bind_future, bind_groups, bind_joining, bind_launch,
+    bind_lists, bind_loading, bind_messages, bind_object_messages, bind_objects, bind_parameters, bind_places, bind_rank_control, bind_reductions,
+    bind_shared_memory, bind_stores, bind_types, bind_with_place, bind_work, bind_xla;
 
 /// Signals that arrive while a call waits are handled then.
 void watch_signals();

@@ -9,6 +9,7 @@
 
 #include "calls.h"
 #include "failure.h"
+#include "future.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/cuda.h"
@@ -80,7 +81,7 @@ class PythonWork {
   int tag() const { return work_.tag(); }
 
   static void wait_all(nb::handle works);
-  static std::size_t wait_any(nb::handle works);
+  static nb::object wait_any(nb::handle works, nb::handle timeout);
 
  private:
   /// Calls it without the interpreter lock. An error ends the use of the buffers.
@@ -194,8 +195,11 @@ void PythonWork::wait_all(nb::handle works) {
   if (first) std::rethrow_exception(first);
 }
 
-std::size_t PythonWork::wait_any(nb::handle works) {
-  const std::vector<PythonWork*> list = works_of(works, "wait_any");
+nb::object PythonWork::wait_any(nb::handle works, nb::handle timeout) {
+  const nb::list given(works);
+  if (given.size() > 0 && is_future(given[0])) return nb::cast(Future::wait_any(given, timeout_of(timeout, "wait_any")));
+  if (!timeout.is_none()) throw_invalid("wait_any", "a timeout is for Futures", "a Work has wait_for");
+  const std::vector<PythonWork*> list = works_of(given, "wait_any");
   std::vector<Work> all;
   for (const PythonWork* const work : list) all.push_back(work->work_);
   std::size_t index = 0;
@@ -209,7 +213,7 @@ std::size_t PythonWork::wait_any(nb::handle works) {
     throw;
   }
   list[index]->wait();
-  return index;
+  return nb::cast(index);
 }
 
 template <class Request>
@@ -268,8 +272,11 @@ call on the same group. It must not call on that group, and should be short. Wha
       .def("tag", &PythonWork::tag, "The tag of the message that a receive has taken. 0 for anything else.");
   m.def("wait_all", &PythonWork::wait_all, "works"_a, nb::sig("def wait_all(works: collections.abc.Iterable[Work]) -> None"),
         "Waits for all of them, then raises the first error among them, if any.");
-  m.def("wait_any", &PythonWork::wait_any, "works"_a, nb::sig("def wait_any(works: collections.abc.Iterable[Work]) -> int"),
-        "Waits until one of them is done and returns its index; raises that one's error. InvalidArgument where there is none.");
+  m.def("wait_any", &PythonWork::wait_any, "works"_a, "timeout"_a = nb::none(),
+        nb::sig("def wait_any(works: collections.abc.Iterable[Work | Future], timeout: Seconds = None) -> int | None"),
+        R"(Waits until one of them is done and returns its index. InvalidArgument where there is none.
+
+Of Works it raises that one's error. Of a controller's Futures it does not; with a timeout it returns None if none is done after so many seconds.)");
 }
 
 }  // namespace unisono::python

@@ -13,8 +13,8 @@ torch.distributed.
 """
 
 from . import _ending, _errors
-from ._errors import AlreadyInitialized, BackendUnavailable, Error, InvalidArgument, LaunchFailed, Mismatch, NotInitialized, NotMember, PeerFailed
-from ._errors import Place, ProcessEnd, ProtocolError, Timeout, Unsupported
+from ._errors import AlreadyInitialized, BackendUnavailable, Cancelled, Error, InvalidArgument, LaunchFailed, Mismatch, NotInitialized, NotMember, PeerFailed
+from ._errors import Place, ProcessEnd, ProtocolError, RemoteError, Timeout, Unsupported
 
 try:
     from ._core import __version__
@@ -33,9 +33,12 @@ else:
     from ._calls import all_gather_list, collect_results, gather_list, one_rank_only, scatter_list, shared_array
     from ._core import *
     from ._context import Context, initialize, show_config
+    from ._controller import Actor, Actors, Controller, Worker
+    from ._futures import Futures
     from ._launch import Parallel, launch, run_threads, spawn
     from ._membership import Membership
     from ._paths import cmake_prefix, command
+    from ._serving import actor, remote
 
     del end_all  # noqa: F821  (for _ending)
     __all__ = sorted(name for name in globals() if not name.startswith("_"))

@@ -116,6 +116,17 @@ def watch(children):
     return sorted((child for child in children if child.failed), key=lambda child: (child.is_consequence, child.failed_at))
 
 
+def end(children, grace):
+    """Waits so many seconds until all have ended; then those that are left get SIGTERM, and after GRACE SIGKILL."""
+    for step, seconds in ((None, grace), ("terminate", GRACE), ("kill", None)):
+        deadline = seconds and time.monotonic() + seconds
+        for child in children:
+            if step and child.process.exitcode is None:
+                getattr(child.process, step)()
+        for child in children:
+            child.process.join(deadline and max(0, deadline - time.monotonic()))
+
+
 def kill(children):
     """Ends those that are left, where the caller is interrupted."""
     for child in children:

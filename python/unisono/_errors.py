@@ -1,5 +1,6 @@
 """The exceptions of the library: one class for each of C++, with the same names and attributes."""
 
+import concurrent.futures
 import enum
 import os
 import typing
@@ -109,6 +110,16 @@ class LaunchFailed(Error, ChildProcessError):
     """A process that we were to start did not start, or did not end well. culprit: the rank that failed first."""
 
     ends: list = []  #: a ProcessEnd of every process that was started here, by rank
+
+
+class RemoteError(Error, RuntimeError):
+    """A call of a controller failed on its worker by an exception that cannot travel as it is. culprit: the number of the worker."""
+
+    type: str = ""  #: of the exception on the worker: "ValueError"
+
+
+class Cancelled(Error, concurrent.futures.CancelledError):
+    """A call of a controller was cancelled before it had begun."""
 
 
 def refusal(operation, what, hint=None, kind=InvalidArgument):

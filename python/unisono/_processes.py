@@ -30,10 +30,10 @@ def _end_with(parent):
         os._exit(1)
 
 
-def _main(connection, parent, init, local_rank, function, args):
-    # The function comes as bytes: what goes wrong with it is this rank's failure.
+def main(connection, parent, init, local_rank, function, args):
+    """Calls function(local_rank, *args) as a rank of a job. It comes as bytes: what goes wrong with it is this rank's failure."""
     _end_with(parent)
-    from . import initialize
+    from ._context import initialize
 
     try:
         function = _children.loads("spawn", function)
@@ -60,7 +60,9 @@ def _main(connection, parent, init, local_rank, function, args):
     raise SystemExit(0 if pickle.loads(answer)[0] else 1)
 
 
-class _Rank(_children.Child):
+class Rank(_children.Child):
+    """A process that runs `main`."""
+
     @property
     def is_consequence(self):
         return self.ended_by_us or (self.answer is not None and isinstance(self.answer[1], PeerFailed))
@@ -104,18 +106,22 @@ def run(function, args, here, world_size, first, options):
         for local_rank in range(here):
             rank = first + local_rank
             init = {**options, "init_method": place, "rank": rank, "world_size": world_size, "local_rank": local_rank}
-            ranks.append(_Rank(context, rank, _main, (os.getpid(), init, local_rank, pickled, args), f"unisono rank {rank}"))
+            ranks.append(Rank(context, rank, main, (os.getpid(), init, local_rank, pickled, args), f"unisono rank {rank}"))
         failed = _children.watch(ranks)
     finally:
         _children.kill(ranks)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
-    if not failed:
-        return [rank.answer[1] for rank in ranks]
+    if failed:
+        raise_first(failed, ranks, "spawn")
+    return [rank.answer[1] for rank in ranks]
+
+
+def raise_first(failed, ranks, operation):
     cause = failed[0]
     others = len(failed) - 1
     text = f"rank {cause.rank} {cause.how()}" + (f"; {others} more failed because of it or after it" if others else "")
-    failure = refusal("spawn", text, kind=LaunchFailed)
+    failure = refusal(operation, text, kind=LaunchFailed)
     failure.culprit, failure.ends = cause.rank, [rank.end() for rank in ranks]
     origin = cause.end()
     if origin.error is not None:

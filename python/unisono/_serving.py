@@ -1,0 +1,196 @@
+"""Calls of a controller: what a worker finds by its name, and how exceptions travel."""
+
+import pickle
+import traceback
+
+from . import _ending
+from ._errors import InvalidArgument, RemoteError, refusal
+
+_BY_NAME = "it is called by its name: it stands at the top level of a module or of the program's file, and what it needs are arguments"
+
+_functions: dict = {}  # what was decorated: name -> (function, parameters)
+_classes: dict = {}
+
+
+def name_of(target):
+    """The name by which processes know a function or class. The main module of a new process has another one."""
+    module = getattr(target, "__module__", None) or "builtins"
+    return f"{'__main__' if module == '__mp_main__' else module}.{getattr(target, '__qualname__', None) or type(target).__qualname__}"
+
+
+def _parameters(function):
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return "(…)"
+    return f"({', '.join(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])})"
+
+
+def _line(target):
+    code = getattr(target, "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else None
+
+
+def _register(table, target, parameters, what):
+    name, line = name_of(target), _line(target)
+    if "<locals>" in name:
+        raise refusal(what, f"{name} is defined in a function, and no other process would find it", _BY_NAME)
+    before = _line(table[name][0]) if name in table else None
+    if before and line and before[0] == line[0] and before[1] != line[1]:  # a module that is read again has the same lines, a notebook other files
+        raise refusal(what, f"{name} is registered twice: in lines {before[1]} and {line[1]} of {line[0]}", "give one of them another name")
+    table[name] = (target, parameters)
+    return target
+
+
+def remote(function):
+    """Registers a function that a controller may call by its name, which it can also where pickles are forbidden. Returns the function.
+
+    Where pickles are allowed, any function at the top level of a module may be called, registered or not. With UNISONO_PICKLE=off only registered ones,
+    with data as arguments and results: None, numbers, str, bytes, paths, arrays, and lists, tuples and dicts of them.
+
+        @unisono.remote
+        def sum_of_file(path): ...
+
+        with unisono.Controller() as workers:
+            print(workers.sum(workers.call(sum_of_file, "data.csv")))
+    """
+    if not callable(function) or isinstance(function, type):
+        raise refusal("remote", f"{function!r} is no function", "@unisono.actor is for classes")
+    return _register(_functions, function, _parameters(function), "remote")
+
+
+def actor(type_):
+    """Registers a class of which a controller may make objects on its workers, also where pickles are forbidden. Returns the class. See remote.
+
+        @unisono.actor
+        class Trainer:
+            def __init__(self, config): ...
+            def step(self, i): ...
+            def loss(self): ...
+
+        with unisono.Controller() as workers:
+            trainer = workers.make(Trainer, config)     # an object on each worker
+            trainer.step.call(0)
+            print(workers.mean(trainer.loss.call()))
+    """
+    if not isinstance(type_, type):
+        raise refusal("actor", f"{type_!r} is no class", "@unisono.remote is for functions")
+    return _register(_classes, type_, _parameters(type_.__init__), "actor")
+
+
+# In the controller.
+
+
+def by_name(target, is_class):
+    """What is sent in place of a function or class where pickles are forbidden."""
+    known = (_classes if is_class else _functions).get(name_of(target))
+    if known is None or known[0] is not target:
+        decorator = "actor" if is_class else "remote"
+        raise refusal("call", f"{name_of(target)} is not registered, and pickles, by which others travel, are not allowed here",
+                      f"decorate it with @unisono.{decorator}")
+    return name_of(target), known[1]
+
+
+def refuse(name, target, arguments, keywords, error):
+    """Raises InvalidArgument, which says what of a call cannot be sent. Returns where all of it can be."""
+    parts = [(name, target, _BY_NAME)]
+    parts += [(f"argument {i} of {name}, a {type(x).__name__},", x, None) for i, x in enumerate(arguments, 1)]
+    parts += [(f"the argument {key} of {name}, a {type(x).__name__},", x, None) for key, x in keywords.items()]
+    for what, x, hint in parts:
+        try:
+            pickle.dumps(x, protocol=5)
+        except Exception:
+            raise refusal("call", f"{what} cannot be sent: {type(error).__name__}: {error}", hint) from error
+
+
+def arrived(parcel, function, worker, where):
+    """The exception of a call that a worker has told of."""
+    pickled, type_, message, trace = parcel
+    error = None
+    if pickled is not None:
+        try:
+            error = pickle.loads(pickled)
+        except Exception:  # its class is known to the worker alone
+            pass
+    if not isinstance(error, BaseException):
+        error = RemoteError(f"call: worker {worker}: {function}: {type_}{': ' if message else ''}{message}")
+        error.operation, error.message, error.culprit, error.type, error.where = "call", message, worker, type_, where
+    note = f"{function} on worker {worker}{f', called at {where}' if where else ''}:\n{trace.rstrip()}"
+    if hasattr(error, "add_note"):
+        error.add_note(note)
+    else:
+        from ._processes import RemoteTraceback
+
+        error.__cause__ = RemoteTraceback(note)
+    return error
+
+
+# On a worker.
+
+
+def failed(error, may_pickle):
+    """What the controller is told of an exception, as data: the exception as a pickle, its type, its text, the traceback."""
+    pickled = None
+    if may_pickle and isinstance(error, Exception):
+        try:
+            pickled = pickle.dumps(error, protocol=5)
+            pickle.loads(pickled)
+        except Exception:
+            pickled = None
+    type_ = type(error)
+    name = type_.__qualname__ if type_.__module__ in ("builtins", "unisono") else f"{type_.__module__}.{type_.__qualname__}"
+    try:
+        message = str(error) if isinstance(error, Exception) else _ending.describe(error) or "left by sys.exit"
+    except Exception:
+        message = ""
+    return pickled, name, message, "".join(traceback.format_exception(type_, error, error.__traceback__))
+
+
+def _known(table, target, what):
+    name, parameters = target
+    if name not in table:
+        raise refusal("call", f"this worker has no {what} {name}", f"it has those alone that were decorated here, and {name} was not")
+    found, own = table[name]
+    if own != parameters:
+        raise refusal("call", f"{name}{parameters} is {name}{own} on this worker", "both processes run the same version of the program")
+    return found
+
+
+def function_of(target):
+    return _known(_functions, target, "function")
+
+
+def class_of(target):
+    return _known(_classes, target, "class")
+
+
+class _NotMade:
+    def __init__(self, error):
+        self.error = error
+
+
+def maker_of(type_, put):
+    """Makes an object and puts it where its methods find it; or what its methods raise."""
+
+    def make(*args, **kwargs):
+        try:
+            put(type_(*args, **kwargs))
+        except BaseException as error:
+            put(_NotMade(error))
+            raise
+
+    return make
+
+
+def method_of(object, name):
+    if isinstance(object, _NotMade):
+        raise object.error
+    if name.startswith("_"):
+        raise InvalidArgument(f"call: {name} is no method that others may call")
+    return getattr(object, name)
+
+
+def serve(local_rank, backend, most_in_flight):
+    """What a process does that a controller has started."""
+    from . import _core
+
+    return _core._meet_workers(backend, None, most_in_flight)

@@ -249,8 +249,9 @@ nb::list Workers::begin(const detail::RemoteFunction& function, Span span, std::
   return futures;
 }
 
-nb::object meet(const std::string& backend, nb::handle timeout, int most_in_flight) {
+nb::object meet(int workers, const std::string& backend, nb::handle timeout, int most_in_flight) {
   ControllerOptions options;
+  options.workers = workers;
   options.backend = backend;
   options.timeout = timeout_or(timeout, options.timeout, "Controller");
   options.most_in_flight = most_in_flight;
@@ -278,7 +279,7 @@ void bind_controller(nb::module_& m) {
       .def("generation", &Workers::generation)
       .def("replace", &Workers::replace)
       .def("end", &Workers::end);
-  m.def("_meet_workers", &meet, "backend"_a, "timeout"_a.none(), "most_in_flight"_a);
+  m.def("_meet_workers", &meet, "workers"_a, "backend"_a, "timeout"_a.none(), "most_in_flight"_a);
   m.def("worker_number", &detail::worker_number, "The number of this worker, from 0, inside a call of a controller; -1 anywhere else.");
   m.def(
       "everyone", [] { return detail::everyone(place_of_program()); },

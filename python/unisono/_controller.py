@@ -11,7 +11,7 @@ from . import _core, _ending, _serving
 from ._context import initialize
 from ._errors import exact_mean, refusal
 from ._futures import Futures
-from ._launch import _check_not_within_a_job
+from ._launch import is_launched
 from ._workers import Started
 
 
@@ -65,7 +65,7 @@ class Controller(_Calls, collections.abc.Sequence):
 
     In a job (`unisono run -n 5`, torchrun, mpirun, srun) all processes make a Controller: rank 0 goes on, the others become its workers, serve its calls
     there, and end with it. Alone, `workers=4` starts as many on this host, as spawn does: a program keeps what starts them behind
-    `if __name__ == "__main__":`. Worker i is rank i + 1 of the job; inside a call world(), rank() and all collectives are those of the workers.
+    `if __name__ == "__main__":`. In a job of 5 it may be said as well. Worker i is rank i + 1 of the job; inside a call world(), rank() and all collectives are those of the workers.
 
     backend, timeout: of the collectives among the workers, as in initialize. most_in_flight: so many calls of a worker are under way at most; a further one
     waits. It ends with its scope, with `close`, or with the program: in order the workers finish all calls first, after an exception they end at once.
@@ -164,15 +164,15 @@ class _Job:
             raise refusal("Controller", "a new process that imports the program would start workers of its own",
                           'the program makes its controller behind `if __name__ == "__main__":`')
         self.started, self._has_joined = None, False
-        if count:
-            _check_not_within_a_job("Controller")
-            self.started = Started(count, backend, timeout, most_in_flight)
-        elif not _core.is_initialized():
-            initialize(backend, timeout=timeout)
-            self._has_joined = True
+        if not _core.is_initialized():
+            if count and not is_launched():
+                self.started = Started(count, backend, timeout, most_in_flight)
+            else:
+                initialize(backend, timeout=timeout)
+                self._has_joined = True
         is_worker = _core.rank() > 0
         try:
-            workers = _core._meet_workers(backend, timeout, most_in_flight)
+            workers = _core._meet_workers(count, backend, timeout, most_in_flight)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 _core._leave_because(_ending.describe(error))
@@ -183,7 +183,7 @@ class _Job:
         if is_worker:
             sys.exit(workers)
         self.workers = workers
-        self.replaced = [0] * len(workers)
+        self.generations = [0] * len(workers)
         self._has_ended = False
         atexit.register(self._end_with_program)
 
@@ -207,9 +207,10 @@ class _Job:
             _core.finalize()
 
     def replace(self, worker):
-        generation = self.workers.generation(worker)
-        self.workers.replace(worker)
-        self.replaced[worker] += self.workers.generation(worker) - generation
+        try:
+            self.workers.replace(worker)
+        finally:
+            self.generations[:] = map(self.workers.generation, range(len(self.workers)))
 
 
 class _Object:
@@ -218,11 +219,11 @@ class _Object:
     def __init__(self, job, first, number, type_, made):
         self.job, self.first, self.number, self.type = job, first, number, type_
         self.made = made
-        self.replaced = list(job.replaced)
+        self.generations = list(job.generations)
 
     def call(self, first, last, name, args, kwargs):
         for worker in range(first, last):
-            if self.replaced[worker] != self.job.replaced[worker]:
+            if self.generations[worker] != self.job.generations[worker]:
                 raise refusal("call", f"this {self.type.__qualname__} is gone: worker {worker} was replaced after it was made", "make another one")
         return self.job.workers.call_method(first, last, self.number, f"{self.type.__qualname__}.{name}", name, args, kwargs)
 

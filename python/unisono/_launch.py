@@ -11,12 +11,19 @@ def _refuse(operation, what, hint=None):
     raise refusal(operation, what, hint)
 
 
-def _check_not_within_a_job(operation):
-    if _core.is_initialized():
-        raise AlreadyInitialized(f"{operation}: nested use: this process is part of a job already (call it before initialize or after finalize)")
+def is_launched():
+    """Whether this process was started as one of several, and has not joined them."""
     try:
         _core.world_size()
     except NotInitialized:
+        return True
+    return False
+
+
+def _check_not_within_a_job(operation):
+    if _core.is_initialized():
+        raise AlreadyInitialized(f"{operation}: nested use: this process is part of a job already (call it before initialize or after finalize)")
+    if is_launched():
         _refuse(
             operation,
             "nested use: this process was started as one of several, and each of them would start a job of its own",

@@ -193,4 +193,4 @@ def serve(local_rank, backend, most_in_flight):
     """What a process does that a controller has started."""
     from . import _core
 
-    return _core._meet_workers(backend, None, most_in_flight)
+    return _core._meet_workers(0, backend, None, most_in_flight)

@@ -1,5 +1,7 @@
 // The calls that are under way, as Python waits for them.
 
+#include <nanobind/stl/optional.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>

@@ -1,12 +1,17 @@
 """Calls of a controller: what a worker finds by its name, and how exceptions travel."""
 
+import copyreg
+import operator
 import pickle
 import traceback
 
-from . import _ending
+from . import _core, _ending
 from ._errors import InvalidArgument, RemoteError, refusal
 
 _BY_NAME = "it is called by its name: it stands at the top level of a module or of the program's file, and what it needs are arguments"
+
+# Functions of the extension are found by their names, as those of a module in Python are.
+copyreg.pickle(type(_core.rank), operator.attrgetter("__name__"))
 
 _functions: dict = {}  # what was decorated: name -> (function, parameters)
 _classes: dict = {}
@@ -191,6 +196,4 @@ def method_of(object, name):
 
 def serve(local_rank, backend, most_in_flight):
     """What a process does that a controller has started."""
-    from . import _core
-
     return _core._meet_workers(0, backend, None, most_in_flight)

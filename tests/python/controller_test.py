@@ -67,6 +67,10 @@ class Calls(ControllerTest):
         self.assertEqual(workers[-1].call(math.factorial, 20).result(), math.factorial(20))
         self.assertEqual([worker.call(divmod, 7, 2).result() for worker in workers[0:2]], [(3, 1), (3, 1)])
 
+    def test_functions_of_the_package_are_called_as_any(self):
+        self.assertEqual(workers.call(unisono.rank).result(), [0, 1])
+        self.assertEqual(workers.call(unisono.all_reduce, 5).result(), [10, 10])
+
     def test_collectives_in_a_call_are_those_of_the_workers(self):
         np.testing.assert_array_equal(workers.call(calls.total, np.arange(3.0)).result()[1], [0, 3, 6])
         self.assertEqual(unisono.world_size(), 3)
@@ -89,7 +93,7 @@ class Calls(ControllerTest):
             kind, _, back = workers[0].call(calls.kind_of, x, y=many).result()
             self.assertEqual((kind, len(back)), (type(x), len(x)))
         self.assertEqual(workers[0].call(calls.kind_of, many).result()[2], many)
-        self.assertIs(type(workers[0].call(calls.add, many, many).result()), bytes)
+        self.assertIs(type(workers[0].call(calls.kind_of, many).result()[2]), bytes)
         self.assertIs(type(workers[0].call(bytearray, 1 << 20).result()), bytearray)
 
     def test_what_has_arrived_can_be_written_to_and_is_a_copy(self):
@@ -428,7 +432,7 @@ if __name__ == "__main__":
 """)
         self.wait_for((self.folder / "ready").exists)
         program.kill()
-        program.wait()
+        program.communicate()
         self.wait_for(lambda: not self.processes_of(program))
 
 

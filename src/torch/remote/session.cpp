@@ -1,0 +1,201 @@
+#include "torch/remote/session.h"
+
+#include <ATen/core/ATen_fwd.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "torch/remote/device.h"
+#include "unisono/error.h"
+
+namespace unisono::libtorch {
+namespace {
+
+constexpr const char* hint_of_data = "cpu() fetches the elements";
+constexpr std::size_t most_dropped_bytes = std::size_t{64} << 20;
+
+std::mutex sessions_mutex;
+std::shared_ptr<Session> last_session;  // of the controller that was made last
+
+const detail::RemoteFunction& commands() {
+  static const detail::RemoteFunction& function = *detail::find_remote(command_name, command_signature);
+  return function;
+}
+
+[[noreturn]] void refuse_gone(int worker, std::string_view why) {
+  throw InvalidArgument(fmt::format("the elements of a tensor on remote:{} are gone: {}", worker, why));
+}
+
+std::string data_message(int worker) {
+  return fmt::format("the elements of a tensor on remote:{} are in the worker's process: there is no pointer to them here; {}", worker, hint_of_data);
+}
+
+}  // namespace
+
+WireWriter Channel::begin() {
+  const auto workers = workers_.lock();
+  if (!workers) throw NotInitialized(fmt::format("remote:{} is no device any more: its controller has ended", worker_));
+  if (const int now = workers->generation(worker_); now != generation_) {
+    generation_ = now;
+    known_.clear();
+    const std::lock_guard lock(dropping_);
+    dropped_.clear();
+    dropped_bytes_ = 0;
+  }
+  WireWriter out;
+  out.reserve(160);
+  const std::lock_guard lock(dropping_);
+  out.number(dropped_.size());
+  for (const std::uint64_t storage : dropped_) out.number(storage);
+  dropped_.clear();
+  dropped_bytes_ = 0;
+  return out;
+}
+
+std::shared_ptr<detail::RemoteCall> Channel::finish(WireWriter& out, bool has_result, std::vector<detail::FramePart> parts,
+                                                    detail::PartMemory memory) {
+  const auto workers = workers_.lock();
+  if (!workers) throw NotInitialized(fmt::format("remote:{} is no device any more: its controller has ended", worker_));
+  detail::RemoteRequest request;
+  request.function = &commands();
+  request.arguments.body = out.take();
+  request.arguments.parts = std::move(parts);
+  request.memory = std::move(memory);
+  request.has_result = has_result;
+  return workers->begin(worker_, std::move(request));
+}
+
+detail::Frame Channel::answer_of(const std::shared_ptr<detail::RemoteCall>& call) const {
+  detail::Frame answer = call->take();
+  WireReader in(answer.body);
+  if (in.byte() == 0) return answer;
+  const std::string type = in.text(), message = in.text();
+  throw RemoteError(message, {.culprit = worker_}, type);
+}
+
+void Channel::note_operator(std::uint32_t number) {
+  const std::lock_guard lock(order_);
+  if (known_.size() <= number) known_.resize(number + 64);
+  known_[number] = true;
+}
+
+void Channel::require(int generation) const {
+  if (generation != generation_) refuse_gone(worker_, "the worker was replaced");
+}
+
+void Channel::drop(std::uint64_t storage, std::size_t bytes) noexcept {
+  try {
+    bool much = false;
+    {
+      const std::lock_guard lock(dropping_);
+      dropped_.push_back(storage);
+      dropped_bytes_ += bytes;
+      much = dropped_bytes_ >= most_dropped_bytes;
+    }
+    // Another thread that holds the lock takes them along itself.
+    if (much && order_.try_lock()) {
+      const std::lock_guard adopted(order_, std::adopt_lock);
+      send_in_order([](WireWriter& out) { out.code(Command::nothing); }, false);
+    }
+  } catch (...) {  // the worker or the controller is gone, and the storage with it
+  }
+}
+
+Session::Session(const std::shared_ptr<detail::RemoteWorkers>& workers) : workers_(workers) {
+  for (int worker = 0; worker < workers->size(); ++worker) channels_.push_back(std::make_unique<Channel>(workers_, worker));
+}
+
+int Session::generation(int worker) const {
+  const auto workers = workers_.lock();
+  return workers ? workers->generation(worker) : -1;
+}
+
+std::shared_ptr<Session> find_session() noexcept {
+  const std::lock_guard lock(sessions_mutex);
+  return last_session;
+}
+
+std::shared_ptr<Session> current_session() {
+  if (auto session = find_session(); session && session->workers()) return session;
+  throw NotInitialized("there is no controller, and so no device \"remote\"", {.hint = "make a unisono::Controller first"});
+}
+
+void begin_session(const std::shared_ptr<detail::RemoteWorkers>& workers) {
+  const std::lock_guard lock(sessions_mutex);
+  last_session = std::make_shared<Session>(workers);
+}
+
+Handle::Handle(std::shared_ptr<Session> session_, int worker_, std::uint64_t storage_, std::size_t bytes_)
+    : session(std::move(session_)), worker(worker_), generation(session->generation(worker_)), storage(storage_), bytes(bytes_) {}
+
+Handle::~Handle() { channel().drop(storage, bytes); }
+
+const Handle& handle_of(const at::Tensor& tensor) {
+  auto* const context = static_cast<const Handle*>(tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get_context());
+  if (context == nullptr) {
+    throw InvalidArgument(fmt::format("a tensor of shape {} has no elements on {}", c10::str(tensor.sizes()), tensor.device().str()));
+  }
+  return *context;
+}
+
+Geometry geometry_of(const at::Tensor& tensor) {
+  return {tensor.scalar_type(), at::DimVector(tensor.sizes()), at::DimVector(tensor.strides()), tensor.storage_offset()};
+}
+
+void write_place(WireWriter& out, const at::Tensor& tensor) {
+  out.number(handle_of(tensor).storage);
+  out.number(tensor.storage().nbytes());
+  out.number(static_cast<std::uint64_t>(tensor.storage_offset()));
+}
+
+void write_tensor(WireWriter& out, const at::Tensor& tensor) {
+  out.shape(tensor.scalar_type(), tensor.sizes(), tensor.strides());
+  write_place(out, tensor);
+}
+
+c10::Storage make_storage(const std::shared_ptr<Session>& session, int worker, std::uint64_t number, std::size_t bytes) {
+  const at::Device device(at::kPrivateUse1, static_cast<at::DeviceIndex>(worker));
+  auto* const handle = new Handle(session, worker, number, bytes);
+  at::DataPtr pointer(nullptr, handle, [](void* context) { delete static_cast<Handle*>(context); }, device);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<std::int64_t>(bytes), std::move(pointer),
+                                                       device_allocator(), true);
+  forbid_data(*storage);
+  return c10::Storage(std::move(storage));
+}
+
+namespace {
+
+at::Tensor tensor_on(c10::Storage storage, const Geometry& geometry) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+                                                         c10::scalarTypeToTypeMeta(geometry.dtype));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(geometry.sizes, geometry.strides, geometry.offset);
+  return tensor;
+}
+
+}  // namespace
+
+at::Tensor make_tensor(const std::shared_ptr<Session>& session, int worker, const Geometry& geometry) {
+  return make_tensor(session, worker, geometry, session->new_storage());
+}
+
+at::Tensor make_tensor(const std::shared_ptr<Session>& session, int worker, const Geometry& geometry, std::uint64_t number) {
+  return tensor_on(make_storage(session, worker, number, bytes_of(geometry)), geometry);
+}
+
+at::Tensor make_view(const at::Tensor& base, const Geometry& geometry) { return tensor_on(base.storage(), geometry); }
+
+std::pair<std::shared_ptr<Session>, int> place_of(const at::Device& device) {
+  auto session = current_session();
+  check_device(session->size());
+  const int worker = device.has_index() ? device.index() : current_worker();
+  if (worker >= 0 && worker < session->size()) return {std::move(session), worker};
+  throw InvalidArgument(fmt::format("there is no device remote:{}: the controller has {} worker{}", worker, session->size(), session->size() == 1 ? "" : "s"));
+}
+
+void forbid_data(c10::StorageImpl& storage) {
+  storage.release_data_and_set_meta_custom_data_ptr_error_msg_(data_message(storage.device().index()));  // releases nothing, in spite of its name
+}
+
+}  // namespace unisono::libtorch

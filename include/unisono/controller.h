@@ -180,6 +180,14 @@ class Handles : public detail::Callable<Handles<T>> {
   std::vector<Handle<T>> handles_;
 };
 
+namespace detail {
+/// Puts data of other libraries on workers. A component that has such data specialises it: unisono/torch/remote.h does for at::Tensor.
+template <class T>
+struct remote_placement {
+  static_assert(sizeof(T) == 0, "unisono: only tensors can be put on workers: include unisono/torch.h for at::Tensor");
+};
+}  // namespace detail
+
 /// One of the workers of a controller.
 class Worker : public detail::Callable<Worker>, public detail::ObjectMaker<Worker> {
  public:
@@ -187,6 +195,12 @@ class Worker : public detail::Callable<Worker>, public detail::ObjectMaker<Worke
   int number() const noexcept { return number_; }
   /// Returns why no call of this worker can go well any more; null: it lives, as far as that is known.
   std::exception_ptr failure() const { return workers_->failure(number_); }
+
+  /// Returns a copy of a tensor on this worker: unisono/torch/remote.h.
+  template <class T>
+  auto tensor(const T& tensor) const {
+    return detail::remote_placement<T>::on_worker(workers_, number_, tensor);
+  }
 
   Worker(std::shared_ptr<detail::RemoteWorkers> workers, int number) noexcept : workers_(std::move(workers)), number_(number) {}
 
@@ -246,6 +260,12 @@ class UNISONO_API Controller : public detail::Callable<Controller>, public detai
   template <class R>
   double mean(const Futures<R>& futures) const {
     return static_cast<double>(sum(futures)) / static_cast<double>(futures.size());
+  }
+
+  /// Returns copies of a tensor, one on each worker: unisono/torch/remote.h.
+  template <class T>
+  auto tensor(const T& tensor) const {
+    return detail::remote_placement<T>::on_all(workers_, tensor);
   }
 
   /// Puts another process in the place of a worker that is lost: its number is the same, its objects are gone, and calls of it go on. Waits until all

@@ -8,6 +8,7 @@
 // - torch/gradients.h: average_gradients, for models without auto_model
 // - torch/optimizer.h, torch/data.h, torch/checkpoint.h: auto_optim, auto_dataloader, checkpoints
 // - torch/elastic.h: training that goes on without a lost rank
+// - torch/remote.h: tensors on the workers of a controller
 // - torch/devices.h, torch/memory.h: the device that a group wants, memory that ranks share
 
 #include "unisono/torch/checkpoint.h"
@@ -21,5 +22,6 @@
 #include "unisono/torch/memory.h"
 #include "unisono/torch/objects.h"
 #include "unisono/torch/optimizer.h"
+#include "unisono/torch/remote.h"
 #include "unisono/torch/sync_batch_norm.h"
 #include "unisono/unisono.h"

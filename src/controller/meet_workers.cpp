@@ -4,8 +4,10 @@
 
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/environment.h"
 #include "base/error_place.h"
@@ -127,11 +129,35 @@ detail::RemoteMeeting take_place(const ControllerOptions& options, std::source_l
   return {.workers = std::make_shared<Workers>(options, std::move(local), std::move(context), where)};
 }
 
+struct Observers {
+  std::mutex mutex;
+  std::vector<void (*)(const std::shared_ptr<detail::RemoteWorkers>&)> functions;
+  std::weak_ptr<detail::RemoteWorkers> last;
+};
+
+Observers& observers() {
+  static Observers all;
+  return all;
+}
+
 }  // namespace
 }  // namespace controller
 
 detail::RemoteMeeting detail::meet_workers(const ControllerOptions& options, std::source_location where) {
-  return base::with_place(where, [&] { return controller::take_place(options, where); });
+  auto meeting = base::with_place(where, [&] { return controller::take_place(options, where); });
+  if (!meeting.workers) return meeting;
+  auto& observers = controller::observers();
+  const std::lock_guard lock(observers.mutex);
+  observers.last = meeting.workers;
+  for (const auto met : observers.functions) met(meeting.workers);
+  return meeting;
+}
+
+void detail::observe_workers(void (*met)(const std::shared_ptr<RemoteWorkers>& workers)) {
+  auto& observers = controller::observers();
+  const std::lock_guard lock(observers.mutex);
+  observers.functions.push_back(met);
+  if (const auto workers = observers.last.lock()) met(workers);
 }
 
 }  // namespace unisono

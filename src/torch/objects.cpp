@@ -10,14 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "torch/remote/passing.h"
+#include "torch/remote/session.h"
 #include "unisono/error.h"
 #include "unisono/torch/tensor.h"
 
 // A tensor is written as the name of its dtype (empty if it is undefined), its shape, and its elements. The elements are a block of their DType, or
-// plain bytes of a dtype that has none.
+// plain bytes of a dtype that has none. A tensor on a worker is written as its place there.
 
 namespace unisono {
 namespace {
+
+constexpr std::string_view remote_name = "remote";
 
 struct Kind {
   at::ScalarType type;
@@ -71,6 +75,10 @@ std::optional<std::int64_t> numel_of(std::span<const std::int64_t> shape, std::s
 
 void object_traits<at::Tensor>::write(ObjectWriter& out, const at::Tensor& tensor) {
   if (!tensor.defined()) return out.string("");
+  if (libtorch::is_remote(tensor)) {
+    out.string(remote_name);
+    return out.bytes(libtorch::described_for_worker(tensor));
+  }
   if (tensor.is_quantized()) refuse(tensor, "is quantized", "dequantize() it, or send its int_repr() and its scales");
   if (tensor.is_nested()) throw InvalidArgument("a nested tensor cannot be sent", {.hint = "send its parts: unbind()"});
   if (tensor.layout() != at::kStrided) refuse(tensor, "is sparse", "send its values and its indices");
@@ -91,6 +99,7 @@ void object_traits<at::Tensor>::write(ObjectWriter& out, const at::Tensor& tenso
 at::Tensor object_traits<at::Tensor>::read(ObjectReader& in) {
   const std::string_view name = in.string();
   if (name.empty()) return {};
+  if (name == remote_name) return libtorch::tensor_of_worker(in.bytes());
   const auto kind = kind_named(name);
   if (!kind) in.refuse("a tensor of a dtype that this PyTorch does not have");
   const auto shape = in.read<std::vector<std::int64_t>>();

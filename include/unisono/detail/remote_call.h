@@ -214,6 +214,10 @@ struct RemoteMeeting {
 /// @throws Mismatch if the processes have different functions; it names one and who has it
 UNISONO_API RemoteMeeting meet_workers(const ControllerOptions& options, std::source_location where = std::source_location::current());
 
+/// Calls the function with the workers of every controller that this process makes from now on, and with those of the one that it has. Components use
+/// it whose data may be on workers.
+UNISONO_API void observe_workers(void (*met)(const std::shared_ptr<RemoteWorkers>& workers));
+
 /// Returns the number of this worker, from 0, inside a call; -1 anywhere else.
 UNISONO_API int worker_number() noexcept;
 /// Returns the group of the controller, which is rank 0, and all workers, in a call and in the controller.

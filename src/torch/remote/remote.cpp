@@ -63,6 +63,13 @@ at::IntArrayRef row_of(const char* call, const at::Tensor& tensor, std::size_t s
   return tensor.sizes().slice(1);
 }
 
+/// Autograd notices that the tensors were written to.
+void note_written(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
 }  // namespace
 
 at::Device remote_device(int worker) {
@@ -105,18 +112,21 @@ std::vector<at::Tensor> RemoteTensors::cpu() const {
 
 const RemoteTensors& RemoteTensors::all_reduce(ReduceOp op) const {
   send_to_all(tensors_, {}, Operation::all_reduce, op, 0);
+  note_written(tensors_);
   return *this;
 }
 
 const RemoteTensors& RemoteTensors::reduce(int dst, ReduceOp op) const {
   check_root("reduce", dst, size());
   send_to_all(tensors_, {}, Operation::reduce, op, dst);
+  note_written(tensors_);
   return *this;
 }
 
 const RemoteTensors& RemoteTensors::broadcast(int src) const {
   check_root("broadcast", src, size());
   send_to_all(tensors_, {}, Operation::broadcast, ReduceOp::sum, src);
+  note_written(tensors_);
   return *this;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "torch/remote/wire.h"
+#include "unisono/error.h"
 
 // The worker's side of remote tensors. All of it is used by the thread that serves calls.
 
@@ -60,18 +61,19 @@ class WorkerTable {
   std::uint64_t next_ = 1;
 };
 
-/// The table of this process.
+/// Returns the table of this worker, which is a thread in some programs.
 WorkerTable& worker_table();
 
 /// Thrown for an argument that an earlier command has failed to make.
-struct Spoilt {
+struct Spoilt final : RemoteError {
+  explicit Spoilt(std::shared_ptr<const RemoteFailure> why) : RemoteError(why->message, {}, why->type), failure(std::move(why)) {}
   std::shared_ptr<const RemoteFailure> failure;
 };
 
 /// Returns the tensor that a controller describes.
 at::Tensor tensor_at(const Geometry& geometry, std::uint8_t flags, std::uint64_t storage, std::size_t bytes);
 /// Reads what write_tensor wrote.
-at::Tensor read_tensor(WireReader& in);
+at::Tensor read_tensor(WireReader& in, std::uint8_t flags = 0);
 
 /// Carries out an operator and writes the answer, if the controller waits for one.
 void run_operator(WireReader& in, WireWriter& answer);

@@ -30,13 +30,13 @@ void grow(c10::Storage& storage, std::size_t bytes) {
 }  // namespace
 
 WorkerTable& worker_table() {
-  static auto& table = *new WorkerTable;  // tensors of the user's may outlive static objects
+  static thread_local WorkerTable table;
   return table;
 }
 
 c10::Storage& WorkerTable::storage(std::uint64_t number, std::size_t bytes) {
   if (!spoilt_.empty()) {
-    if (const auto found = spoilt_.find(number); found != spoilt_.end()) throw Spoilt{found->second};
+    if (const auto found = spoilt_.find(number); found != spoilt_.end()) throw Spoilt(found->second);
   }
   const auto found = storages_.find(number);
   if (found == storages_.end()) return storages_.emplace(number, libtorch::new_storage(bytes)).first->second;
@@ -85,12 +85,12 @@ at::Tensor tensor_at(const Geometry& geometry, std::uint8_t flags, std::uint64_t
   return tensor;
 }
 
-at::Tensor read_tensor(WireReader& in) {
+at::Tensor read_tensor(WireReader& in, std::uint8_t flags) {
   Geometry geometry = in.shape();
   const std::uint64_t storage = in.number();
   const std::size_t bytes = in.number();
   geometry.offset = static_cast<std::int64_t>(in.number());
-  return tensor_at(geometry, 0, storage, bytes);
+  return tensor_at(geometry, flags, storage, bytes);
 }
 
 RemoteFailure current_failure() {

@@ -1,0 +1,18 @@
+#include <csignal>
+
+#include "remote_world.h"
+
+namespace unisono::remote_testing {
+
+double sum_there(const at::Tensor& tensor) {
+  EXPECT_TRUE(tensor.is_cpu());
+  return tensor.sum().item<double>();
+}
+void add_there(const at::Tensor& tensor, double number) { at::Tensor(tensor).add_(number); }
+int worker_there() { return detail::worker_number(); }
+
+UNISONO_REMOTE(sum_there);
+UNISONO_REMOTE(add_there);
+UNISONO_REMOTE(worker_there);
+
+}  // namespace unisono::remote_testing

@@ -5,8 +5,8 @@ if(NOT torch_is_pythons)
   return()
 endif()
 
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/torch/python/*.cpp)
-# The extension needs two files of the component torch: tensors as buffers, and tensors in shared memory.
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/torch/python/*.cpp ${PROJECT_SOURCE_DIR}/src/torch/remote/*.cpp)
+# The extension needs some files of the component torch: tensors as buffers, in shared memory, and on the workers of a controller.
 add_library(unisono_python MODULE ${sources} ${PROJECT_SOURCE_DIR}/src/torch/tensor.cpp ${PROJECT_SOURCE_DIR}/src/torch/memory.cpp)
 target_include_directories(unisono_python PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(unisono_python PRIVATE unisono unisono::libtorch ${unisono_torch_fmt})
@@ -32,7 +32,7 @@ set_target_properties(unisono_python PROPERTIES INSTALL_RPATH "$ORIGIN/../../../
 install(TARGETS unisono_python LIBRARY DESTINATION ${package_folder}/torch/extensions COMPONENT python)
 install(FILES ${package}/_version.py DESTINATION ${package_folder}/torch COMPONENT python)
 install(DIRECTORY unisono/ DESTINATION ${package_folder} COMPONENT python FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/torch/python DESTINATION ${package_folder}/torch/sources/torch COMPONENT python)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/torch/python ${PROJECT_SOURCE_DIR}/src/torch/remote DESTINATION ${package_folder}/torch/sources/torch COMPONENT python)
 install(FILES ${PROJECT_SOURCE_DIR}/src/torch/tensor.cpp ${PROJECT_SOURCE_DIR}/src/torch/memory.cpp DESTINATION ${package_folder}/torch/sources/torch
   COMPONENT python)
 install(FILES ${PROJECT_SOURCE_DIR}/src/base/thread.h DESTINATION ${package_folder}/torch/sources/base COMPONENT python)

@@ -6,6 +6,7 @@ import functools
 import multiprocessing.process
 import operator
 import sys
+import weakref
 
 from . import _core, _ending, _serving
 from ._context import initialize
@@ -13,6 +14,23 @@ from ._errors import exact_mean, refusal
 from ._futures import Futures
 from ._launch import is_launched
 from ._workers import Started
+
+
+_current = None  # the last job, as a weak reference
+
+
+def current():
+    """The job of the controller of this process; None without one."""
+    job = None if _current is None else _current()
+    return None if job is None or job.has_ended else job
+
+
+def call_before_others(worker, function):
+    """Has a worker carry out a function of this package before the calls that are made after this one. Nobody waits for it."""
+    job = current()
+    if job is not None:
+        target = function if job.workers.may_pickle else _serving.by_name(function, False)
+        job.call(worker, worker + 1, function, target, (), {})
 
 
 class _Calls:
@@ -27,11 +45,12 @@ class _Calls:
         return target if self._job.workers.may_pickle else _serving.by_name(target, is_class)
 
     def _call(self, function, args, kwargs):
-        return self._job.workers.call(self._first, self._last, _serving.name_of(function), self._target(function, False), args, kwargs)
+        return self._job.call(self._first, self._last, function, self._target(function, False), args, kwargs)
 
     def _make(self, type_, args, kwargs):
         name = _serving.name_of(type_)
-        number, made = self._job.workers.make(self._first, self._last, name, self._target(type_, True), args, kwargs)
+        with _serving.sending:
+            number, made = self._job.workers.make(self._first, self._last, name, self._target(type_, True), args, kwargs)
         return _Object(self._job, self._first, number, type_, made)
 
 
@@ -50,6 +69,12 @@ class Worker(_Calls):
     def make(self, type_, /, *args, **kwargs):
         """An object on this worker, and a handle to it: see Controller.make."""
         return Actor(self._make(type_, args, kwargs), self._first)
+
+    def tensor(self, tensor):
+        """A copy of a tensor of PyTorch on this worker: see unisono.torch.remote."""
+        from .torch import _remote
+
+        return _remote.placed(tensor, [self._first])[0]
 
     @property
     def failure(self):
@@ -127,6 +152,15 @@ class Controller(_Calls, collections.abc.Sequence):
         """
         return Actors(self._make(type_, args, kwargs))
 
+    def tensor(self, tensor):
+        """Copies of a tensor of PyTorch, one on each worker, which have the collectives as methods: see unisono.torch.remote."""
+        from .torch import _remote
+
+        placed = _remote.placed(tensor, range(self._last))
+        from .torch import remote
+
+        return remote.Tensors(placed)
+
     def sum(self, futures):
         """The sum of the results, once they are there: of numbers, arrays, or whatever has a +."""
         return functools.reduce(operator.add, self._results(futures, "sum"))
@@ -184,13 +218,21 @@ class _Job:
             sys.exit(workers)
         self.workers = workers
         self.generations = [0] * len(workers)
-        self._has_ended = False
+        self.has_ended = False
         atexit.register(self._end_with_program)
+        global _current
+        _current = weakref.ref(self)
+        if "unisono.torch" in sys.modules:
+            sys.modules["unisono.torch"].begin_remote()
+
+    def call(self, first, last, function, target, args, kwargs):
+        with _serving.sending:
+            return self.workers.call(first, last, _serving.name_of(function), target, args, kwargs)
 
     def end(self, reason):
-        if self._has_ended:
+        if self.has_ended:
             return
-        self._has_ended = True
+        self.has_ended = True
         atexit.unregister(self._end_with_program)
         try:
             self.workers.end(reason)
@@ -225,7 +267,8 @@ class _Object:
         for worker in range(first, last):
             if self.generations[worker] != self.job.generations[worker]:
                 raise refusal("call", f"this {self.type.__qualname__} is gone: worker {worker} was replaced after it was made", "make another one")
-        return self.job.workers.call_method(first, last, self.number, f"{self.type.__qualname__}.{name}", name, args, kwargs)
+        with _serving.sending:
+            return self.job.workers.call_method(first, last, self.number, f"{self.type.__qualname__}.{name}", name, args, kwargs)
 
     def __del__(self):
         for future in self.made:

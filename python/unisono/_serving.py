@@ -1,8 +1,10 @@
 """Calls of a controller: what a worker finds by its name, and how exceptions travel."""
 
 import copyreg
+import importlib
 import operator
 import pickle
+import threading
 import traceback
 
 from . import _core, _ending
@@ -12,6 +14,21 @@ _BY_NAME = "it is called by its name: it stands at the top level of a module or 
 
 # Functions of the extension are found by their names, as those of a module in Python are.
 copyreg.pickle(type(_core.rank), operator.attrgetter("__name__"))
+
+
+class _Sending(threading.local):
+    """Whether this thread writes the arguments of a call."""
+
+    is_under_way = False
+
+    def __enter__(self):
+        self.is_under_way = True
+
+    def __exit__(self, *error):
+        self.is_under_way = False
+
+
+sending = _Sending()
 
 _functions: dict = {}  # what was decorated: name -> (function, parameters)
 _classes: dict = {}
@@ -152,6 +169,8 @@ def failed(error, may_pickle):
 
 def _known(table, target, what):
     name, parameters = target
+    if name not in table and name.startswith("unisono."):  # of this package, which may not be imported here yet
+        importlib.import_module(name.rpartition(".")[0])
     if name not in table:
         raise refusal("call", f"this worker has no {what} {name}", f"it has those alone that were decorated here, and {name} was not")
     found, own = table[name]

@@ -55,6 +55,7 @@ unisono_python_test(endings_test TIMEOUT 1800 SHORT
   Endings.test_an_exception_is_named Endings.test_a_rank_that_ends_well_has_left Endings.test_the_launcher_names_who_was_first
   Endings.test_the_survivors_form_another_group)
 unisono_python_test(seen_test TIMEOUT 600)
+unisono_python_test(remote_test TIMEOUT 600)
 unisono_python_test(stores_test TIMEOUT 900)
 unisono_python_test(many_runs_test TIMEOUT 900 LONG)
 unisono_python_test(restarts_test TIMEOUT 1800 SHORT Restarts.test_the_job_recovers_from_an_exception_at_work)

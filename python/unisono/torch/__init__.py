@@ -6,12 +6,15 @@
 
 With UNISONO_STAND_IN=gloo in the environment, programs that name gloo get unisono, too.
 
+`unisono.torch.remote` has tensors on the workers of a controller.
+
 `unisono.torch.SyncBatchNorm` is torch.nn.SyncBatchNorm for every device.
 
 It serves tensors on the cpu, and on cuda where libunisono has its NCCL engine; "cpu:unisono,cuda:nccl" leaves the latter to PyTorch.
 """
 
 import os
+import sys
 
 
 # Defined before torch is imported, because torch loads this module as an extension (group torch.backends) and may find it half imported.
@@ -30,10 +33,20 @@ def register() -> None:
         _launcher_store.teach(distributed, _serves)
         from .. import _ending  # noqa: F401  (imported early, so that it is among the first to register for the end of the program)
 
+    begin_remote()
     if os.environ.get("UNISONO_STAND_IN"):
         from . import _stand_in
 
         _stand_in.install(os.environ["UNISONO_STAND_IN"], distributed, create)
+
+
+def begin_remote() -> None:
+    """Makes the device "remote" known if there is a controller. A new one calls it, too."""
+    controller = sys.modules.get("unisono._controller")
+    if controller is not None and controller.current() is not None:
+        from . import _remote
+
+        _remote.install(may_compile=False)
 
 
 def create(options, backend_options=None, *, name: str = "unisono"):

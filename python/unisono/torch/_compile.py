@@ -38,9 +38,10 @@ def compiler():
 
 def files(sources):
     """The files of the extension below this folder, those that are compiled first."""
-    compiled = sorted(glob.glob(os.path.join(sources, "torch", "python", "*.cpp")))
+    folders = ("python", "remote")
+    compiled = [path for folder in folders for path in sorted(glob.glob(os.path.join(sources, "torch", folder, "*.cpp")))]
     compiled += [os.path.join(sources, "torch", name) for name in ("tensor.cpp", "memory.cpp")]
-    headers = sorted(glob.glob(os.path.join(sources, "torch", "python", "*.h")))
+    headers = [path for folder in folders for path in sorted(glob.glob(os.path.join(sources, "torch", folder, "*.h")))]
     return compiled, [*headers, os.path.join(sources, "base", "thread.h")]
 
 

@@ -43,11 +43,11 @@ def end_all(how):
 
 
 def load():
-    """Loads the extension for this PyTorch, which may compile it. Raises ImportError where there is none and none can be made."""
+    """Loads the extension for this PyTorch, which may compile it, and returns it. Raises ImportError where there is none and none can be made."""
     global _library
     with _loading:
         if _library is not None:
-            return
+            return _library
         import torch
 
         if not torch._C._GLIBCXX_USE_CXX11_ABI:
@@ -57,6 +57,12 @@ def load():
         _library.unisono_torch_built_for.restype = ctypes.c_char_p
         _library.unisono_torch_end_all.argtypes = [ctypes.c_char_p]
         _library.unisono_torch_end_all.restype = None
+        return _library
+
+
+def is_at_hand(torch):
+    """True where `load` has nothing to compile."""
+    return _library is not None or ".".join(str(torch.__version__).split(".")[:2]) in carried()
 
 
 def carried():

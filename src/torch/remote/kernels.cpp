@@ -25,8 +25,8 @@ namespace unisono::libtorch {
 namespace {
 
 at::DimVector strides_for(at::IntArrayRef sizes, at::MemoryFormat format) {
-  if (format == at::MemoryFormat::ChannelsLast) return at::DimVector(c10::get_channels_last_strides_2d(sizes));
-  if (format == at::MemoryFormat::ChannelsLast3d) return at::DimVector(c10::get_channels_last_strides_3d(sizes));
+  if (format == at::MemoryFormat::ChannelsLast) return copied(c10::get_channels_last_strides_2d(sizes));
+  if (format == at::MemoryFormat::ChannelsLast3d) return copied(c10::get_channels_last_strides_3d(sizes));
   return row_strides(sizes);
 }
 
@@ -38,7 +38,7 @@ at::Tensor new_tensor(at::IntArrayRef sizes, at::IntArrayRef strides, std::optio
     if (size < 0) throw InvalidArgument("a tensor cannot have a negative size: " + c10::str(sizes));
   }
   const auto [session, worker] = place_of(device.value_or(at::Device(at::kPrivateUse1)));
-  return make_tensor(session, worker, {c10::dtype_or_default(dtype), at::DimVector(sizes), at::DimVector(strides)});
+  return make_tensor(session, worker, {c10::dtype_or_default(dtype), copied(sizes), copied(strides)});
 }
 
 at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
@@ -66,8 +66,8 @@ void give_storage(const at::Tensor& tensor, const c10::Storage& storage, const G
 }
 
 at::Tensor& set_part(at::Tensor& self, at::Storage source, std::int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  const at::DimVector own = strides.empty() && !sizes.empty() ? row_strides(sizes) : at::DimVector(strides);
-  give_storage(self, source, {self.scalar_type(), at::DimVector(sizes), own, offset});
+  const at::DimVector own = strides.empty() && !sizes.empty() ? row_strides(sizes) : copied(strides);
+  give_storage(self, source, {self.scalar_type(), copied(sizes), own, offset});
   return self;
 }
 
@@ -87,7 +87,7 @@ at::Tensor& set_empty(at::Tensor& self) {
 }
 
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> format) {
-  const Geometry geometry{self.scalar_type(), at::DimVector(sizes), strides_for(sizes, format.value_or(at::MemoryFormat::Contiguous)),
+  const Geometry geometry{self.scalar_type(), copied(sizes), strides_for(sizes, format.value_or(at::MemoryFormat::Contiguous)),
                           self.storage_offset()};
   give_storage(self, self.storage(), geometry);
   return self;

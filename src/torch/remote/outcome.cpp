@@ -21,7 +21,7 @@ struct TextHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>()(text); }
 };
-std::shared_mutex mutex;
+std::shared_mutex outcomes_mutex;
 auto& outcomes = *new std::unordered_map<std::string, std::shared_ptr<const Outcome>, TextHash, std::equal_to<>>;
 
 at::Tensor meta_of(const at::Tensor& tensor) {
@@ -81,7 +81,7 @@ Outcome outcome_of(const Operator& op, c10::ArrayRef<c10::IValue> values, const 
 }  // namespace
 
 std::shared_ptr<const Outcome> find_outcome(std::string_view key) {
-  const std::shared_lock lock(mutex);
+  const std::shared_lock lock(outcomes_mutex);
   const auto found = outcomes.find(key);
   return found == outcomes.end() ? nullptr : found->second;
 }
@@ -95,7 +95,7 @@ std::shared_ptr<const Outcome> keep_outcome(std::string_view key, Outcome outcom
   }
   outcome.written = out.take();
   auto kept = std::make_shared<const Outcome>(std::move(outcome));
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(outcomes_mutex);
   if (outcomes.size() >= most_outcomes) outcomes.clear();
   outcomes.insert_or_assign(std::string(key), kept);
   return kept;

@@ -16,6 +16,7 @@ namespace {
 constexpr const char* hint_of_data = "cpu() fetches the elements";
 constexpr std::size_t most_dropped_bytes = std::size_t{64} << 20;
 
+std::atomic<void (*)(int)> preparation{nullptr};
 std::mutex sessions_mutex;
 std::shared_ptr<Session> last_session;  // of the controller that was made last
 
@@ -104,6 +105,7 @@ void Channel::drop(std::uint64_t storage, std::size_t bytes) noexcept {
 }
 
 Session::Session(const std::shared_ptr<detail::RemoteWorkers>& workers) : workers_(workers) {
+  prepared_.assign(static_cast<std::size_t>(workers->size()), -1);
   for (int worker = 0; worker < workers->size(); ++worker) channels_.push_back(std::make_unique<Channel>(workers_, worker));
 }
 
@@ -111,6 +113,20 @@ int Session::generation(int worker) const {
   const auto workers = workers_.lock();
   return workers ? workers->generation(worker) : -1;
 }
+
+void Session::prepare(int worker) {
+  const auto prepare = preparation.load(std::memory_order_acquire);
+  if (prepare == nullptr) return;
+  const int now = generation(worker);
+  {
+    const std::lock_guard lock(preparing_);
+    if (prepared_[static_cast<std::size_t>(worker)] == now) return;
+    prepared_[static_cast<std::size_t>(worker)] = now;
+  }
+  prepare(worker);
+}
+
+void prepare_workers(void (*prepare)(int worker)) noexcept { preparation.store(prepare, std::memory_order_release); }
 
 std::shared_ptr<Session> find_session() noexcept {
   const std::lock_guard lock(sessions_mutex);
@@ -141,7 +157,7 @@ const Handle& handle_of(const at::Tensor& tensor) {
 }
 
 Geometry geometry_of(const at::Tensor& tensor) {
-  return {tensor.scalar_type(), at::DimVector(tensor.sizes()), at::DimVector(tensor.strides()), tensor.storage_offset()};
+  return {tensor.scalar_type(), copied(tensor.sizes()), copied(tensor.strides()), tensor.storage_offset()};
 }
 
 void write_place(WireWriter& out, const at::Tensor& tensor) {
@@ -190,7 +206,10 @@ std::pair<std::shared_ptr<Session>, int> place_of(const at::Device& device) {
   auto session = current_session();
   check_device(session->size());
   const int worker = device.has_index() ? device.index() : current_worker();
-  if (worker >= 0 && worker < session->size()) return {std::move(session), worker};
+  if (worker >= 0 && worker < session->size()) {
+    session->prepare(worker);
+    return {std::move(session), worker};
+  }
   throw InvalidArgument(fmt::format("there is no device remote:{}: the controller has {} worker{}", worker, session->size(), session->size() == 1 ? "" : "s"));
 }
 

@@ -89,12 +89,20 @@ class Session {
   std::shared_ptr<detail::RemoteWorkers> workers() const { return workers_.lock(); }
   /// Returns how often the worker was replaced.
   int generation(int worker) const;
+  /// Has the worker's process made ready for commands, if it is not. See prepare_workers.
+  void prepare(int worker);
 
  private:
   std::weak_ptr<detail::RemoteWorkers> workers_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::atomic<std::uint64_t> next_{2};
+  std::mutex preparing_;
+  std::vector<int> prepared_;  // the generation of each worker's process that is ready, or -1
 };
+
+/// Has this function called before a process of a worker gets its first command: in Python the library that carries them out must be loaded there. It
+/// makes a call of its own, which the commands follow.
+void prepare_workers(void (*prepare)(int worker)) noexcept;
 
 /// Returns the session of the controller that was made last.
 ///

@@ -89,7 +89,7 @@ void copy_between(const at::Tensor& to, const at::Tensor& from) {
 
 at::Tensor empty_like_on(const at::Tensor& like, const at::Tensor& place) {
   const Handle& handle = handle_of(place);
-  return make_tensor(handle.session, handle.worker, {like.scalar_type(), at::DimVector(like.sizes()), row_strides(like.sizes())});
+  return make_tensor(handle.session, handle.worker, {like.scalar_type(), copied(like.sizes()), row_strides(like.sizes())});
 }
 
 /// Tells whether the elements of one are those of the other when they are copied as they lie.
@@ -124,7 +124,7 @@ at::Tensor fetched(const at::Tensor& remote) {
 
 at::Tensor moved_to(const at::Tensor& local, const at::Device& device) {
   const auto [session, worker] = place_of(device);
-  const at::Tensor remote = make_tensor(session, worker, {local.scalar_type(), at::DimVector(local.sizes()), row_strides(local.sizes())});
+  const at::Tensor remote = make_tensor(session, worker, {local.scalar_type(), copied(local.sizes()), row_strides(local.sizes())});
   copy_from_cpu(remote, local, false);
   return remote;
 }

@@ -88,6 +88,8 @@ std::span<const std::byte> WireReader::take(std::size_t bytes) {
   return taken;
 }
 
+at::DimVector copied(at::IntArrayRef values) { return at::DimVector(values); }
+
 at::DimVector row_strides(at::IntArrayRef sizes) {
   at::DimVector strides(sizes.size());
   std::int64_t next = 1;

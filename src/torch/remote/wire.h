@@ -125,6 +125,8 @@ class WireReader {
   std::span<const std::byte> bytes_;
 };
 
+/// Returns a copy of sizes or strides. Not inline: GCC 12 then takes the memory of some for uninitialised, and warns.
+[[gnu::noinline]] at::DimVector copied(at::IntArrayRef values);
 /// Returns the strides of a tensor of this shape whose elements lie row by row.
 at::DimVector row_strides(at::IntArrayRef sizes);
 /// Returns the bytes of a storage that holds the tensor.

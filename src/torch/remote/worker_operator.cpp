@@ -43,7 +43,7 @@ class ArgumentReader {
 std::string ArgumentReader::described() const {
   std::string text;
   for (const at::Tensor& tensor : tensors_) {
-    text += (text.empty() ? "" : ", ") + libtorch::described({tensor.scalar_type(), at::DimVector(tensor.sizes()), {}});
+    text += (text.empty() ? "" : ", ") + libtorch::described({tensor.scalar_type(), copied(tensor.sizes()), {}});
   }
   return text;
 }
@@ -113,7 +113,7 @@ c10::IValue ArgumentReader::read(bool is_amount, const c10::TypePtr& type) {
 /// Gives a result the storage of its own and the strides that the controller foresaw.
 at::Tensor fitted(const at::Tensor& result, const Geometry& expected) {
   if (result.sizes() != at::IntArrayRef(expected.sizes) || result.scalar_type() != expected.dtype) {
-    throw RemoteError(fmt::format("the result is {}, and its meta kernel says {}", described({result.scalar_type(), at::DimVector(result.sizes()), {}}),
+    throw RemoteError(fmt::format("the result is {}, and its meta kernel says {}", described({result.scalar_type(), copied(result.sizes()), {}}),
                                   described(expected)));
   }
   const bool is_own = result.storage().use_count() == 1 && result.storage_offset() == 0 && !result.is_conj() && !result.is_neg();

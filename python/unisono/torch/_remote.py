@@ -1,0 +1,91 @@
+"""What makes PyTorch know the device "remote" (remote.py), when there is a controller."""
+
+import ctypes
+import threading
+
+from .. import _serving
+from . import _extension
+
+_NAME = "remote"
+_installing = threading.Lock()
+_prepare = None  # kept, because the extension calls it
+
+
+def install(may_compile=True):
+    """Makes the device "remote" known, once. Does nothing in a program that has another backend of its own, of which `check` complains; and without
+    `may_compile` where the package has no extension for this PyTorch."""
+    global _prepare
+    import torch
+
+    with _installing:
+        if _prepare is not None or _other_backend(torch) or not (may_compile or _extension.is_at_hand(torch)):
+            return
+        library = _extension.load()
+        torch.ops.unisono.remote_begin()
+        torch.utils.rename_privateuse1_backend(_NAME)
+        from . import remote
+
+        torch._register_device_module(_NAME, remote)
+        torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+        _teach_pickling(torch)
+        _prepare = ctypes.CFUNCTYPE(None, ctypes.c_int)(_prepare_worker)
+        library.unisono_torch_prepare_workers.restype = None
+        library.unisono_torch_prepare_workers(_prepare)
+
+
+def check():
+    """Raises RuntimeError in a program that has another backend in the place of this one."""
+    import torch
+
+    other = _other_backend(torch)
+    if other:
+        raise RuntimeError(f"remote tensors need the place that PyTorch has for one backend of a program, PrivateUse1, and {other!r} has it")
+
+
+def placed(tensor, workers):
+    """Copies of a tensor on these workers."""
+    install()
+    check()
+    return [tensor.to(f"{_NAME}:{worker}") for worker in workers]
+
+
+def _other_backend(torch):
+    name = torch._C._get_privateuse1_backend_name()
+    return None if name in ("privateuseone", _NAME) else name
+
+
+@_serving.remote
+def serve():
+    """Loads what carries out operators, on a worker."""
+    _extension.load()
+
+
+def _prepare_worker(worker):
+    from .. import _controller
+
+    try:
+        _controller.call_before_others(worker, serve)
+    except Exception:  # the worker or the controller is gone: the command that follows says so
+        pass
+
+
+def _teach_pickling(torch):
+    # A remote tensor is saved as one on the cpu, and loaded to its device or to that of map_location. In a call it is the tensor that the worker has.
+    original = torch.Tensor._reduce_ex_internal
+
+    def _reduce_ex_internal(self, proto):
+        if self.device.type != _NAME:
+            return original(self, proto)
+        if _serving.sending.is_under_way and not self.requires_grad:
+            return arrived, (bytes(torch.ops.unisono.remote_place_of(self).tolist()),)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
+
+    torch.Tensor._reduce_ex_internal = _reduce_ex_internal
+
+
+def arrived(place):
+    """The tensor of this worker that a call names."""
+    import torch
+
+    _extension.load()
+    return torch.ops.unisono.remote_tensor_at_place(torch.tensor(list(place), dtype=torch.uint8))

@@ -79,7 +79,8 @@ TEST(RemoteCollectives, DifferentTensorsAreAnErrorOnEachWorker) {
     all.all_reduce();
     for (int i = 0; i < 2; ++i) {
       const auto error = thrown_by<RemoteError>([&] { synchronize(remote(i)); });
-      EXPECT_NE(std::string(error.what()).find("a collective of tensors on worker " + std::to_string(i) + " failed"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("a collective of tensors on worker " + std::to_string(i) + " failed"), std::string::npos)
+          << error.what();
       EXPECT_EQ(error.type(), "unisono::Mismatch");
     }
     EXPECT_SAME(all[0], torch::ones({3}));

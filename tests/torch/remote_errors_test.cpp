@@ -9,9 +9,9 @@
 namespace unisono::remote_testing {
 namespace {
 
-#define EXPECT_SAYS(error, part)                                                     \
-  do {                                                                               \
-    const std::string said = (error).what();                                         \
+#define EXPECT_SAYS(error, part)                                                    \
+  do {                                                                              \
+    const std::string said = (error).what();                                        \
     EXPECT_NE(said.find(part), std::string::npos) << said << "\nlacks: " << (part); \
   } while (false)
 
@@ -77,7 +77,8 @@ TEST(RemoteTensorErrors, TensorsOfSeveralPlacesAreRefused) {
 
 TEST(RemoteTensorErrors, AWorkerThatIsNotThereIsNamed) {
   with_workers(2, [](const Controller&) {
-    EXPECT_SAYS(thrown_by<InvalidArgument>([&] { static_cast<void>(torch::ones({3}, remote(2))); }), "there is no device remote:2: the controller has 2 workers");
+    EXPECT_SAYS(thrown_by<InvalidArgument>([&] { static_cast<void>(torch::ones({3}, remote(2))); }),
+                "there is no device remote:2: the controller has 2 workers");
     EXPECT_SAYS(thrown_by<InvalidArgument>([&] { synchronize(remote(7)); }), "there is no device remote:7");
   });
 }
@@ -85,7 +86,8 @@ TEST(RemoteTensorErrors, AWorkerThatIsNotThereIsNamed) {
 TEST(RemoteTensorErrors, ElementsHaveNoPointer) {
   with_workers(1, [](const Controller& workers) {
     const torch::Tensor there = workers[0].tensor(torch::ones({3}));
-    EXPECT_SAYS(thrown_by<c10::Error>([&] { static_cast<void>(there.data_ptr<float>()); }), "there is no pointer to them here; cpu() fetches the elements");
+    EXPECT_SAYS(thrown_by<c10::Error>([&] { static_cast<void>(there.data_ptr<float>()); }),
+                "there is no pointer to them here; cpu() fetches the elements");
     EXPECT_SAYS(thrown_by<c10::Error>([&] { static_cast<void>(there.const_data_ptr()); }), "there is no pointer to them here");
     EXPECT_SAYS(thrown_by<InvalidArgument>([&] { all_reduce(there); }), "tensors on remote:0 cannot be communicated");
   });
@@ -150,8 +152,11 @@ TEST(RemoteTensorErrors, AnOperatorOfAProgramsOwnNeedsNoKernelHere) {
   });
 }
 
-TEST(RemoteTensorErrors, SparseTensorsAndPinnedMemoryAreRefused) {
-  with_workers(1, [](const Controller&) {
+TEST(RemoteTensorErrors, SparseAndQuantizedTensorsAndPinnedMemoryAreRefused) {
+  with_workers(1, [](const Controller& workers) {
+    const torch::Tensor there = workers[0].tensor(torch::ones({3}));
+    EXPECT_THROW(static_cast<void>(there.to_sparse().cpu()), Error);
+    EXPECT_THROW(static_cast<void>(torch::quantize_per_tensor(there, 0.1, 0, torch::kQInt8).cpu()), Error);
     EXPECT_THROW(static_cast<void>(torch::ones({3}).to_sparse().to(remote(0))), std::exception);
     EXPECT_SAYS(thrown_by<Unsupported>([&] { static_cast<void>(torch::empty({3}, torch::TensorOptions(remote(0)).pinned_memory(true))); }), "pinned");
   });

@@ -172,7 +172,7 @@ TEST(RemoteTensors, MoveFromWorkerToWorker) {
 }
 
 TEST(RemoteTensors, RandomNumbersAreThoseOfAProcessWithTheSameSeed) {
-  with_workers(1, [](const Controller&) {
+  with_processes(1, [](const Controller&) {
     const auto drawn = [](const torch::Device& device) {
       torch::manual_seed(11);
       torch::Tensor x = torch::randn({5}, device);
@@ -188,7 +188,7 @@ TEST(RemoteTensors, RandomNumbersAreThoseOfAProcessWithTheSameSeed) {
 }
 
 TEST(RemoteTensors, AGeneratorOfAWorkerHasAStateOfItsOwn) {
-  with_workers(2, [](const Controller&) {
+  with_processes(2, [](const Controller&) {
     auto generator = at::globalContext().defaultGenerator(remote(1));
     generator.set_current_seed(5);
     const auto state = generator.get_state();

@@ -23,9 +23,7 @@ struct BlockImpl : torch::nn::Module {
     register_module("norm1", norm1);
     register_module("norm2", norm2);
   }
-  torch::Tensor forward(const torch::Tensor& x) {
-    return torch::relu(norm2(second(torch::relu(norm1(first(x))))) + shortcut(x));
-  }
+  torch::Tensor forward(const torch::Tensor& x) { return torch::relu(norm2(second(torch::relu(norm1(first(x))))) + shortcut(x)); }
   torch::nn::Conv2d first, second, shortcut;
   torch::nn::BatchNorm2d norm1, norm2;
 };
@@ -77,7 +75,7 @@ TEST(RemoteTraining, AResidualNetworkIsTrainedAsByOneProcess) {
   };
   const Trained expected = train(torch::kCPU, 6, sgd);
   EXPECT_LT(expected.losses.back(), expected.losses.front() * 2);
-  with_workers(2, [&](const Controller&) {
+  with_processes(2, [&](const Controller&) {
     expect_equal(train(remote(1), 6, sgd), expected);
     expect_equal(train(remote(0), 6, sgd), expected);
   });
@@ -86,11 +84,11 @@ TEST(RemoteTraining, AResidualNetworkIsTrainedAsByOneProcess) {
 TEST(RemoteTraining, AdamAndItsStateAreThere) {
   const auto adam = [](const std::vector<torch::Tensor>& parameters) { return torch::optim::Adam(parameters, torch::optim::AdamOptions(0.01)); };
   const Trained expected = train(torch::kCPU, 4, adam);
-  with_workers(1, [&](const Controller&) { expect_equal(train(remote(0), 4, adam), expected); });
+  with_processes(1, [&](const Controller&) { expect_equal(train(remote(0), 4, adam), expected); });
 }
 
 TEST(RemoteTraining, DataParallelTrainingAveragesGradientsAmongWorkers) {
-  with_workers(2, [](const Controller& workers) {
+  with_processes(2, [](const Controller& workers) {
     std::vector<torch::nn::Linear> replicas;
     std::vector<torch::Tensor> parts;
     torch::manual_seed(5);
@@ -114,7 +112,7 @@ TEST(RemoteTraining, DataParallelTrainingAveragesGradientsAmongWorkers) {
 
 TEST(RemoteTraining, AModelIsSavedAndLoaded) {
   COVERS("T-14");
-  with_workers(2, [](const Controller&) {
+  with_processes(2, [](const Controller&) {
     auto model = residual_network();
     model->to(remote(0));
     std::stringstream file;
@@ -138,7 +136,8 @@ TEST(RemoteTraining, BackwardNoticesATensorThatWasChanged) {
     const torch::Tensor there = workers[0].tensor(torch::ones({3})).requires_grad_();
     const torch::Tensor doubled = there * 2, squared = doubled * doubled;
     doubled.detach().add_(1);
-    EXPECT_NE(std::string(thrown_by<c10::Error>([&] { squared.sum().backward(); }).what()).find("modified by an inplace operation"), std::string::npos);
+    EXPECT_NE(std::string(thrown_by<c10::Error>([&] { squared.sum().backward(); }).what()).find("modified by an inplace operation"),
+              std::string::npos);
   });
 }
 

@@ -22,11 +22,12 @@
 //
 // Every operator of PyTorch works, and so do modules, autograd, optimizers and torch::save: an operator is sent to the worker by its name, with its
 // arguments, and what it makes stays there. Shapes and dtypes are known at once. Only what depends on elements waits for the worker: cpu(), item(),
-// nonzero, masks as indices. All tensors of an operator are on one worker, but for numbers on the cpu; to() moves them, from worker to worker as well.
+// nonzero, masks as indices. All tensors of an operator are on one worker, but for numbers on the cpu; to() moves them, from worker to worker as
+// well.
 //
-// An operator that fails on the worker is thrown as RemoteError by the next call that waits for that worker: it names the operator and the shapes. What
-// it should have made stays an error; what it should have changed stays as it was. PeerFailed: the worker is lost. A tensor whose controller has ended
-// is NotInitialized, and one whose worker was replaced InvalidArgument.
+// An operator that fails on the worker is thrown as RemoteError by the next call that waits for that worker: it names the operator and the shapes.
+// What it should have made stays an error; what it should have changed stays as it was. PeerFailed: the worker is lost. A tensor whose controller has
+// ended is NotInitialized, and one whose worker was replaced InvalidArgument.
 //
 // torch::manual_seed(7) seeds every worker with 7 (PyTorch 2.6 and newer; manual_seed of this header with any): each then draws what a single process
 // with this seed would draw. A worker's default generator is that of its own functions, too.
@@ -48,8 +49,8 @@ UNISONO_API void synchronize(const at::Device& device);
 /// Seeds the default generator of this process, and of every worker.
 UNISONO_API void manual_seed(std::uint64_t seed);
 
-/// A tensor on each worker, in their order, as one: what ranks hold in a program of many. Collectives run among the workers, on the tensors there, and
-/// return before they are done.
+/// A tensor on each worker, in their order, as one: what ranks hold in a program of many. Collectives run among the workers, on the tensors there,
+/// and return before they are done.
 class UNISONO_API RemoteTensors {
  public:
   /// Takes tensors on workers 0 to n - 1.

@@ -76,8 +76,8 @@ def _teach_pickling(torch):
     def _reduce_ex_internal(self, proto):
         if self.device.type != _NAME:
             return original(self, proto)
-        if _serving.sending.is_under_way and not self.requires_grad:
-            return arrived, (bytes(torch.ops.unisono.remote_place_of(self).tolist()),)
+        if _serving.sending.is_under_way:
+            return arrived, (bytes(torch.ops.unisono.remote_place_of(self.detach()).tolist()),)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
 
     torch.Tensor._reduce_ex_internal = _reduce_ex_internal

@@ -11,6 +11,7 @@
 #include "torch/remote/device.h"
 #include "torch/remote/generator.h"
 #include "torch/remote/passing.h"
+#include "torch/remote/place.h"
 #include "torch/remote/session.h"
 #include "unisono/error.h"
 #include "unisono/reduce_op.h"

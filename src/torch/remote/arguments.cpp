@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "torch/remote/generator.h"
+#include "torch/remote/place.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {

@@ -11,8 +11,8 @@
 
 namespace unisono::libtorch {
 
-/// The arguments of an operator as bytes, in two parts: what the results' shapes depend on, which is the key of the cache of shapes, and the rest, which
-/// is which tensors they are, and amounts.
+/// The arguments of an operator as bytes, in two parts: what the results' shapes depend on, which is the key of the cache of shapes, and the rest,
+/// which is which tensors they are, and amounts.
 class Arguments {
  public:
   /// Reads the arguments of a call.

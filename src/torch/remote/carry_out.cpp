@@ -9,9 +9,9 @@
 #include "torch/remote/transfer.h"
 #include "unisono/error.h"
 
-// A call of an operator on remote tensors. Its arguments become bytes, whose first part is the key of what earlier calls have shown: the shapes of the
-// results. So most calls cost a lookup, the making of the results' tensors, and a message that nobody waits for. A new key is asked of PyTorch's meta
-// kernel or, if there is none or it fails, of the worker.
+// A call of an operator on remote tensors. Its arguments become bytes, whose first part is the key of what earlier calls have shown: the shapes of
+// the results. So most calls cost a lookup, the making of the results' tensors, and a message that nobody waits for. A new key is asked of PyTorch's
+// meta kernel or, if there is none or it fails, of the worker.
 
 namespace unisono::libtorch {
 namespace {

@@ -3,14 +3,13 @@
 #include <c10/core/DeviceType.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <fmt/format.h>
-#include <torch/csrc/autograd/engine.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <mutex>
 #include <string>
 
+#include "torch/remote/place.h"
 #include "torch/remote/session.h"
 #include "unisono/error.h"
 #include "unisono/torch/remote.h"
@@ -22,9 +21,6 @@ constexpr const char* backend_name = "remote";
 /// Autograd has a thread for each device that it finds at the first backward pass, and knows no others later. So many are announced, even if the
 /// first controller has fewer workers than a later one.
 constexpr int least_devices = 16;
-
-thread_local int current = 0;
-std::string other_backend;  // of the program, which has the place of ours
 
 /// Storages are numbers of the worker's: nothing is allocated here.
 class RemoteAllocator final : public c10::Allocator {
@@ -46,7 +42,8 @@ c10::intrusive_ptr<c10::StorageImpl> storage_for_torch(c10::StorageImpl::use_byt
                                                        c10::Allocator* allocator, bool resizable) {
   const auto size = static_cast<std::size_t>(bytes.expect_int());
   if (pointer.get_context() == nullptr) pointer = device_allocator()->allocate(size);
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(bytes), std::move(pointer), allocator, resizable);
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), std::move(bytes), std::move(pointer), allocator, resizable);
   forbid_data(*storage);
   return storage;
 }
@@ -81,19 +78,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
 };
 
-/// Autograd's engine, of which one must know for how many devices it has threads.
-struct StartedEngine : torch::autograd::Engine {
-  static std::size_t start() {
-    auto& engine = get_default_engine();
-    engine.initialize_device_threads_pool();
-    return (engine.*(&StartedEngine::device_ready_queues_)).size();
-  }
-};
-
 }  // namespace
-
-int current_worker() noexcept { return current; }
-void set_current_worker(int worker) noexcept { current = std::max(worker, 0); }
 
 c10::Allocator* device_allocator() noexcept {
   static RemoteAllocator allocator;
@@ -105,8 +90,7 @@ void register_device() {
   std::call_once(once, [] {
     const std::string now = c10::get_privateuse1_backend();
     if (c10::is_privateuse1_backend_registered() && now != backend_name) {
-      other_backend = now;
-      return;
+      return note_other_backend(now);
     }
     c10::register_privateuse1_backend(backend_name);
     const c10::impl::DeviceGuardImplRegistrar registrar(at::kPrivateUse1, new Guard);  // guards last as long as the process
@@ -115,17 +99,6 @@ void register_device() {
     register_hooks();
     register_operators();
   });
-}
-
-void check_device(int workers) {
-  if (!other_backend.empty()) {
-    throw Unsupported(fmt::format("remote tensors need the place that PyTorch has for one backend of a program, PrivateUse1, and \"{}\" has it",
-                                  other_backend));
-  }
-  if (static const std::size_t devices = StartedEngine::start(); devices < static_cast<std::size_t>(workers)) {
-    throw InvalidArgument(fmt::format("autograd has threads for {} devices, and the controller has {} workers", devices, workers),
-                          {.hint = "autograd starts them at the first backward pass: make the controller before that"});
-  }
 }
 
 }  // namespace unisono::libtorch

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "torch/remote/device.h"
+#include "torch/remote/place.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {

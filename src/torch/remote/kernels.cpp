@@ -14,12 +14,13 @@
 
 #include "torch/remote/device.h"
 #include "torch/remote/operators.h"
+#include "torch/remote/place.h"
 #include "torch/remote/session.h"
 #include "torch/remote/transfer.h"
 #include "unisono/error.h"
 
-// The kernels of operators that concern what the controller knows itself, and no elements: new tensors, views, shapes. PyTorch's own kernels for views
-// touch no memory. Everything else is sent to the worker.
+// The kernels of operators that concern what the controller knows itself, and no elements: new tensors, views, shapes. PyTorch's own kernels for
+// views touch no memory. Everything else is sent to the worker.
 
 namespace unisono::libtorch {
 namespace {
@@ -95,7 +96,9 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef sizes, std::op
 
 /// Lets set_data() put a remote tensor in the place of one of the cpu, as Module::to does.
 bool can_take_place(const at::Tensor& self, const at::Tensor& other) {
-  const auto is_dense = [](const at::Tensor& tensor) { return tensor.layout() == at::kStrided && (is_remote(tensor) || tensor.is_cpu() || tensor.is_cuda()); };
+  const auto is_dense = [](const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided && (is_remote(tensor) || tensor.is_cpu() || tensor.is_cuda());
+  };
   return is_dense(self) && is_dense(other);
 }
 
@@ -108,7 +111,8 @@ bool is_sent_whole(const c10::OperatorHandle& op) {
   if (name == "aten::convolution" || name == "aten::convolution_backward" || name.starts_with("aten::_foreach_")) {
     return op.hasKernelForDispatchKey(Key::CompositeExplicitAutograd);
   }
-  const bool is_composed = op.hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional) || op.hasKernelForDispatchKey(Key::CompositeExplicitAutograd);
+  const bool is_composed =
+      op.hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional) || op.hasKernelForDispatchKey(Key::CompositeExplicitAutograd);
   return is_composed && op.hasKernelForDispatchKey(Key::CPU);
 }
 

@@ -28,13 +28,13 @@ struct Operator {
   std::uint32_t number;  // in commands
   std::string name;      // with the overload: "aten::add.Tensor"
   std::vector<Return> returns;
-  std::vector<std::size_t> written;       // arguments
-  std::vector<bool> is_amount;            // of each argument: its value has no part in the results' shapes
-  bool has_view = false;                  // among the results
-  bool has_value = false;                 // among the results
-  bool has_meta = false;                  // a kernel for shapes alone may exist
-  bool is_predictable = false;            // the results' shapes depend on the arguments' shapes and numbers alone
-  bool takes_indices = false;             // which may be masks, and on the cpu
+  std::vector<std::size_t> written;  // arguments
+  std::vector<bool> is_amount;       // of each argument: its value has no part in the results' shapes
+  bool has_view = false;             // among the results
+  bool has_value = false;            // among the results
+  bool has_meta = false;             // a kernel for shapes alone may exist
+  bool is_predictable = false;       // the results' shapes depend on the arguments' shapes and numbers alone
+  bool takes_indices = false;        // which may be masks, and on the cpu
 };
 
 /// Returns what is known of an operator. It lasts as long as the process.

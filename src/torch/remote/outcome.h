@@ -16,10 +16,10 @@ namespace unisono::libtorch {
 /// The shapes that come of a call of an operator.
 struct Outcome {
   static constexpr int one_tensor = -1;
-  std::vector<std::optional<Geometry>> fresh;              // the new tensors of all results; none: an undefined one
-  std::vector<int> lengths;                                // of each result that is fresh: of a list, or one_tensor
-  std::vector<std::pair<std::size_t, Geometry>> resized;   // the arguments that are written to and get another shape
-  std::vector<std::byte> written = {};                     // `fresh` as it stands in a command, without the storages' numbers
+  std::vector<std::optional<Geometry>> fresh;             // the new tensors of all results; none: an undefined one
+  std::vector<int> lengths;                               // of each result that is fresh: of a list, or one_tensor
+  std::vector<std::pair<std::size_t, Geometry>> resized;  // the arguments that are written to and get another shape
+  std::vector<std::byte> written = {};                    // `fresh` as it stands in a command, without the storages' numbers
 };
 
 /// Returns the outcome of an earlier call with this key; null if there was none.

@@ -8,6 +8,7 @@
 
 #include "torch/remote/device.h"
 #include "torch/remote/generator.h"
+#include "torch/remote/place.h"
 #include "torch/remote/session.h"
 #include "unisono/detail/remote_call.h"
 #include "unisono/error.h"
@@ -100,7 +101,8 @@ RemoteTensors::RemoteTensors(std::vector<at::Tensor> tensors) : tensors_(std::mo
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (is_remote(tensors_[i]) && libtorch::handle_of(tensors_[i]).worker == static_cast<int>(i)) continue;
-    throw InvalidArgument(fmt::format("tensor {} is {}, and not on remote:{}", i, tensors_[i].defined() ? "on " + tensors_[i].device().str() : "undefined", i));
+    throw InvalidArgument(
+        fmt::format("tensor {} is {}, and not on remote:{}", i, tensors_[i].defined() ? "on " + tensors_[i].device().str() : "undefined", i));
   }
 }
 

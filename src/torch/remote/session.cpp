@@ -1,13 +1,12 @@
 #include "torch/remote/session.h"
 
 #include <ATen/core/ATen_fwd.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/TensorImpl.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "torch/remote/device.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -174,9 +173,10 @@ void write_tensor(WireWriter& out, const at::Tensor& tensor) {
 c10::Storage make_storage(const std::shared_ptr<Session>& session, int worker, std::uint64_t number, std::size_t bytes) {
   const at::Device device(at::kPrivateUse1, static_cast<at::DeviceIndex>(worker));
   auto* const handle = new Handle(session, worker, number, bytes);
-  at::DataPtr pointer(nullptr, handle, [](void* context) { delete static_cast<Handle*>(context); }, device);
+  at::DataPtr pointer(
+      nullptr, handle, [](void* context) { delete static_cast<Handle*>(context); }, device);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<std::int64_t>(bytes), std::move(pointer),
-                                                       device_allocator(), true);
+                                                       c10::GetAllocator(at::kPrivateUse1), true);
   forbid_data(*storage);
   return c10::Storage(std::move(storage));
 }
@@ -201,17 +201,6 @@ at::Tensor make_tensor(const std::shared_ptr<Session>& session, int worker, cons
 }
 
 at::Tensor make_view(const at::Tensor& base, const Geometry& geometry) { return tensor_on(base.storage(), geometry); }
-
-std::pair<std::shared_ptr<Session>, int> place_of(const at::Device& device) {
-  auto session = current_session();
-  check_device(session->size());
-  const int worker = device.has_index() ? device.index() : current_worker();
-  if (worker >= 0 && worker < session->size()) {
-    session->prepare(worker);
-    return {std::move(session), worker};
-  }
-  throw InvalidArgument(fmt::format("there is no device remote:{}: the controller has {} worker{}", worker, session->size(), session->size() == 1 ? "" : "s"));
-}
 
 void forbid_data(c10::StorageImpl& storage) {
   storage.release_data_and_set_meta_custom_data_ptr_error_msg_(data_message(storage.device().index()));  // releases nothing, in spite of its name

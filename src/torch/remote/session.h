@@ -27,7 +27,8 @@ class Channel {
   /// @throws PeerFailed if the worker is dead
   /// @throws NotInitialized after the controller's end
   template <class Write>
-  std::shared_ptr<detail::RemoteCall> send(Write&& write, bool has_result, std::vector<detail::FramePart> parts = {}, detail::PartMemory memory = {}) {
+  std::shared_ptr<detail::RemoteCall> send(Write&& write, bool has_result, std::vector<detail::FramePart> parts = {},
+                                           detail::PartMemory memory = {}) {
     const std::lock_guard lock(order_);
     WireWriter out = begin();
     write(out);
@@ -70,8 +71,8 @@ class Channel {
   std::weak_ptr<detail::RemoteWorkers> workers_;
   int worker_;
   std::recursive_mutex order_;  // since a callback of a call that ends meanwhile may send, too
-  std::vector<bool> known_;  // operators
-  int generation_ = 0;       // of the worker that knows them
+  std::vector<bool> known_;     // operators
+  int generation_ = 0;          // of the worker that knows them
   std::mutex dropping_;
   std::vector<std::uint64_t> dropped_;
   std::size_t dropped_bytes_ = 0;
@@ -153,10 +154,6 @@ at::Tensor make_tensor(const std::shared_ptr<Session>& session, int worker, cons
 at::Tensor make_tensor(const std::shared_ptr<Session>& session, int worker, const Geometry& geometry, std::uint64_t number);
 /// Makes a tensor that shares another's storage.
 at::Tensor make_view(const at::Tensor& base, const Geometry& geometry);
-/// Returns the session and the worker's number of a device, "remote" alone being the current one.
-///
-/// @throws InvalidArgument for a number that no worker has
-std::pair<std::shared_ptr<Session>, int> place_of(const at::Device& device);
 /// Has every access to the storage's memory throw.
 void forbid_data(c10::StorageImpl& storage);
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "torch/remote/operators.h"
+#include "torch/remote/place.h"
 #include "torch/remote/session.h"
 #include "unisono/error.h"
 
@@ -66,7 +67,8 @@ void copy_on_worker(const at::Tensor& to, const at::Tensor& from) {
 /// Has one worker send the elements to the other.
 void copy_between(const at::Tensor& to, const at::Tensor& from) {
   const Handle &source = handle_of(from), &target = handle_of(to);
-  if (source.session != target.session) throw InvalidArgument(fmt::format("a tensor on remote:{} belongs to a controller that has ended", source.worker));
+  if (source.session != target.session)
+    throw InvalidArgument(fmt::format("a tensor on remote:{} belongs to a controller that has ended", source.worker));
   // Both commands are sent with both locks held, so that all transfers have the same order on all workers.
   const std::scoped_lock lock(source.channel().order(), target.channel().order());
   source.channel().send_in_order(

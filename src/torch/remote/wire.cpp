@@ -68,7 +68,8 @@ at::DimVector WireReader::integers() {
 Geometry WireReader::shape() {
   Geometry geometry;
   geometry.dtype = code<at::ScalarType>();
-  if (geometry.dtype >= at::ScalarType::NumOptions) throw ProtocolError("a command for a remote tensor names a dtype that this PyTorch does not have");
+  if (geometry.dtype >= at::ScalarType::NumOptions)
+    throw ProtocolError("a command for a remote tensor names a dtype that this PyTorch does not have");
   const std::uint8_t packed = byte();
   const std::size_t dimensions = packed >> 1;
   if (dimensions > most_dimensions) throw ProtocolError("a command for a remote tensor has a tensor of too many dimensions");

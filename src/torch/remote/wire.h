@@ -12,10 +12,14 @@
 #include <string_view>
 #include <vector>
 
-// The bytes that a controller and a worker exchange for remote tensors. Integers take seven bits a byte, since most of them are small: a command for an
-// operator of two matrices has about 40 bytes.
+// The bytes that a controller and a worker exchange for remote tensors. Integers take seven bits a byte, since most of them are small: a command for
+// an operator of two matrices has about 40 bytes.
 
 namespace unisono::libtorch {
+
+/// The function of a worker that carries out commands.
+inline constexpr const char* command_name = "torch.remote";
+inline constexpr const char* command_signature = "(command) -> answer";
 
 /// What a worker is asked to do.
 enum class Command : std::uint8_t {
@@ -35,9 +39,9 @@ enum class Command : std::uint8_t {
 /// The value that follows in the description of an argument.
 enum class Tag : std::uint8_t {
   none,
-  undefined,       ///< a tensor without a value
-  tensor,          ///< of the worker
-  cpu_scalar,      ///< a tensor without dimensions on the controller's cpu
+  undefined,   ///< a tensor without a value
+  tensor,      ///< of the worker
+  cpu_scalar,  ///< a tensor without dimensions on the controller's cpu
   integer,
   real,
   complex,
@@ -46,8 +50,8 @@ enum class Tag : std::uint8_t {
   integers,
   reals,
   booleans,
-  list,            ///< of values of any kind, each with its tag
-  own_device,      ///< the worker's
+  list,        ///< of values of any kind, each with its tag
+  own_device,  ///< the worker's
   generator,
 };
 
@@ -104,7 +108,9 @@ class WireReader {
 
   std::uint8_t byte() { return static_cast<std::uint8_t>(take(1)[0]); }
   template <class Enum>
-  Enum code() { return static_cast<Enum>(byte()); }
+  Enum code() {
+    return static_cast<Enum>(byte());
+  }
   std::uint64_t number();
   std::int64_t integer() {
     const std::uint64_t value = number();

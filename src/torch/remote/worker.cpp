@@ -7,7 +7,6 @@
 
 #include <cstring>
 
-#include "torch/remote/device.h"
 #include "unisono/collectives.h"
 #include "unisono/context.h"
 #include "unisono/detail/remote_call.h"

@@ -19,13 +19,11 @@ namespace {
 class ArgumentReader {
  public:
   ArgumentReader(const Operator& op, WireReader key, WireReader rest) : op_(op), key_(key), rest_(rest) {
-    key_.number();                  // the operator
-    key_.code<at::ScalarType>();    // the controller's default, which its predictions depend on
+    key_.number();                // the operator
+    key_.code<at::ScalarType>();  // the controller's default, which its predictions depend on
   }
 
-  c10::IValue read(std::size_t argument) {
-    return read(op_.is_amount[argument], op_.handle.schema().arguments()[argument].real_type());
-  }
+  c10::IValue read(std::size_t argument) { return read(op_.is_amount[argument], op_.handle.schema().arguments()[argument].real_type()); }
   /// Returns the tensors that were read, for people: "Float[2, 3], Float[4]".
   std::string described() const;
 
@@ -110,14 +108,23 @@ c10::IValue ArgumentReader::read(bool is_amount, const c10::TypePtr& type) {
   throw ProtocolError("an argument of an operator on remote tensors is of no known type");
 }
 
+void check_kind(const at::Tensor& result) {
+  if (result.layout() != at::kStrided || result.is_quantized()) throw Unsupported("the result is sparse or quantized, and no remote tensor is");
+}
+
+/// Tells whether a result is all of a storage that nothing else has.
+bool is_whole(const at::Tensor& result) {
+  return result.storage().use_count() == 1 && result.storage_offset() == 0 && !result.is_conj() && !result.is_neg();
+}
+
 /// Gives a result the storage of its own and the strides that the controller foresaw.
 at::Tensor fitted(const at::Tensor& result, const Geometry& expected) {
+  check_kind(result);
   if (result.sizes() != at::IntArrayRef(expected.sizes) || result.scalar_type() != expected.dtype) {
     throw RemoteError(fmt::format("the result is {}, and its meta kernel says {}", described({result.scalar_type(), copied(result.sizes()), {}}),
                                   described(expected)));
   }
-  const bool is_own = result.storage().use_count() == 1 && result.storage_offset() == 0 && !result.is_conj() && !result.is_neg();
-  if (is_own && result.strides() == at::IntArrayRef(expected.strides)) return result;
+  if (is_whole(result) && result.strides() == at::IntArrayRef(expected.strides)) return result;
   at::Tensor copy = at::empty_strided(expected.sizes, expected.strides, result.options());
   copy.copy_(result);
   return copy;
@@ -125,8 +132,8 @@ at::Tensor fitted(const at::Tensor& result, const Geometry& expected) {
 
 /// Returns the result as a tensor of its own storage, row by row or as dense as it is.
 at::Tensor owned(const at::Tensor& result) {
-  const bool is_own = result.storage().use_count() == 1 && result.storage_offset() == 0 && !result.is_conj() && !result.is_neg();
-  return is_own ? result : result.resolve_conj().resolve_neg().clone();
+  check_kind(result);
+  return is_whole(result) ? result : result.resolve_conj().resolve_neg().clone();
 }
 
 /// What the controller expects: the storages of the results, and their shapes.

@@ -50,8 +50,8 @@ void WorkerTable::drop(std::uint64_t number) {
 }
 
 void WorkerTable::name_operator(std::uint64_t number, const std::string& name, const std::string& overload) {
-  operators_.insert_or_assign(number, NamedOperator{overload.empty() ? name : name + "." + overload,
-                                                    c10::Dispatcher::singleton().findSchema({name, overload})});
+  operators_.insert_or_assign(
+      number, NamedOperator{overload.empty() ? name : name + "." + overload, c10::Dispatcher::singleton().findSchema({name, overload})});
 }
 
 const c10::OperatorHandle& WorkerTable::operator_at(std::uint64_t number) {
@@ -73,10 +73,11 @@ at::Generator& WorkerTable::generator(std::uint64_t number) {
 
 at::Tensor tensor_at(const Geometry& geometry, std::uint8_t flags, std::uint64_t storage, std::size_t bytes) {
   if (bytes_of(geometry) > bytes) {
-    throw InvalidArgument(fmt::format("a view {} with offset {} reaches beyond its storage of {} bytes", described(geometry), geometry.offset, bytes));
+    throw InvalidArgument(
+        fmt::format("a view {} with offset {} reaches beyond its storage of {} bytes", described(geometry), geometry.offset, bytes));
   }
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(worker_table().storage(storage, bytes)), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                         c10::scalarTypeToTypeMeta(geometry.dtype));
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(worker_table().storage(storage, bytes)),
+                                                         c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(geometry.dtype));
   auto* const impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(geometry.sizes, geometry.strides, geometry.offset);
   if ((flags & Flag::wrapped_number) != 0) impl->set_wrapped_number(true);

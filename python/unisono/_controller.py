@@ -6,7 +6,6 @@ import functools
 import multiprocessing.process
 import operator
 import sys
-import weakref
 
 from . import _core, _ending, _serving
 from ._context import initialize
@@ -14,23 +13,6 @@ from ._errors import exact_mean, refusal
 from ._futures import Futures
 from ._launch import is_launched
 from ._workers import Started
-
-
-_current = None  # the last job, as a weak reference
-
-
-def current():
-    """The job of the controller of this process; None without one."""
-    job = None if _current is None else _current()
-    return None if job is None or job.has_ended else job
-
-
-def call_before_others(worker, function):
-    """Has a worker carry out a function of this package before the calls that are made after this one. Nobody waits for it."""
-    job = current()
-    if job is not None:
-        target = function if job.workers.may_pickle else _serving.by_name(function, False)
-        job.call(worker, worker + 1, function, target, (), {})
 
 
 class _Calls:
@@ -220,10 +202,7 @@ class _Job:
         self.generations = [0] * len(workers)
         self.has_ended = False
         atexit.register(self._end_with_program)
-        global _current
-        _current = weakref.ref(self)
-        if "unisono.torch" in sys.modules:
-            sys.modules["unisono.torch"].begin_remote()
+        _serving.begin(self)
 
     def call(self, first, last, function, target, args, kwargs):
         with _serving.sending:

@@ -4,8 +4,10 @@ import copyreg
 import importlib
 import operator
 import pickle
+import sys
 import threading
 import traceback
+import weakref
 
 from . import _core, _ending
 from ._errors import InvalidArgument, RemoteError, refusal
@@ -100,6 +102,29 @@ def actor(type_):
 
 
 # In the controller.
+
+_current = None  # the last job, as a weak reference
+
+
+def begin(job):
+    """Tells those whose data may be on workers that there is a controller."""
+    global _current
+    _current = weakref.ref(job)
+    if "unisono.torch" in sys.modules:
+        sys.modules["unisono.torch"].begin_remote()
+
+
+def current():
+    """The job of the controller of this process; None without one."""
+    job = None if _current is None else _current()
+    return None if job is None or job.has_ended else job
+
+
+def call_before_others(worker, function):
+    """Has a worker carry out a function of this package before the calls that are made after this one. Nobody waits for it."""
+    job = current()
+    if job is not None:
+        job.call(worker, worker + 1, function, function if job.workers.may_pickle else by_name(function, False), (), {})
 
 
 def by_name(target, is_class):

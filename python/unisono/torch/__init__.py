@@ -42,8 +42,8 @@ def register() -> None:
 
 def begin_remote() -> None:
     """Makes the device "remote" known if there is a controller. A new one calls it, too."""
-    controller = sys.modules.get("unisono._controller")
-    if controller is not None and controller.current() is not None:
+    serving = sys.modules.get("unisono._serving")
+    if serving is not None and serving.current() is not None:
         from . import _remote
 
         _remote.install(may_compile=False)

@@ -61,10 +61,8 @@ def serve():
 
 
 def _prepare_worker(worker):
-    from .. import _controller
-
     try:
-        _controller.call_before_others(worker, serve)
+        _serving.call_before_others(worker, serve)
     except Exception:  # the worker or the controller is gone: the command that follows says so
         pass
 

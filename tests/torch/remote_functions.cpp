@@ -9,10 +9,8 @@ double sum_there(const at::Tensor& tensor) {
   return tensor.sum().item<double>();
 }
 void add_there(const at::Tensor& tensor, double number) { at::Tensor(tensor).add_(number); }
-int worker_there() { return detail::worker_number(); }
 
 UNISONO_REMOTE(sum_there);
 UNISONO_REMOTE(add_there);
-UNISONO_REMOTE(worker_there);
 
 }  // namespace unisono::remote_testing

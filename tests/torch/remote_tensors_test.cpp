@@ -207,7 +207,7 @@ TEST(RemoteTensors, ArgumentsOfCallsAreTheTensorsThere) {
   with_workers(2, [](const Controller& workers) {
     const torch::Tensor there = workers[1].tensor(numbers());
     EXPECT_EQ(workers[1].call(sum_there, there).get(), 15);
-    workers[1].call(add_there, there.t()[0], 2.0);
+    workers[1].call(add_there, there.t()[0], 2.0).get();
     EXPECT_EQ(workers[1].call(sum_there, there * 2).get(), 38);
     EXPECT_TRUE(torch::equal(there.select(1, 0).cpu(), torch::tensor({2.F, 5.F})));
   });

@@ -92,7 +92,7 @@ TEST(RemoteTraining, DataParallelTrainingAveragesGradientsAmongWorkers) {
     std::vector<torch::nn::Linear> replicas;
     std::vector<torch::Tensor> parts;
     torch::manual_seed(5);
-    const torch::nn::Linear model(4, 2);
+    torch::nn::Linear model(4, 2);
     const auto data = torch::randn({6, 4});
     for (int i = 0; i < workers.size(); ++i) {
       replicas.emplace_back(torch::nn::Linear(4, 2));

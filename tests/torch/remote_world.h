@@ -29,13 +29,13 @@ void with_workers(int workers, F&& body) {
 
 inline torch::Device remote(int worker) { return torch::Device("remote:" + std::to_string(worker)); }
 
-#define EXPECT_SAME(remote_tensor, local)                                                        \
-  do {                                                                                           \
-    const torch::Tensor own = (remote_tensor), expected = (local);                               \
-    EXPECT_EQ(own.device().type(), torch::kPrivateUse1);                                         \
-    EXPECT_EQ(own.scalar_type(), expected.scalar_type());                                        \
-    EXPECT_EQ(own.strides(), expected.strides()) << own.strides() << expected.strides();         \
-    EXPECT_TRUE(torch::equal(own.cpu(), expected)) << own.cpu() << "\ninstead of\n" << expected; \
+#define EXPECT_SAME(remote_tensor, local)                                                                        \
+  do {                                                                                                           \
+    const torch::Tensor remote_own = (remote_tensor), local_own = (local);                                       \
+    EXPECT_EQ(remote_own.device().type(), torch::kPrivateUse1);                                                  \
+    EXPECT_EQ(remote_own.scalar_type(), local_own.scalar_type());                                                \
+    EXPECT_EQ(remote_own.strides(), local_own.strides());                                                        \
+    EXPECT_TRUE(torch::equal(remote_own.cpu(), local_own)) << remote_own.cpu() << "\ninstead of\n" << local_own; \
   } while (false)
 
 // What the controllers of these tests call on their workers.
@@ -43,6 +43,5 @@ inline torch::Device remote(int worker) { return torch::Device("remote:" + std::
 double sum_there(const at::Tensor& tensor);
 /// Adds a number to the worker's own tensor.
 void add_there(const at::Tensor& tensor, double number);
-int worker_there();
 
 }  // namespace unisono::remote_testing

@@ -52,6 +52,16 @@ TEST(RemoteTensorErrors, SynchronizeThrowsTheFirstOfSeveral) {
   });
 }
 
+TEST(RemoteTensorErrors, ATensorThatHasFailedFailsWhereItIsMovedTo) {
+  with_workers(2, [](const Controller& workers) {
+    const torch::Tensor wrong = workers[0].tensor(torch::ones({3})).take(workers[0].tensor(torch::tensor({5})));
+    const torch::Tensor moved = wrong.to(remote(1)), other = workers[1].tensor(torch::ones({3}));
+    EXPECT_SAYS(thrown_by<RemoteError>([&] { synchronize(remote(1)); }), "operator aten::take on worker 0 failed");
+    EXPECT_SAYS(thrown_by<RemoteError>([&] { static_cast<void>((moved + 1).cpu()); }), "operator aten::take on worker 0 failed");
+    EXPECT_SAME(other.to(remote(0)), torch::ones({3}));
+  });
+}
+
 TEST(RemoteTensorErrors, AnErrorInBackwardComesToItsCaller) {
   with_workers(1, [](const Controller& workers) {
     torch::Tensor there = workers[0].tensor(torch::ones({2, 3})).requires_grad_();

@@ -1,6 +1,8 @@
 // Workers that are processes of their own.
 
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 
 #include <unistd.h>
 
@@ -34,6 +36,41 @@ TEST(RemoteProcesses, ADeadWorkerIsNamedAndTheOtherGoesOn) {
   EXPECT_THROW(static_cast<void>(there + 1), PeerFailed);
   EXPECT_THROW(synchronize(remote(0)), PeerFailed);
   EXPECT_EQ((other + 1).sum().item<float>(), 6);
+}
+
+/// Ends the process with code 3 and the text of what f throws.
+template <class F>
+[[noreturn]] void end_with_error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::_Exit(3);
+  }
+  std::_Exit(0);
+}
+
+TEST(RemoteProcesses, AControllerThatComesAfterAutogradIsToldToComeBefore) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        torch::ones({3}).requires_grad_().sum().backward();
+        const Controller workers({.workers = 1});
+        end_with_error_of([&] { static_cast<void>(workers[0].tensor(torch::ones({3}))); });
+      },
+      ::testing::ExitedWithCode(3), "autograd has threads for 0 devices, and the controller has 1 workers.*make the controller before");
+}
+
+TEST(RemoteProcesses, AnotherBackendOfTheProgramKeepsItsPlace) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        c10::register_privateuse1_backend("mine");
+        const Controller workers({.workers = 1});
+        if (workers[0].call(pid_there).get() == ::getpid()) std::_Exit(1);
+        end_with_error_of([&] { static_cast<void>(workers[0].tensor(torch::ones({3}))); });
+      },
+      ::testing::ExitedWithCode(3), "one backend of a program, PrivateUse1, and \"mine\" has it");
 }
 
 }  // namespace

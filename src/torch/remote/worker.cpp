@@ -74,13 +74,27 @@ void send_tensor(WireReader& in) {
   if (own.numel() > 0) send(own, target);
 }
 
-void receive_tensor(WireReader& in) {
-  const auto source = static_cast<int>(in.number());
+void receive_into(WireReader& in, int source) {
   if (const auto failure = recv_object<std::string>(source); !failure.empty()) throw RemoteError(failure);
   const at::Tensor to = read_tensor(in);
   const at::Tensor own = to.is_contiguous() ? to : at::empty(to.sizes(), to.options());
   if (at::Tensor bytes = bytes_view(own); bytes.numel() > 0) recv(bytes, source);
   if (!own.is_same(to)) at::Tensor(to).copy_(own);
+}
+
+/// What could not be received is spoilt, unless it was there before.
+void receive_tensor(WireReader& in) {
+  const auto source = static_cast<int>(in.number());
+  WireReader ahead(in);
+  ahead.shape();
+  const std::uint64_t storage = ahead.number();
+  const bool is_new = !worker_table().has(storage);
+  try {
+    receive_into(in, source);
+  } catch (...) {
+    if (is_new) worker_table().spoil(storage, std::make_shared<const RemoteFailure>(current_failure()));
+    throw;
+  }
 }
 
 void run_collective(WireReader& in) {

@@ -30,6 +30,7 @@ class WorkerTable {
   ///
   /// @throws the failure of the command that should have made it
   c10::Storage& storage(std::uint64_t number, std::size_t bytes);
+  bool has(std::uint64_t number) const { return storages_.contains(number); }
   void keep(std::uint64_t number, c10::Storage storage) { storages_.insert_or_assign(number, std::move(storage)); }
   void drop(std::uint64_t number);
   /// Has later commands that use the storage fail with this.

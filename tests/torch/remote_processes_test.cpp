@@ -58,7 +58,7 @@ TEST(RemoteProcesses, AControllerThatComesAfterAutogradIsToldToComeBefore) {
         const Controller workers({.workers = 1});
         end_with_error_of([&] { static_cast<void>(workers[0].tensor(torch::ones({3}))); });
       },
-      ::testing::ExitedWithCode(3), "autograd has threads for 0 devices, and the controller has 1 workers.*make the controller before");
+      ::testing::ExitedWithCode(3), "autograd has threads for 0 devices, and the number of workers is 1.*make the controller before");
 }
 
 TEST(RemoteProcesses, AnotherBackendOfTheProgramKeepsItsPlace) {

@@ -29,7 +29,7 @@ void check(int workers) {
         fmt::format("remote tensors need the place that PyTorch has for one backend of a program, PrivateUse1, and \"{}\" has it", other_backend));
   }
   if (static const std::size_t devices = StartedEngine::start(); devices < static_cast<std::size_t>(workers)) {
-    throw InvalidArgument(fmt::format("autograd has threads for {} devices, and the controller has {} workers", devices, workers),
+    throw InvalidArgument(fmt::format("autograd has threads for {} devices, and the number of workers is {}", devices, workers),
                           {.hint = "autograd starts them at the first backward pass: make the controller before that"});
   }
 }

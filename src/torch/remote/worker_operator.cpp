@@ -92,8 +92,8 @@ c10::IValue ArgumentReader::read(bool is_amount, const c10::TypePtr& type) {
       return at::IntArrayRef(integers);
     }
     case Tag::reals: {
-      std::vector<double> reals(key_.number());
-      for (double& real : reals) real = key_.real();
+      std::vector<double> reals;
+      for (std::uint64_t left = key_.number(); left > 0; --left) reals.push_back(key_.real());
       return reals;
     }
     case Tag::booleans: {

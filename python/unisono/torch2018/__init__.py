@@ -5,7 +5,7 @@
     dist.init_process_group("tcp", init_method="tcp://10.1.1.20:23456", rank=args.rank, world_size=4)
     dist.all_reduce(tensor, op=dist.reduce_op.SUM)
 
-Needs PyTorch, of any version. The group is unisono's world, so that unisono's own functions work beside these. DistributedDataParallel and
+Needs PyTorch 2.1 or newer. The group is unisono's world, so that unisono's own functions work beside these. DistributedDataParallel and
 DistributedDataParallelCPU, which were torch.nn.parallel's, are here as well. docs/coming-from/torch-2018.md lists what differs from the original.
 """
 

@@ -22,7 +22,6 @@ unisono_core_test(mmengine_test TIMEOUT 900 SHORT Names Lists SideBySide.test_tw
 unisono_core_test(mmengine_objects_test)
 unisono_core_test(virtex_test TIMEOUT 600 SHORT Alone Jobs.test_launch_runs_a_job_in_several_processes)
 unisono_core_test(torch2018_test RANKS 3 LONG_RANKS 1 2 4)
-unisono_core_test(torch2018_groups_test RANKS 3 LONG_RANKS 1 2 4)
 unisono_core_test(torch2018_master_test TIMEOUT 600)
-unisono_core_test(torch2018_starts_test TIMEOUT 600 SHORT Starts.test_the_names_of_a_module_are_taken_over)
+unisono_core_test(torch2018_starts_test TIMEOUT 600 SHORT Starts.test_ranks_meet_in_a_file_and_the_last_one_removes_it)
 unisono_core_test(torch2018_jobs_test TIMEOUT 600 SHORT Programs.test_writing_distributed_applications_runs_with_its_import_changed)

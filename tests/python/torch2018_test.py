@@ -1,10 +1,11 @@
-"""The collectives of unisono.torch2018. Each rank runs the same cases: unisono run -n 3 -- python torch2018_test.py"""
+"""The calls of unisono.torch2018. Each rank runs the same cases: unisono run -n 3 -- python torch2018_test.py"""
 
 import copy
 import io
 
 import torch
 from covers import covers
+from torch2018_groups import Groups, Messages  # noqa: F401  (cases of this program)
 from torch2018_ranks import Ranks, distinct, main
 
 import unisono

@@ -1,8 +1,8 @@
-"""The groups and messages of unisono.torch2018. Each rank runs the same cases: unisono run -n 3 -- python torch2018_groups_test.py"""
+"""The cases of torch2018_test.py that are of groups and messages."""
 
 import torch
 from covers import covers
-from torch2018_ranks import Ranks, distinct, main
+from torch2018_ranks import Ranks, distinct
 
 import unisono
 import unisono.torch2018 as dist
@@ -154,7 +154,3 @@ class Messages(Ranks):
             x = torch.zeros(1)
             self.assertEqual(dist.recv(x, group=group), 0)
             self.assertEqual(x.item(), 7.0)
-
-
-if __name__ == "__main__":
-    main()

@@ -117,8 +117,15 @@ class Failures(Jobs):
         """)
         self.ranks("""
         dist.init_process_group("gloo", timeout=300)
-        error = refused(unisono.Timeout, "", dist.recv, torch.ones(1), group=dist.new_group(timeout=0.3))
+        group = dist.new_group(timeout=0.3)
+        error = refused(unisono.Timeout, "", dist.recv, torch.ones(1), group=group)
         assert isinstance(error, RuntimeError), error
+        group = dist.new_group(timeout=0.3)
+        if dist.get_rank() == 0:
+            refused(RuntimeError, " Timed out waiting for rank 1", dist.barrier, group)
+            dist.send(torch.ones(1), 1)
+        else:
+            dist.recv(torch.ones(1), 0)
         os._exit(0)
         """)
 

@@ -127,7 +127,7 @@ def main():
                 for test, (how, why) in results.items():
                     if how == "failed":
                         print(f"    {test}: {why.splitlines()[0] if why else ''}")
-                if code or not results or counts["failed"]:
+                if code or counts["failed"] or not (results or given.parts):
                     failed = True
                     print(printed[-6000:])
     sys.exit(failed)

@@ -20,6 +20,10 @@ class NotInitialized(_errors.NotInitialized, AssertionError):
 class Timeout(_errors.Timeout, RuntimeError):
     """A deadline passed."""
 
+    def __str__(self):
+        # Programs look for Gloo's words.
+        return super().__str__().replace("; waiting for", "; Timed out waiting for")
+
 
 class PeerFailed(_errors.PeerFailed, RuntimeError):
     """A peer is gone or gave up."""

@@ -48,13 +48,15 @@ hvd.init()
 model, optimizer = network(place)
 optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 sampler = hvd.elastic.ElasticSampler(range(1000), seed=3)
-state = hvd.elastic.TorchState(model, optimizer, sampler=sampler, batch=0, sizes=[], resets=0)
+state = hvd.elastic.TorchState(model, optimizer, sampler=sampler, batch=0, begun=0, sizes=[])
 seen = []
 state.register_reset_callbacks([lambda: seen.append(hvd.size())])
 
 @hvd.elastic.run
 def train(state):
+    assert state.begun == state.batch, "what was not committed is not there"
     while state.batch < 40 or state.sizes[-1] < SIZE:
+        state.begun += 1
         if state.sizes[-1:] != [hvd.size()]:
             state.sizes.append(hvd.size())
         end_here("before", state.batch)

@@ -214,7 +214,7 @@ class Run(JobTest):
     def test_results_come_back_in_rank_order_and_failures_with_their_text(self):
         path = self.folder / "program.py"
         path.write_text(textwrap.dedent("""
-            import os, torch, unisono.horovod, unisono.horovod.torch as hvd
+            import os, socket, torch, unisono.horovod, unisono.horovod.torch as hvd
             def work(factor, offset=0):
                 hvd.init()
                 return hvd.rank(), hvd.allreduce(torch.tensor([factor]), op=hvd.Sum).item() + offset
@@ -237,7 +237,9 @@ class Run(JobTest):
                     return hvd.size()
                 return train(state)
             if __name__ == "__main__":
-                assert unisono.horovod.run(work, (5,), {"offset": 1}, num_proc=2, hosts="localhost:2") == [(0, 11), (1, 11)]
+                for hosts in ("localhost:2", f"{socket.gethostname()}:1,127.0.0.1:1"):  # the second by the way to other hosts
+                    assert unisono.horovod.run(work, (5,), {"offset": 1}, num_proc=2, hosts=hosts) == [(0, 11), (1, 11)], hosts
+                assert os.listdir(".") == ["program.py"]
                 try:
                     unisono.horovod.run(fails, np=2)
                 except RuntimeError as error:

@@ -206,7 +206,7 @@ class IgniteJobs(JobTest):
                      "Finalized processing group with backend: 'gloo'"):
             self.assertEqual(len(re.findall(rf"INFO: {line}", output)), 3, output)
 
-    @covers("C-26", "K-77", "Q-12", "I-14", "I-15", "I-16", "I-17", "I-18", "I-19", "I-20", "A-68", "A-70", "A-72", "B-12")
+    @covers("C-26", "Q-12", "I-14", "I-15", "I-16", "I-17", "I-18", "I-19", "I-20", "A-68", "A-70", "A-72", "B-12")
     def test_spawn_returns_results_and_raises_the_first_failure(self):
         # A fork spares the import of PyTorch.
         output = self.alone(

@@ -145,7 +145,8 @@ class Xla(JobTest):
                     first, second = parallel.run(training)
                 assert first == second
                 assert "CPU_NUM_DEVICES=2" in str(error_of(idist.spawn, "xla-tpu", values, (2,), nproc_per_node=3))
-                assert isinstance(error_of(idist.spawn, "xla-tpu", values, (2,), nproc_per_node=2, join=False), ValueError)
+                for wrong in ({"join": False}, {"nnodes": 2}):
+                    assert isinstance(error_of(idist.spawn, "xla-tpu", values, (2,), nproc_per_node=2, **wrong), ValueError), wrong
                 error = error_of(idist.spawn, "xla-tpu", fails, (), nproc_per_node=2)
                 assert "bad data" in str(error), error
                 fine()

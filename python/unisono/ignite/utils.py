@@ -222,14 +222,18 @@ def _abandon(error):
 
 
 def _run_in_job(backend, options, fn, args, kwargs):
-    # A rank that a launcher of ours has started for spawn.
-    initialize(backend, **options)
+    # A rank of spawn, which may be one of several threads: the model is kept here.
+    model = _assert_backend(backend).create_from_backend(backend, **options)
+    _set_model(model)
     try:
-        result = fn(get_local_rank(), *args, **kwargs)
+        result = fn(model.get_local_rank(), *args, **kwargs)
     except BaseException as error:
-        _abandon(error)
+        model.abandon(error)
         raise
-    finalize()
+    else:
+        model.finalize()
+    finally:
+        _set_model(_SerialModel(), pinned=False)
     return result
 
 

@@ -137,6 +137,8 @@ class _XlaDistModel(ComputationModel):
             return spawn(fn, args, kwargs_dict, nproc_per_node, nnodes, node_rank, backend=backend, **kwargs)
         if here != nproc_per_node:
             raise ValueError(f"CPU_NUM_DEVICES={here} gives a process {here} devices, and not {nproc_per_node}; without it each process has one")
+        if on_cpu and nnodes > 1:
+            raise ValueError(f"CPU_NUM_DEVICES={here} makes ranks of the devices of one process, on one node; without it each process has one device")
         start_method = kwargs.pop("start_method", "fork")
         for name in ("join", "daemon"):
             if kwargs.pop(name, name == "join") != (name == "join"):

@@ -78,8 +78,8 @@ hvd.shutdown()
 
 
 class Elastic(JobTest):
-    def job(self, ranks, restarts, size, victims, moment="before", lowest=0, expect=0):
-        names = f"SIZE, VICTIMS, MOMENT, LOWEST = {size}, {set(victims)}, {moment!r}, {lowest}\n"
+    def job(self, ranks, restarts, size, victims, moment="before", lowest=0, expect=0, begin=""):
+        names = begin + f"SIZE, VICTIMS, MOMENT, LOWEST = {size}, {set(victims)}, {moment!r}, {lowest}\n"
         path = self.folder / "program.py"
         path.write_text(names + TRAINING)
         command = [UNISONO, "run", "-n", ranks, "--max-restarts", str(restarts), "--grace", "5", "--", sys.executable, str(path)]
@@ -93,6 +93,11 @@ class Elastic(JobTest):
     def test_the_lowest_rank_may_be_lost(self):
         output, reports = self.job("2:3", 4, 3, {0})
         self.assertEqual([(place, size, sizes) for place, _, size, sizes in reports], [(f"{p}.{int(p == 0)}", "3", "3, 2, 3") for p in range(3)], output)
+
+    def test_the_members_meet_in_a_store_of_their_own_where_the_launcher_has_none_for_this_pytorch(self):
+        without = "from unisono.torch import _launcher_store\n_launcher_store.whole = lambda *place: None\n"
+        output, reports = self.job("2:3", 4, 3, {0}, begin=without)
+        self.assertEqual([(place, size) for place, _, size, _ in reports], [("0.1", "3"), ("1.0", "3"), ("2.0", "3")], output)
 
     def test_the_others_go_on_without_a_lost_rank(self):
         output, reports = self.job("1:2", 0, 1, {1}, "behind")

@@ -33,7 +33,7 @@ else:
     from ._calls import all_gather_list, collect_results, gather_list, one_rank_only, scatter_list, shared_array
     from ._core import *
     from ._context import Context, initialize, show_config
-    from ._controller import Actor, Actors, Controller, Worker
+    from ._controller import Controller, Handle, Handles, Worker
     from ._futures import Futures
     from ._launch import Parallel, launch, run_threads, spawn
     from ._membership import Membership

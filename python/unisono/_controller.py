@@ -50,7 +50,7 @@ class Worker(_Calls):
 
     def make(self, type_, /, *args, **kwargs):
         """An object on this worker, and a handle to it: see Controller.make."""
-        return Actor(self._make(type_, args, kwargs), self._first)
+        return Handle(self._make(type_, args, kwargs), self._first)
 
     def tensor(self, tensor):
         """A copy of a tensor of PyTorch on this worker: see unisono.torch.remote."""
@@ -72,7 +72,8 @@ class Controller(_Calls, collections.abc.Sequence):
 
     In a job (`unisono run -n 5`, torchrun, mpirun, srun) all processes make a Controller: rank 0 goes on, the others become its workers, serve its calls
     there, and end with it. Alone, `workers=4` starts as many on this host, as spawn does: a program keeps what starts them behind
-    `if __name__ == "__main__":`. In a job of 5 it may be said as well. Worker i is rank i + 1 of the job; inside a call world(), rank() and all collectives are those of the workers.
+    `if __name__ == "__main__":`. In a job of 5 it may be said as well. Worker i is rank i + 1 of the job; inside a call world(), rank() and all
+    collectives are those of the workers.
 
     backend, timeout: of the collectives among the workers, as in initialize. most_in_flight: so many calls of a worker are under way at most; a further one
     waits. It ends with its scope, with `close`, or with the program: in order the workers finish all calls first, after an exception they end at once.
@@ -132,7 +133,7 @@ class Controller(_Calls, collections.abc.Sequence):
 
         Returns before they are made. If one cannot be made, `handle.made` and the calls of its methods raise why. The objects last as long as the handle.
         """
-        return Actors(self._make(type_, args, kwargs))
+        return Handles(self._make(type_, args, kwargs))
 
     def tensor(self, tensor):
         """Copies of a tensor of PyTorch, one on each worker, which have the collectives as methods: see unisono.torch.remote."""
@@ -160,6 +161,8 @@ class Controller(_Calls, collections.abc.Sequence):
         if not results:
             raise refusal(operation, "there is no future among these")
         return results
+
+    everyone = staticmethod(_core.everyone)
 
     def replace(self, i):
         """Waits for all calls, and puts another process in the place of worker i, which is dead. Its objects are gone; handles to them say so.
@@ -254,7 +257,7 @@ class _Object:
             self.job.workers.release(future.worker, self.number)
 
 
-class _Handle:
+class _Methods:
     """The methods of the objects on the workers first … last - 1."""
 
     def __init__(self, object, first, last):
@@ -297,10 +300,10 @@ class _MethodOfAll(_Method):
         return Futures(self._call(args, kwargs))
 
 
-class Actor(_Handle):
-    """A handle to an object on one worker, whose methods are its attributes: actor.step.call(1) returns a future.
+class Handle(_Methods):
+    """A handle to an object on one worker, whose methods are its attributes: handle.step.call(1) returns a future.
 
-    made: the future of its making, whose result is None.
+    worker: the number of the worker. made: the future of its making, whose result is None.
     """
 
     _method = _MethodOfOne
@@ -309,14 +312,18 @@ class Actor(_Handle):
         super().__init__(object, worker, worker + 1)
 
     @property
+    def worker(self):
+        return self._first
+
+    @property
     def made(self):
         return self._object.made[self._first - self._object.first]
 
     def __repr__(self):
-        return f"<unisono.Actor {self._object.type.__qualname__} on worker {self._first}>"
+        return f"<unisono.Handle to {self._object.type.__qualname__} on worker {self._first}>"
 
 
-class Actors(_Handle):
+class Handles(_Methods):
     """A handle to an object on each worker, whose methods are its attributes: trainer.step.call(1) returns futures, trainer[2] is the object of worker 2.
 
     made: the futures of their making, whose results are None.
@@ -334,8 +341,11 @@ class Actors(_Handle):
     def __len__(self):
         return self._last - self._first
 
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
     def __getitem__(self, i):
-        return Actor(self._object, range(self._first, self._last)[operator.index(i)])
+        return Handle(self._object, range(self._first, self._last)[operator.index(i)])
 
     def __repr__(self):
-        return f"<unisono.Actors {self._object.type.__qualname__} on {len(self)} workers>"
+        return f"<unisono.Handles to {self._object.type.__qualname__} on {len(self)} workers>"

@@ -38,6 +38,7 @@ all_gather_multigpu all_gather_multigpu_async reduce_scatter_multigpu reduce_sca
 Work wait_all wait_any send isend recv irecv any_source any_tag send_recv batch P2POp probe try_probe MessageInfo recv_resized recv_array
 all_gather_object gather_object broadcast_object broadcast_object_list scatter_object send_object recv_object broadcast_any set_object_limits
 average_across_processes all_reduce_dict all_reduce_params sync_random_seed collect_results
+Controller Worker Handle Handles Future Futures remote actor everyone worker_number RemoteError Cancelled
 is_main_process is_master_process one_rank_only OneRankFirst gpu_mem_usage gpu_mem_peak
 spawn launch Parallel run_threads DistributedSampler DistributedProxySampler plan_loader LoaderPlan
 Store TcpStore FileStore MemoryStore PrefixStore EtcdStore

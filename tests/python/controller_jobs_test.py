@@ -1,0 +1,230 @@
+"""Programs that are controllers: how they start and end, alone and as ranks of a job."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+import jobs
+import unisono
+
+HERE = str(Path(__file__).parent)
+
+PROGRAM = f"""
+sys.path.insert(0, {HERE!r})
+import controller_calls as calls
+def work(x): return x + unisono.rank()
+"""
+
+
+class Programs(jobs.JobTest):
+    def run_program(self, text, **how):
+        return self.alone(PROGRAM + text, **how)
+
+    def start(self, text):
+        program = subprocess.Popen([sys.executable, self.program(PROGRAM + text)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.environment(), cwd=self.folder, start_new_session=True)
+        self.addCleanup(program.kill)
+        return program
+
+    def processes_of(self, program):
+        """Of the session of a program that was started."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and int((entry / "stat").read_text().rpartition(")")[2].split()[3]) == program.pid:
+                    found.append(int(entry.name))
+            except OSError:  # it has ended meanwhile
+                pass
+        return found
+
+    def test_functions_of_the_program_are_called_and_it_ends_in_order(self):
+        output = self.run_program("""
+if __name__ == "__main__":
+    workers = unisono.Controller(workers=2, most_in_flight=4)
+    futures = [workers.call(work, i) for i in range(20)]     # beyond what may be in flight
+    print(futures[-1].result())
+    trainer = workers.make(calls.Counter, 1)
+    workers.close(), workers.close()
+    for call in (lambda: workers.call(work, 1), lambda: trainer.add.call(1)):
+        try: call()
+        except unisono.NotInitialized as error: print("over:", error)
+    assert not unisono.is_initialized()
+    with unisono.Controller(workers=1) as again:             # and one that is left to the program's end
+        last = again.call(work, 5)
+    print(last.result())
+    unisono.Controller(workers=1).call(calls.note, "last", "written")
+""")
+        self.assertIn("[19, 20]", output)
+        self.assertEqual(output.count("over: "), 2)
+        self.assertIn("[5]", output)
+        self.assertEqual((self.folder / "last").read_text(), "written")
+
+    def test_a_program_without_a_guard_is_told_so(self):
+        output = self.run_program("workers = unisono.Controller(workers=1)\n", expect=1)
+        self.assertIn('the program makes its controller behind `if __name__ == "__main__":`', output)
+        self.assertIn("LaunchFailed", output)
+        self.assertIn("Controller: rank 1 exited with 1", output)
+
+    def test_a_lambda_and_a_prompts_function_are_refused(self):
+        output = self.run_command([sys.executable, "-c", """
+import unisono
+def f(): pass
+with unisono.Controller(workers=1) as workers:
+    try: workers.call(f).result()
+    except unisono.InvalidArgument as error: print("refused:", error)
+"""])
+        self.assertIn("refused: ", output)
+        self.assertIn("at the top level of a module", output)
+
+    def test_a_dead_worker_fails_what_was_sent_to_it_and_nothing_else(self):
+        output = self.run_program("""
+if __name__ == "__main__":
+    with unisono.Controller(workers=2) as workers:
+        counter = workers.make(calls.Counter, 1)
+        dead = [workers[1].call(calls.die), workers[1].call(work, 1)]
+        for future in dead:
+            error = future.exception()
+            print(type(error).__name__, error.culprit, error.cause.value)
+        both = workers.call(work, 5)
+        print(both[0].result(), type(both[1].exception()).__name__, counter[0].add.call(1).result(), type(workers[1].failure).__name__, workers[0].failure)
+        try: workers.replace(1)
+        except unisono.Unsupported as error: print("no replacement:", error)
+""")
+        self.assertEqual(output.splitlines()[:3], ["PeerFailed 1 killed", "PeerFailed 1 killed", "5 PeerFailed 2 PeerFailed None"])
+        self.assertIn("no replacement: ", output)
+
+    def test_an_exception_of_the_program_ends_its_workers_at_once(self):
+        began = time.monotonic()
+        output = self.run_program("""
+if __name__ == "__main__":
+    with unisono.Controller(workers=2) as workers:
+        workers.call(work, 1).result()
+        workers.call(time.sleep, 100)
+        raise ValueError("bad data")
+""", expect=1)
+        self.assertIn("ValueError: bad data", output)
+        self.assertEqual(output.count("Traceback"), 1)
+        self.assertLess(time.monotonic() - began, 30)
+
+    def interrupt(self, text, to_all):
+        program = self.start(text)
+        self.wait_for((self.folder / "ready").exists)
+        os.killpg(program.pid, signal.SIGINT) if to_all else program.send_signal(signal.SIGINT)
+        output, errors = program.communicate(timeout=60)
+        self.assertNotEqual(program.returncode, 0)
+        self.assertIn("KeyboardInterrupt", errors)
+        self.assertLessEqual(errors.count("Traceback"), 1, errors)
+        self.wait_for(lambda: not self.processes_of(program))
+
+    def test_ctrl_c_ends_all(self):
+        self.interrupt("""
+if __name__ == "__main__":
+    with unisono.Controller(workers=2) as workers:
+        workers.call(work, 1).result()
+        futures = workers.call(time.sleep, 100)
+        open("ready", "w").close()
+        futures.result()
+""", to_all=True)
+
+    def test_workers_end_with_a_controller_that_is_killed(self):
+        program = self.start("""
+if __name__ == "__main__":
+    with unisono.Controller(workers=2) as workers:
+        workers.call(work, 1).result()
+        open("ready", "w").close()
+        workers.call(time.sleep, 100).result()
+""")
+        self.wait_for((self.folder / "ready").exists)
+        program.kill()
+        program.communicate()
+        self.wait_for(lambda: not self.processes_of(program))
+
+
+class Jobs(jobs.JobTest):
+    """Under the launcher, whose ranks are the workers."""
+
+    def test_the_ranks_of_a_job_serve_and_end_there(self):
+        output = self.ranks(PROGRAM + """
+with unisono.Controller() as workers:
+    print("only here", os.environ["RANK"], workers.call(work, 10).result(), [place[:3] for place in workers.call(calls.place).result()])
+print("after")
+""", n=3)
+        self.assertEqual(self.lines(output, 0), ["only here 0 [10, 11] [(0, 2, 0), (1, 2, 1)]", "after"])
+        self.assertEqual(self.lines(output, 1) + self.lines(output, 2), [])
+
+    def test_without_pickles_registered_functions_take_data(self):
+        output = self.ranks(PROGRAM + """
+with unisono.Controller(workers=1) as workers:
+    back = workers[0].call(calls.registered, np.arange(4, dtype=np.int16), factor=1.5).result()
+    print(back["x"].dtype, back["x"].tolist(), back["times"], back["name"])
+    print(workers[0].call(calls.registered, bytes(200_000)).result()["x"] == bytes(200_000), workers[0].call(calls.registered, np.float32(1.5)).result()["x"])
+    counter = workers.make(calls.Counter, 3)
+    print(counter.add.call(4).result(), counter.array.call().result()[0].tolist())
+    def attempt(what):
+        try: what()
+        except unisono.Error as error: print(type(error).__name__, error)
+    attempt(lambda: workers.call(calls.unregistered))
+    attempt(lambda: workers.make(calls.Tracked, "x"))
+    attempt(lambda: workers.call(calls.registered, ValueError()))
+    attempt(lambda: workers.call(calls.registered, 1 << 70))
+    attempt(counter.fail.call().result)
+    attempt(lambda: counter._object.call(0, 1, "__init__", (), {})[0].result())
+""", n=2, UNISONO_PICKLE="off")
+        lines = self.lines(output, 0)
+        self.assertEqual(lines[:3], ["int16 [0, 1, 2, 3] [1.5, None, True] ('é', b'raw')", "True 1.5", "[7] [7.0, 7.0, 7.0]"])
+        for line, text in zip(lines[3:], ("InvalidArgument call: controller_calls.unregistered is not registered", "decorate it with @unisono.actor",
+                                          "a ValueError is no data", "more than 64 bits", "RemoteError call: worker 0: Counter.fail(): LookupError: at 7",
+                                          "__init__ is no method"), strict=True):
+            self.assertIn(text, line)
+
+    def test_a_worker_that_allows_no_pickles_refuses_them(self):
+        output = self.ranks("""
+if os.environ["RANK"] == "1": os.environ["UNISONO_PICKLE"] = "off"
+""" + PROGRAM + """
+with unisono.Controller() as workers:
+    try: workers.call(work, 1).result()
+    except unisono.InvalidArgument as error: print(error)
+""")
+        self.assertIn("UNISONO_PICKLE=off", output)
+
+    def test_a_lost_worker_is_replaced_in_an_elastic_job(self):
+        output = self.ranks(PROGRAM + """
+with unisono.Controller() as workers:
+    counter = workers.make(calls.Counter, 1)
+    before = workers.call(calls.place).result()
+    error = workers[1].call(calls.die).exception()
+    print(type(error).__name__, error.culprit)
+    workers.replace(1)
+    after = workers.call(calls.place).result()
+    print([place[:3] for place in after], before[0][3] == after[0][3], before[1][3] == after[1][3])
+    print(counter[0].add.call(1).result())
+    try: counter.add.call(1)
+    except unisono.InvalidArgument as error: print("gone:", error)
+    print(workers.call(calls.total, 1).result())
+""", n="2:3", options=("--max-restarts", "1"))
+        lines = self.lines(output, 0)
+        self.assertEqual(lines[:3], ["PeerFailed 1", "[(0, 2, 0), (1, 2, 1)] True False", "2"])
+        self.assertIn("gone: call: this Counter is gone: worker 1 was replaced", lines[3])
+        self.assertEqual(lines[4], "[3, 3]")
+
+    def test_ctrl_c_ends_a_job(self):
+        program = subprocess.Popen([jobs.UNISONO, "run", "-n", "3", "--grace", "3", "--", sys.executable, self.program(PROGRAM + """
+with unisono.Controller() as workers:
+    workers.call(work, 1).result()
+    open("ready", "w").close()
+    workers.call(work, 1).result(), time.sleep(100)
+""")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment(), cwd=self.folder)
+        self.addCleanup(program.kill)
+        self.wait_for((self.folder / "ready").exists)
+        program.send_signal(signal.SIGINT)
+        output, _ = program.communicate(timeout=60)
+        self.assertNotEqual(program.returncode, 0)
+        self.assertLessEqual(output.count("Traceback"), 1, output)
+
+
+if __name__ == "__main__":
+    unittest.main()

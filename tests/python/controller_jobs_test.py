@@ -11,6 +11,7 @@ from pathlib import Path
 import jobs
 import unisono
 
+CHANGING = os.environ.get("CHANGING", "")  # tests/hosts/changing.c
 HERE = str(Path(__file__).parent)
 
 PROGRAM = f"""
@@ -224,6 +225,31 @@ with unisono.Controller() as workers:
         output, _ = program.communicate(timeout=60)
         self.assertNotEqual(program.returncode, 0)
         self.assertLessEqual(output.count("Traceback"), 1, output)
+
+
+class Hosts(jobs.JobTest):
+    """A controller on one host and a worker on another."""
+
+    CALL = PROGRAM + """
+with unisono.Controller() as workers:
+    x = np.frombuffer(b"the object as it was sent" * 8000, "u1")
+    print(workers.call({function}, {argument}).result()[0])
+"""
+
+    def test_calls_travel_between_hosts(self):
+        output = self.two_hosts(self.CALL.format(function="calls.doubled", argument="x"), expect=0)
+        self.assertIn("400000", output)
+
+    def test_a_call_that_was_changed_is_refused(self):
+        for argument in ("x", "x.tobytes()[:25]"):
+            output = self.two_hosts(self.CALL.format(function="bytes", argument=argument), LD_PRELOAD=CHANGING, CHANGE_FROM="the object as it was sent",
+                                    CHANGE_TO="the object of an attacker")
+            self.assertRegex(output, "somebody changes what travels between the hosts|a frame that its sender has not sent so")
+            self.assertNotIn("of an attacker", output)
+
+    def test_without_a_token_only_data_travels(self):
+        self.assertIn("'times': [2, None, True]", self.two_hosts(self.CALL.format(function="calls.registered", argument="5"), expect=0, token="none"))
+        self.assertIn("is not registered, and pickles", self.two_hosts(self.CALL.format(function="len", argument="x"), token="none"))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import unittest
 from pathlib import Path
 
 UNISONO = os.environ.get("UNISONO_COMMAND") or shutil.which("unisono")
+WITH_HOSTS = str(Path(__file__).parents[1] / "hosts" / "with_hosts")
 BEGIN = """
 import os, signal, sys, time
 import numpy as np
@@ -48,6 +49,15 @@ class JobTest(unittest.TestCase):
     def ranks(self, text, n=2, expect=0, options=(), **how):
         """The output of `unisono run -n N`: each line begins with its rank, [0]."""
         return self.run_command([UNISONO, "run", "-n", str(n), "--grace", "3", *options, "--", sys.executable, self.program(text)], expect, **how)
+
+    def two_hosts(self, text, expect=None, token="the secret of these tests", **environment):
+        """The output of two hosts with a rank each. The test is skipped where the system lets no hosts be made."""
+        command = [WITH_HOSTS, "2", "--", UNISONO, "run", "--nnodes", "2", "--node-rank", "{host}", "--master-addr", "{master}", "-n", "1", "--grace", "3",
+                   "--", sys.executable, self.program(text)]
+        output = self.run_command(command, expect, UNISONO_TOKEN=token, UNISONO_TIMEOUT="30", **environment)
+        if "lets no hosts be made" in output:
+            self.skipTest(output)
+        return output
 
     def lines(self, output, rank):
         return [line.removeprefix(f"[{rank}] ") for line in output.splitlines() if line.startswith(f"[{rank}] ")]

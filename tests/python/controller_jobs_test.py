@@ -182,6 +182,25 @@ with unisono.Controller(workers=1) as workers:
                                           "__init__ is no method"), strict=True):
             self.assertIn(text, line)
 
+    def test_registered_functions_that_differ_between_processes_are_named(self):
+        output = self.ranks("""
+if os.environ["RANK"] == "0":
+    @unisono.remote
+    def work(x, y): pass
+    @unisono.remote
+    def alone(): pass
+else:
+    @unisono.remote
+    def work(x): pass
+with unisono.Controller() as workers:
+    for call in (lambda: workers[0].call(work, 1, 2), lambda: workers[0].call(alone)):
+        try: call().result()
+        except unisono.Error as error: print(type(error).__name__, error)
+""", UNISONO_PICKLE="off")
+        lines = self.lines(output, 0)
+        self.assertIn("__main__.work(x, y) is __main__.work(x) on this worker", lines[0])
+        self.assertIn("this worker has no function __main__.alone", lines[1])
+
     def test_a_worker_that_allows_no_pickles_refuses_them(self):
         output = self.ranks("""
 if os.environ["RANK"] == "1": os.environ["UNISONO_PICKLE"] = "off"

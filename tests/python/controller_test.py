@@ -211,7 +211,7 @@ class Errors(ControllerTest):
         file = self.folder / "go"
         futures = unisono.Futures([workers[0].call(calls.wait_for_file, str(file)), workers[1].call(calls.fail, "early")])
         with self.assertRaisesRegex(KeyError, "early"):
-            futures.result()
+            futures.result(timeout=60)
         file.touch()
         futures[0].result()
 
@@ -228,6 +228,16 @@ class Errors(ControllerTest):
         sys.modules["only_here"] = module
         self.addCleanup(sys.modules.pop, "only_here")
         self.refused("only_here", workers[0].call(module.f).result)
+
+    def test_what_is_registered_wrongly_is_refused(self):
+        text = "@register\ndef f(): pass\n\n@register\ndef f(x): pass\n"
+        self.refused("is registered twice: in lines 1 and 4", exec, compile(text, "twice.py", "exec"), {"register": unisono.remote, "__name__": "twice"})
+        again = {"register": unisono.remote, "__name__": "again"}
+        for file in ("cell 1", "cell 1", "cell 2"):  # a module that is read again, and a notebook
+            exec(compile("@register\ndef f(): pass\n", file, "exec"), again)
+        self.refused("is defined in a function", unisono.remote, lambda: 1)
+        self.refused("@unisono.actor is for classes", unisono.remote, calls.Counter)
+        self.refused("@unisono.remote is for functions", unisono.actor, calls.add)
 
     def test_a_result_above_the_limit_is_an_error(self):
         future = workers[0].call(unisono.set_object_limits, 100 << 20)

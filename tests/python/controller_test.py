@@ -127,6 +127,9 @@ class Calls(ControllerTest):
     def test_a_call_runs_in_the_main_thread_where_signals_are_heard(self):
         self.assertEqual(workers.call(calls.alarm).result(), [True, True])
 
+    def test_a_worker_that_was_started_leaves_ctrl_c_to_the_controller(self):
+        self.assertEqual(workers.call(calls.interrupt_itself).result(), [0, 1])
+
     def test_sums_and_means_are_of_the_results(self):
         self.assertEqual(workers.sum(workers.call(calls.add, 1.5)), 3)
         self.assertEqual(workers.mean([workers[i].call(calls.add, i) for i in range(2)]), 0.5)

@@ -65,11 +65,11 @@ class UNISONO_API RemoteTensors {
   /// Returns copies on the cpu.
   std::vector<at::Tensor> cpu() const;
 
-  /// Replaces each tensor by the combination of all, or that of worker `dst` alone.
-  const RemoteTensors& all_reduce(ReduceOp op = ReduceOp::sum) const;
-  const RemoteTensors& reduce(int dst, ReduceOp op = ReduceOp::sum) const;
-  /// Replaces each tensor by that of worker `src`.
-  const RemoteTensors& broadcast(int src = 0) const;
+  /// Replaces each tensor by the combination of all, or that of worker `dst` alone. Returns the same tensors.
+  RemoteTensors all_reduce(ReduceOp op = ReduceOp::sum) const;
+  RemoteTensors reduce(int dst, ReduceOp op = ReduceOp::sum) const;
+  /// Replaces each tensor by that of worker `src`. Returns the same tensors.
+  RemoteTensors broadcast(int src = 0) const;
   /// Returns, on each worker, all tensors stacked: shape (n, …).
   RemoteTensors all_gather() const;
   /// Combines tensors of shape (n, …), and returns row i of that on worker i.

@@ -112,20 +112,20 @@ std::vector<at::Tensor> RemoteTensors::cpu() const {
   return copies;
 }
 
-const RemoteTensors& RemoteTensors::all_reduce(ReduceOp op) const {
+RemoteTensors RemoteTensors::all_reduce(ReduceOp op) const {
   send_to_all(tensors_, {}, Operation::all_reduce, op, 0);
   note_written(tensors_);
   return *this;
 }
 
-const RemoteTensors& RemoteTensors::reduce(int dst, ReduceOp op) const {
+RemoteTensors RemoteTensors::reduce(int dst, ReduceOp op) const {
   check_root("reduce", dst, size());
   send_to_all(tensors_, {}, Operation::reduce, op, dst);
   note_written(tensors_);
   return *this;
 }
 
-const RemoteTensors& RemoteTensors::broadcast(int src) const {
+RemoteTensors RemoteTensors::broadcast(int src) const {
   check_root("broadcast", src, size());
   send_to_all(tensors_, {}, Operation::broadcast, ReduceOp::sum, src);
   note_written(tensors_);

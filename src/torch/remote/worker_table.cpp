@@ -99,6 +99,8 @@ RemoteFailure current_failure() {
     throw;
   } catch (const Spoilt& spoilt) {
     return *spoilt.failure;
+  } catch (const RemoteError& error) {
+    return {error.type(), error.what()};
   } catch (const c10::Error& error) {
     return {"c10::Error", error.what_without_backtrace()};
   } catch (const std::exception& error) {

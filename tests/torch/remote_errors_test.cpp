@@ -58,6 +58,7 @@ TEST(RemoteTensorErrors, ATensorThatHasFailedFailsWhereItIsMovedTo) {
     const torch::Tensor moved = wrong.to(remote(1)), other = workers[1].tensor(torch::ones({3}));
     EXPECT_SAYS(thrown_by<RemoteError>([&] { synchronize(remote(1)); }), "operator aten::gather on worker 0 failed");
     EXPECT_SAYS(thrown_by<RemoteError>([&] { static_cast<void>((moved + 1).cpu()); }), "operator aten::gather on worker 0 failed");
+    EXPECT_SAYS(thrown_by<RemoteError>([&] { synchronize(remote(0)); }), "operator aten::gather on worker 0 failed");
     EXPECT_SAME(other.to(remote(0)), torch::ones({3}));
   });
 }

@@ -10,7 +10,7 @@
 #include <numeric>
 #include <thread>
 
-#include "functions.h"
+#include "called_functions.h"
 #include "thrown_by.h"
 #include "unisono/unisono.h"
 

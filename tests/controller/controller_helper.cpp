@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "functions.h"
+#include "called_functions.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "functions.h"
+#include "called_functions.h"
 #include "thrown_by.h"
 #include "unisono/unisono.h"
 

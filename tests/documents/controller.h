@@ -22,7 +22,7 @@ class Trainer {
 
 int sum_with_controller(int own);
 
-#define FRAGMENTS_BEGIN(name) void name(unisono::Controller& workers, unisono::Handles<Trainer>& trainer) {
+#define FRAGMENTS_BEGIN(name) void name([[maybe_unused]] unisono::Controller& workers, [[maybe_unused]] unisono::Handles<Trainer>& trainer) {
 #define FRAGMENT_BEGIN {
 #define FRAGMENT_END }
 #define FRAGMENTS_END }

@@ -1,4 +1,4 @@
-#include "functions.h"
+#include "called_functions.h"
 
 #include <atomic>
 #include <filesystem>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <exception>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -73,13 +74,14 @@ class [[nodiscard]] Future {
 template <class R>
 class [[nodiscard]] Futures {
  public:
-  /// Waits for all, and returns their results in the order of the workers, or nothing. If calls have failed, throws the first error in that order,
-  /// once all are done.
+  /// Waits for all, and returns their results in the order of the workers, or nothing. If calls have failed, throws the first error in that order;
+  /// the futures of the others still have their results then.
   auto get() const {
-    for (const auto& future : futures_) future.wait();
-    if constexpr (std::is_void_v<R>) {
-      for (const auto& future : futures_) future.get();
-    } else {
+    wait();
+    for (const auto& future : futures_) {
+      if (const std::exception_ptr error = future.exception()) std::rethrow_exception(error);
+    }
+    if constexpr (!std::is_void_v<R>) {
       std::vector<R> results;
       results.reserve(futures_.size());
       for (const auto& future : futures_) results.push_back(future.get());

@@ -113,7 +113,8 @@ Roster meet(context::State& whole, const Introduction& own, std::source_location
   const auto all = detail::all_gather_bytes(std::as_bytes(std::span(mine)), recorder::controller_label, group, {.where = where});
   const std::vector<int> ranks = group.global_ranks();
   std::vector<Member> members;
-  for (std::size_t r = 0; r < all.size(); ++r) members.push_back(decode_member(ranks[r], {reinterpret_cast<const char*>(all[r].data()), all[r].size()}));
+  for (std::size_t r = 0; r < all.size(); ++r)
+    members.push_back(decode_member(ranks[r], {reinterpret_cast<const char*>(all[r].data()), all[r].size()}));
   compare(members, whole.rank);
   return roster_of(members, whole.rank);
 }

@@ -84,8 +84,8 @@ void lose(const ControllerOptions& options, int signal) {
   say_error("lost", [&] { static_cast<void>(workers[last].call(add, 1, 2).get()); });
   say_error("object", [&] { static_cast<void>(counter[static_cast<std::size_t>(last)].call(&Counter::value).get()); });
   const auto all = workers.call(add, 3, 4);
-  say("one of all " + std::to_string(all[0].get()));
   say_error("all", [&] { all.get(); });
+  say("one of all " + std::to_string(all[0].get()));
   say("other " + std::to_string(after.get()) + " " + std::to_string(counter[0].call(&Counter::value).get()));
   say("done");
 }

@@ -9,26 +9,25 @@ namespace unisono::detail {
 
 // `call` and `make` with the place of the call in the program, which a parameter behind the arguments takes: so there is one for each number of them.
 #define UNISONO_DETAIL_LIST(...) __VA_ARGS__
-#define UNISONO_DETAIL_CALL(types, parameters, names)                                                                                               \
-  template <class F, UNISONO_DETAIL_LIST types>                                                                                                     \
-  auto call(const F& f, UNISONO_DETAIL_LIST parameters, std::source_location where = std::source_location::current()) const {                      \
-    return self().call_at(where, f, UNISONO_DETAIL_LIST names);                                                                                     \
+#define UNISONO_DETAIL_CALL(types, parameters, names)                                                                         \
+  template <class F, UNISONO_DETAIL_LIST types>                                                                               \
+  auto call(const F& f, UNISONO_DETAIL_LIST parameters, std::source_location where = std::source_location::current()) const { \
+    return self().call_at(where, f, UNISONO_DETAIL_LIST names);                                                               \
   }
-#define UNISONO_DETAIL_MAKE(types, parameters, names)                                                                          \
-  template <class T, UNISONO_DETAIL_LIST types>                                                                                \
-  auto make(UNISONO_DETAIL_LIST parameters, std::source_location where = std::source_location::current()) const {             \
-    return self().template make_at<T>(where, UNISONO_DETAIL_LIST names);                                                       \
+#define UNISONO_DETAIL_MAKE(types, parameters, names)                                                             \
+  template <class T, UNISONO_DETAIL_LIST types>                                                                   \
+  auto make(UNISONO_DETAIL_LIST parameters, std::source_location where = std::source_location::current()) const { \
+    return self().template make_at<T>(where, UNISONO_DETAIL_LIST names);                                          \
   }
-#define UNISONO_DETAIL_EACH_NUMBER(define)                                                                                                          \
-  define((class A), (A && a), (std::forward<A>(a)))                                                                                                 \
-  define((class A, class B), (A && a, B && b), (std::forward<A>(a), std::forward<B>(b)))                                                           \
-  define((class A, class B, class C), (A && a, B && b, C && c), (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c)))                       \
-  define((class A, class B, class C, class D), (A && a, B && b, C && c, D && d),                                                                    \
-         (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d)))                                                          \
-  define((class A, class B, class C, class D, class E), (A && a, B && b, C && c, D && d, E && e),                                                   \
-         (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e)))                                      \
-  define((class A, class B, class C, class D, class E, class G), (A && a, B && b, C && c, D && d, E && e, G && g),                                  \
-         (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e), std::forward<G>(g)))
+#define UNISONO_DETAIL_EACH_NUMBER(define)                                                                                                 \
+  define((class A), (A && a), (std::forward<A>(a))) define((class A, class B), (A && a, B && b), (std::forward<A>(a), std::forward<B>(b))) \
+      define((class A, class B, class C), (A && a, B && b, C && c), (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c)))          \
+          define((class A, class B, class C, class D), (A && a, B && b, C && c, D && d),                                                   \
+                 (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d)))                                         \
+              define((class A, class B, class C, class D, class E), (A && a, B && b, C && c, D && d, E && e),                              \
+                     (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e)))                 \
+                  define((class A, class B, class C, class D, class E, class G), (A && a, B && b, C && c, D && d, E && e, G && g),         \
+                         (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e), std::forward<G>(g)))
 
 /// What can be called: a controller, a worker, and the handles of objects. Of a call with more than six arguments no error tells the line.
 template <class Self>
@@ -37,8 +36,8 @@ class Callable {
   /// Calls a function, or a method of an object, on the worker or on each of them, with these arguments. Returns at once: a Future, or Futures in the
   /// order of the workers.
   ///
-  /// `f` is registered by UNISONO_REMOTE or UNISONO_ACTOR. Arguments that are rvalues are moved: large vectors and strings of numbers are never copied
-  /// on this side then.
+  /// `f` is registered by UNISONO_REMOTE or UNISONO_ACTOR. Arguments that are rvalues are moved: large vectors and strings of numbers are never
+  /// copied on this side then.
   ///
   /// @throws InvalidArgument for a function that is not registered, and for arguments above the limit of objects
   /// @throws NotInitialized after the end of the controller

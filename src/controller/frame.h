@@ -62,6 +62,9 @@ struct PartHead {
 class FrameLink {
  public:
   explicit FrameLink(ProcessGroup pair);
+  ~FrameLink() = default;
+  FrameLink(const FrameLink&) = delete;
+  FrameLink& operator=(const FrameLink&) = delete;
 
   const ProcessGroup& pair() const { return pair_; }
   /// Ends the group for both, with that reason.

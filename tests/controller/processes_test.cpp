@@ -96,6 +96,14 @@ TEST(ControllerProcesses, ADeadWorkerIsAnErrorOfWhatDependsOnItAlone) {
   }
 }
 
+TEST(ControllerProcesses, ADeadWorkerOfAnotherHostEndsNothingElse) {
+  RunningCommand job(run_controller({"--hosts", "one.invalid:2,two.invalid:2", "--ssh", "env NAME={host}", "--master-addr", "127.0.0.1"}, {"lose"}));
+  EXPECT_EQ(job.wait(), 128 + SIGKILL) << job.err();
+  expect_has(job.out(), "lost: PeerFailed 2 killed");
+  expect_has(job.out(), "one of all 7");
+  expect_has(job.out(), "done");
+}
+
 TEST(ControllerProcesses, AWorkerThatExitsIsLost) {
   RunningCommand job({CONTROLLER_HELPER, "exit", "1"});
   EXPECT_EQ(job.wait(), 0) << job.err();
@@ -195,6 +203,16 @@ TEST(ControllerProcesses, AProcessThatIsAloneIsToldWhatToDo) {
   RunningCommand job({CONTROLLER_HELPER, "alone"});
   EXPECT_EQ(job.wait(), 0) << job.err();
   expect_has(job.out(), "unisono run -n 5");
+}
+
+TEST(ControllerProcesses, ATraceHasTheCallsOfWorkers) {
+  const TemporaryFolder folder;
+  RunningCommand job(run_controller({"-n", "3", "--trace", folder.path()}, {"work"}));
+  ASSERT_EQ(job.wait(), 0) << job.err();
+  RunningCommand trace(unisono_command({"trace", folder.path()}));
+  EXPECT_EQ(trace.wait(), 0) << trace.err();
+  expect_has(trace.out(), "together ");
+  expect_has(trace.out(), "sum_with_controller ");
 }
 
 TEST(ControllerProcesses, StatusShowsTheCallThatAWorkerIsIn) {

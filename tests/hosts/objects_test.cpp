@@ -43,10 +43,17 @@ TEST(ObjectsOfHosts, ObjectsArriveAsTheyWereSent) {
 
 TEST(ObjectsOfHosts, ChangedObjectsAreRefused) {
   MAKE_HOSTS(hosts, 2);
-  for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "elastic", "call", "call_in_parts"}) {
+  for (const char* const call : {"broadcast", "gather", "all_gather", "scatter", "message", "elastic", "call_in_parts"}) {
     SCOPED_TRACE(call);
     expect_refused(run_objects(hosts, call, attacked()));
   }
+}
+
+TEST(ObjectsOfHosts, AChangedCallOfFewBytesIsRefusedByTheConnection) {
+  MAKE_HOSTS(hosts, 2);
+  const std::string said = run_objects(hosts, "call", attacked());
+  EXPECT_GE(count(said, "a frame that its sender has not sent so"), 1) << said;
+  EXPECT_EQ(count(said, changed), 0) << said;
 }
 
 TEST(ObjectsOfHosts, RepeatedObjectsAreRefused) {

@@ -18,6 +18,7 @@ class MasterWorker(Jobs):
         output = self.ranks("""
         import warnings
         assert not hasattr(dist, "FloatTensor")
+        def where(): return unisono.rank()
         before = dist.reduce_op, dist.group
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -42,7 +43,7 @@ class MasterWorker(Jobs):
             assert kind.is_signed() == (name != "Byte")
             for each in (kind, storage): assert each.is_distributed and not each.is_cuda and each.__doc__
         assert not isinstance(dist.IntTensor(1), dist.LongTensor)
-        assert workers.call(unisono.rank).result() == [0, 1]
+        assert workers.call(where).result() == [0, 1]
         dist.destroy_process_group()
         assert (dist._initialized, dist._backend) == (0, dist.dist_backend.UNDEFINED)
         print("the master is done")
@@ -54,13 +55,19 @@ class MasterWorker(Jobs):
         self.alone("""
         refused(RuntimeError, "Invalid distributed backend name", dist.init_master_worker, "udp")
         refused(AssertionError, "got unexpected keyword arguments: ranks", dist.init_master_worker, "tcp", ranks=2)
-        torch.utils.rename_privateuse1_backend("another")  # the program has a device of its own in the only place for one
         place = f"file://{os.getcwd()}/f"
-        refused(RuntimeError, "another", dist.init_master_worker, "tcp", init_method=place, rank=0, world_size=1)
+        refused(RuntimeError, "a controller needs workers", dist.init_master_worker, "tcp", init_method=place, rank=0, world_size=1)
         assert (dist._initialized, dist._backend) == (0, -1) and not unisono.is_initialized() and not hasattr(dist, "FloatTensor")
         dist.init_process_group("tcp", init_method=place, rank=0, world_size=1)
         total(1)
         """)
+        output = self.ranks("""
+        torch.utils.rename_privateuse1_backend("another")  # the program has a device of its own in the only place for one
+        refused(RuntimeError, "another", dist.init_master_worker, "tcp")
+        assert (dist._initialized, dist._backend) == (0, -1) and not unisono.is_initialized() and not hasattr(dist, "FloatTensor")
+        print("nothing is left")
+        """)
+        self.assertEqual(output.count("nothing is left"), 1, output)
 
 
 if __name__ == "__main__":

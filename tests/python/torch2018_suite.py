@@ -30,6 +30,7 @@ HELPER = '''
 import functools, json, os, unittest
 import torch
 
+torch.manual_seed(1234)
 torch.load = functools.partial(torch.load, weights_only=False)
 torch.testing.assert_close(torch.ones(1), torch.ones(1))  # its modules take seconds, which processes would begin with
 

@@ -119,7 +119,7 @@ class Elastic(JobTest):
                 os.write(1, f"raised: {error}\\n".encode())
             hvd.shutdown()
             """))
-        output = self.run_command([UNISONO, "run", "-n", "2", "--", sys.executable, str(path)])
+        output = self.run_command([UNISONO, "run", "-n", "2", "--", sys.executable, str(path)], timeout=240)
         self.assertEqual(len(re.findall("raised: .*the ranks called different things", output)), 2, output)
 
 

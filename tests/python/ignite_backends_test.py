@@ -38,6 +38,9 @@ needs_mpi = unittest.skipUnless(unisono.is_backend_available("mpi") and KINDS, "
 
 
 class BackendTest(JobTest):
+    def run_command(self, command, expect=0, timeout=600, **environment):
+        return super().run_command(command, expect, timeout, **environment)
+
     def program(self, text, name="program.py"):
         path = self.folder / name
         path.write_text(BEGIN + textwrap.dedent(text))
@@ -283,7 +286,7 @@ class Mpi(BackendTest):
                     results = multiprocessing.Queue()
                     nodes = [multiprocessing.Process(target=node, args=(i, where, results)) for i in range(2)]
                     [p.start() for p in nodes]
-                    return sorted(results.get(timeout=100) for _ in nodes)
+                    return sorted(results.get(timeout=300) for _ in nodes)
                 if __name__ == "__main__":
                     from torch.multiprocessing import ProcessExitedException, ProcessRaisedException
                     assert idist.spawn("mpi", work, (2,), {"offset": 5}, nproc_per_node=2, timeout=100) == [(11, 0), (11, 1)]

@@ -3,6 +3,8 @@
 The files lie in a folder that this user alone can read: on this host, or in the working folder where the job has other hosts, which must share it.
 """
 
+import atexit
+import ctypes
 import multiprocessing.spawn
 import os
 import pickle
@@ -11,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
@@ -58,7 +61,10 @@ class FunctionJob:
             with open(os.path.join(self.folder, "function"), "wb") as file:
                 pickle.dump((_preparation(), data), file)
             command = [_paths.command(), "run", *options, "--", executable or sys.executable, "-c", _PROGRAM, self.folder]
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+            # As processes of multiprocessing: the end of the program waits for them, and its death ends them. The system counts the death of a thread, too.
+            ends_with_us = _end_with_parent if threading.current_thread() is threading.main_thread() else None
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=ends_with_us)
+            atexit.register(self.process.wait)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
@@ -82,6 +88,7 @@ class FunctionJob:
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait()
+        atexit.unregister(self.process.wait)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _answers(self):
@@ -91,6 +98,15 @@ class FunctionJob:
                 with open(os.path.join(self.folder, name), "rb") as file:
                     answers[int(name)] = pickle.load(file)
         return answers
+
+
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+def _end_with_parent():
+    # Between fork and exec.
+    if _prctl is not None:
+        _prctl(1, signal.SIGTERM)
 
 
 def _pickled(operation, value):

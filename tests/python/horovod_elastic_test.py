@@ -1,7 +1,9 @@
 """unisono.horovod.torch.elastic: jobs whose ranks end themselves, the states and the sampler; and unisono.horovod.run. Starts its own jobs."""
 
 import inspect
+import os
 import re
+import signal
 import sys
 import textwrap
 import unittest
@@ -215,6 +217,24 @@ class Run(JobTest):
         for missing in ({"slots": 2}, {"host_discovery_script": "x"}, {"network_interfaces": ["eth0"]}):
             self.assertRaises(unisono.Unsupported, unisono.horovod.run, print, **missing)
         self.assertRaises(unisono.InvalidArgument, unisono.horovod.run, print, (sys._getframe(),))
+
+    def test_the_ranks_end_with_the_process_that_has_started_them(self):
+        path = self.folder / "program.py"
+        path.write_text(textwrap.dedent("""
+            import os, signal, sys, time
+            from unisono._function_job import FunctionJob
+            def work():
+                open("pid", "w").write(str(os.getpid()))
+                os.rename("pid", "rank")
+                signal.pause()
+            if __name__ == "__main__":
+                FunctionJob("test", work, (), range(1), ["-n", "1", "--grace", "1"])
+                while not os.path.exists("rank"):
+                    time.sleep(0.01)
+                os.kill(os.getpid(), signal.SIGKILL)
+            """))
+        self.run_command([sys.executable, str(path)], expect=-signal.SIGKILL)
+        self.wait_for(lambda: not os.path.exists(f"/proc/{(self.folder / 'rank').read_text()}"))
 
     def test_results_come_back_in_rank_order_and_failures_with_their_text(self):
         path = self.folder / "program.py"

@@ -112,7 +112,7 @@ Parallel::~Parallel() {
   try {
     join();
   } catch (const std::exception& error) {
-    base::warn(fmt::format("Parallel: the processes that nobody has joined have failed: {}", error.what()));
+    base::warn(std::string("Parallel: the processes that nobody has joined have failed: ") + error.what());
   }
   if (!state_->context) return;
   state_->context.reset();

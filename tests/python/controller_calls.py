@@ -78,6 +78,11 @@ def note(path, text):
         file.write(text)
 
 
+def hang(path):
+    note(path, "begun ")
+    time.sleep(100)
+
+
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 

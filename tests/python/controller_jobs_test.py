@@ -106,8 +106,8 @@ if __name__ == "__main__":
 if __name__ == "__main__":
     with unisono.Controller(workers=2) as workers:
         workers.call(work, 1).result()
-        workers.call(time.sleep, 100)
-        open("ready", "w").close()
+        workers.call(calls.hang, "ready")
+        calls.wait_for_file("ready")
         raise ValueError("bad data")
 """, expect=1)
         self.assertIn("ValueError: bad data", output)

@@ -238,6 +238,6 @@ def method_of(object, name):
     return getattr(object, name)
 
 
-def serve(local_rank, backend, most_in_flight):
+def serve(local_rank, backend, timeout, most_in_flight):
     """What a process does that a controller has started."""
-    return _core._meet_workers(0, backend, None, most_in_flight)
+    return _core._meet_workers(0, backend, timeout, most_in_flight)

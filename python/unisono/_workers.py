@@ -41,7 +41,7 @@ class Started:
         self._folder = tempfile.mkdtemp(prefix="unisono-controller-")
         self._size = count + 1
         self._init = {"backend": backend, "timeout": timeout, "init_method": f"file://{self._folder}/meeting", "world_size": self._size}
-        self._args = (backend, most_in_flight)
+        self._args = (backend, timeout, most_in_flight)
         self._workers = []
         try:
             for rank in range(1, self._size):

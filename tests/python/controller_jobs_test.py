@@ -67,6 +67,22 @@ if __name__ == "__main__":
         self.assertEqual((self.folder / "last").read_text(), "written")
         self.assertNotIn("lost", output)
 
+    def test_the_timeout_is_that_of_the_workers_collectives(self):
+        output = self.run_program("""
+if __name__ == "__main__":
+    with unisono.Controller(workers=2, timeout=1) as workers:
+        print(type(workers[1].call(unisono.barrier).exception()).__name__)
+        assert workers[0].call(work, 1).result() == 1
+    for wrong in (lambda: unisono.Controller(), lambda: unisono.Controller(-1), lambda: unisono.Controller(1, backend="nonsense")):
+        try: wrong()
+        except (unisono.Error, ValueError) as error: print(type(error).__name__, error, unisono.is_initialized())
+""")
+        lines = output.splitlines()
+        self.assertEqual(lines[0], "Timeout")
+        self.assertRegex(lines[1], "^InvalidArgument .*this process is alone.* False$")
+        self.assertRegex(lines[2], "^InvalidArgument Controller: there are no -1 workers False$")
+        self.assertRegex(output, "(?m)nonsense.* False$")
+
     def test_a_program_without_a_guard_is_told_so(self):
         output = self.run_program("workers = unisono.Controller(workers=1)\n", expect=1)
         self.assertIn('the program makes its controller behind `if __name__ == "__main__":`', output)

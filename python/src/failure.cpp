@@ -1,6 +1,7 @@
 #include "failure.h"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -124,7 +125,7 @@ nb::object as_python(const std::exception_ptr& error) {
   } catch (const Error& e) {
     nb::dict fields = fields_of(e);
     if (const auto* const late = dynamic_cast<const Timeout*>(&e)) fields["missing"] = list_of(late->missing());
-    if (const auto* const peer = dynamic_cast<const PeerFailed*>(&e)) fields["cause"] = nb::str(std::string(to_string(peer->cause())).c_str());
+    if (const auto* const peer = dynamic_cast<const PeerFailed*>(&e)) fields["cause"] = nb::cast(to_string(peer->cause()));
     if (const auto* const remote = dynamic_cast<const RemoteError*>(&e)) fields["type"] = nb::str(remote->type().c_str());
     return made(e, fields);
   } catch (const std::bad_alloc&) {

@@ -38,6 +38,7 @@ class Started:
     """Workers that were started here. This process is rank 0 of their job, and has joined it when they are made."""
 
     def __init__(self, count, backend, timeout, most_in_flight):
+        _children.check("Controller")
         self._folder = tempfile.mkdtemp(prefix="unisono-controller-")
         self._size = count + 1
         self._init = {"backend": backend, "timeout": timeout, "init_method": f"file://{self._folder}/meeting", "world_size": self._size}

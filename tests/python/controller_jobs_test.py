@@ -99,6 +99,9 @@ with unisono.Controller(workers=1) as workers:
 """])
         self.assertIn("refused: ", output)
         self.assertIn("at the top level of a module", output)
+        done = subprocess.run([sys.executable], input="import unisono\nunisono.Controller(workers=1)\n", capture_output=True, text=True, timeout=60,
+                              env=self.environment(), cwd=self.folder)
+        self.assertIn("the new processes cannot read it again (put it into a file", done.stderr)
 
     def test_a_dead_worker_fails_what_was_sent_to_it_and_nothing_else(self):
         output = self.run_program("""

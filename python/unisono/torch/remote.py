@@ -102,7 +102,7 @@ def _is_in_bad_fork():  # PyTorch asks
 class Tensors(tuple):
     """A tensor on each worker, in their order, as one. Collectives run among the workers, on the tensors there, and return before they are done.
 
-    Raises an error for tensors that are not one on each of workers 0 to n - 1.
+    Those of a collective must be one on each of workers 0 to n - 1: RuntimeError otherwise.
     """
 
     __slots__ = ()

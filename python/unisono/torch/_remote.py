@@ -68,17 +68,31 @@ def _prepare_worker(worker):
 
 
 def _teach_pickling(torch):
-    # A remote tensor is saved as one on the cpu, and loaded to its device or to that of map_location. In a call it is the tensor that the worker has.
-    original = torch.Tensor._reduce_ex_internal
+    # In a call a remote tensor is the one that the worker has. torch.save, torch.load and copy.deepcopy tell storages apart by their pointers, of which these
+    # have none, copy them, and write them.
+    storages, reduce = torch.UntypedStorage, torch.Tensor._reduce_ex_internal
+    data_ptr, copy_, write = storages.data_ptr, storages.copy_, storages._write_file
 
     def _reduce_ex_internal(self, proto):
-        if self.device.type != _NAME:
-            return original(self, proto)
-        if _serving.sending.is_under_way:
-            return arrived, (bytes(torch.ops.unisono.remote_place_of(self.detach()).tolist()),)
-        return torch._utils._rebuild_device_tensor_from_cpu_tensor, (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
+        if self.device.type != _NAME or not _serving.sending.is_under_way:
+            return reduce(self, proto)
+        return arrived, (bytes(torch.ops.unisono.remote_place_of(self.detach()).tolist()),)
+
+    def number_of_storage(self):
+        return self._cdata if self.device.type == _NAME else data_ptr(self)
+
+    def copy_storage(self, source, non_blocking=None):
+        if _NAME not in (self.device.type, source.device.type):
+            return copy_(self, source, non_blocking)
+        whole, given = (torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage) for storage in (self, source))
+        whole.copy_(given, non_blocking=bool(non_blocking))
+        return self
+
+    def write_storage(self, *how):
+        return write(self.cpu() if self.device.type == _NAME else self, *how)
 
     torch.Tensor._reduce_ex_internal = _reduce_ex_internal
+    storages.data_ptr, storages.copy_, storages._write_file = number_of_storage, copy_storage, write_storage
 
 
 def arrived(place):

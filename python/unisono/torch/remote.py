@@ -16,6 +16,7 @@ import contextlib
 
 import torch
 
+from .. import _serving
 from .._errors import refusal
 
 _ops = torch.ops.unisono
@@ -39,7 +40,7 @@ def is_available():
 
 def device_count():
     """The number of workers; 0 without a controller."""
-    return _ops.remote_device_count()
+    return _ops.remote_device_count() if _serving.current() is not None else 0
 
 
 def current_device():

@@ -3,6 +3,7 @@
 import copy
 import io
 import os
+import pickle
 import signal
 import unittest
 
@@ -118,6 +119,14 @@ class Remote(unittest.TestCase):
                 other[0].weight.zero_()
             other.load_state_dict(loaded["model"])
             self.assertTrue(torch.equal(other[0].weight.cpu(), model[0].weight.cpu()))
+        x = torch.arange(6.0, device="remote:1")
+        file = io.BytesIO()
+        torch.save([x, x[2:4]], file)
+        file.seek(0)
+        whole, part = torch.load(file)
+        part.zero_()
+        self.same(whole, torch.tensor([0.0, 1.0, 0.0, 0.0, 4.0, 5.0]))
+        self.same(pickle.loads(pickle.dumps(x)), torch.arange(6.0))
         twin = copy.deepcopy(model)
         with torch.no_grad():
             twin[0].weight.zero_()
@@ -188,10 +197,11 @@ class Life(unittest.TestCase):
     def test_a_tensor_that_outlives_its_controller_says_so(self):
         with unisono.Controller(workers=1) as workers:
             x = workers[0].tensor(torch.ones(3))
-        with self.assertRaisesRegex(RuntimeError, "its controller has ended"):
+        with self.assertRaisesRegex(RuntimeError, "the controller has ended"):
             x.cpu()
-        with self.assertRaisesRegex(RuntimeError, "there is no controller"):
+        with self.assertRaisesRegex(RuntimeError, "the controller has ended"):
             torch.ones(3, device="remote:0")
+        self.assertFalse(torch.remote.is_available())
 
 
 if __name__ == "__main__":

@@ -118,6 +118,8 @@ RemoteRequest request_to_make(std::source_location where, A&&... arguments) {
 
 template <class T>
 class Handle;
+template <class T>
+class Handles;
 
 namespace detail {
 /// Makes an object on one worker.
@@ -145,6 +147,7 @@ class Handle : public detail::Callable<Handle<T>> {
 
  private:
   friend class detail::Callable<Handle<T>>;
+  friend class Handles<T>;
   template <class F, class... A>
   auto call_at(std::source_location where, const F& method, A&&... arguments) const {
     detail::check_method<T, F, A...>();
@@ -171,9 +174,14 @@ class Handles : public detail::Callable<Handles<T>> {
  private:
   friend class detail::Callable<Handles<T>>;
   template <class F, class... A>
-  auto call_at(std::source_location where, const F& method, const A&... arguments) const {
+  auto call_at(std::source_location where, const F& method, A&&... arguments) const {
+    detail::check_method<T, F, A...>();
+    auto request = detail::request_of(where, method, std::forward<A>(arguments)...);
     std::vector<Future<detail::remote_result_t<F>>> futures;
-    for (const auto& handle : handles_) futures.push_back(handle.call(method, arguments..., where));
+    for (const auto& handle : handles_) {
+      request.object = handle.object_->id();
+      futures.push_back(detail::begin_call<detail::remote_result_t<F>>(*handle.object_->workers(where), handle.worker(), request));
+    }
     return Futures<detail::remote_result_t<F>>(std::move(futures));
   }
 
@@ -318,9 +326,9 @@ class UNISONO_API Controller : public detail::Callable<Controller>, public detai
 /// is part of what processes compare. A lambda without captures that has a name may stand in place of a function.
 #define UNISONO_REMOTE(...)                                                                                            \
   [[maybe_unused]] static const ::unisono::detail::RemoteFunction& UNISONO_DETAIL_JOIN(unisono_remote_, __COUNTER__) = \
-      ::unisono::detail::declare_pointer(#__VA_ARGS__, __VA_ARGS__)
+      ::unisono::detail::declare_pointer(#__VA_ARGS__, __VA_ARGS__);
 
 /// Lets controllers make objects of a type on workers, and call these methods: UNISONO_ACTOR(Trainer, &Trainer::step, &Trainer::loss).
 #define UNISONO_ACTOR(type, ...)                                                        \
   [[maybe_unused]] static const bool UNISONO_DETAIL_JOIN(unisono_actor_, __COUNTER__) = \
-      ::unisono::detail::declare_actor<type>(#__VA_ARGS__, __VA_ARGS__)
+      ::unisono::detail::declare_actor<type>(#__VA_ARGS__, __VA_ARGS__);

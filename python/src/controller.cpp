@@ -111,7 +111,8 @@ detail::Frame run_function(detail::RemoteRun& /*run*/, detail::Frame&& arguments
 detail::Frame run_maker(detail::RemoteRun& run, detail::Frame&& arguments) {
   return locked([&] {
     return carry_out(arguments, [&](nb::handle target, Form form) {
-      return serving("maker_of")(target_of(target, form, "class_of"), nb::cpp_function([&run](nb::object made) { run.object = Kept(std::move(made)).owner(); }));
+      return serving("maker_of")(target_of(target, form, "class_of"),
+                                 nb::cpp_function([&run](nb::object made) { run.object = Kept(std::move(made)).owner(); }));
     });
   });
 }

@@ -325,7 +325,6 @@ class Handle(_Methods):
 
 class Handles(_Methods):
     """A handle to an object on each worker, whose methods are its attributes: trainer.step.call(1) returns futures, trainer[2] is the object of worker 2.
-
     made: the futures of their making, whose results are None.
     """
 

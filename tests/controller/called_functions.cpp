@@ -50,7 +50,7 @@ void Counter::fail() { throw std::logic_error("a counter has failed"); }
 int Counter::alive() { return counters.load(); }
 int counters_alive() { return Counter::alive(); }
 
-UNISONO_REMOTE(add);
+UNISONO_REMOTE(add)
 UNISONO_REMOTE(do_nothing);
 UNISONO_REMOTE(own_rank);
 UNISONO_REMOTE(sum_of_ranks);
@@ -66,6 +66,6 @@ UNISONO_REMOTE(worker_in_call);
 UNISONO_REMOTE(sum_with_controller);
 UNISONO_REMOTE(wait_for_gate);
 UNISONO_REMOTE(counters_alive);
-UNISONO_ACTOR(Counter, &Counter::add, &Counter::value, &Counter::fail);
+UNISONO_ACTOR(Counter, &Counter::add, &Counter::value, &Counter::fail)
 
 }  // namespace unisono::testing

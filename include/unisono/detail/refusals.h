@@ -72,7 +72,7 @@ inline constexpr bool is_rank_list = false;
 template <class... X>
 inline constexpr bool is_rank_list<RankList<X...>> = true;
 template <std::ranges::range X>
-inline constexpr bool is_rank_list<X> = number<std::ranges::range_value_t<X>>;
+inline constexpr bool is_rank_list<X> = number<std::ranges::range_value_t<X>> && !text<X>;
 
 /// The ranks of a group stand where the group is meant.
 template <class X>

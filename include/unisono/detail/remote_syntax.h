@@ -53,7 +53,7 @@ class Callable {
   const Self& self() const { return static_cast<const Self&>(*this); }
 };
 
-/// What can make objects: a controller, and a worker.
+/// What can make objects: a controller, and a worker. Of more than six arguments no error tells the line.
 template <class Self>
 class ObjectMaker {
  public:
@@ -63,6 +63,8 @@ class ObjectMaker {
     return self().template make_at<T>(where);
   }
   UNISONO_DETAIL_EACH_NUMBER(UNISONO_DETAIL_MAKE)
+  template <class T, class... A>
+  requires(sizeof...(A) > 6) auto make(A&&... arguments) const { return self().template make_at<T>({}, std::forward<A>(arguments)...); }
 
  private:
   const Self& self() const { return static_cast<const Self&>(*this); }

@@ -299,7 +299,8 @@ class Mpi(BackendTest):
                     error = error_of(idist.spawn, "mpi", dies, (), nproc_per_node=2)
                     assert isinstance(error, ProcessExitedException) and error.error_index == 1 and error.signal_name == "SIGKILL", error
                     assert isinstance(error_of(idist.spawn, "mpi", work, (1,), nnodes=2, init_method="file:///x"), ValueError)
-                    assert two_nodes() == [[(6, 0, 2)] * 2, [(6, 1, 2)] * 2]
+                    if os.environ["UNISONO_MPI"] == "mpich":  # Open MPI takes two nodes of one host for one that shares memory, and crashes
+                        assert two_nodes() == [[(6, 0, 2)] * 2, [(6, 1, 2)] * 2]
                     fine()
                 """
             )

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <limits>
-#include <new>
 #include <span>
 #include <utility>
 
@@ -18,18 +16,6 @@
 #include "unisono/error.h"
 
 namespace unisono {
-
-namespace {
-
-constexpr std::align_val_t part_alignment{64};
-
-}  // namespace
-
-detail::FramePart detail::part_memory(std::uint32_t slot, std::size_t bytes) {
-  auto* const memory = static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), part_alignment));
-  return {
-      .data = memory, .bytes = bytes, .owner = std::shared_ptr<void>(memory, [](void* at) { ::operator delete(at, part_alignment); }), .slot = slot};
-}
 
 namespace controller {
 namespace {

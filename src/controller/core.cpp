@@ -35,7 +35,13 @@ void Core::reconnect(std::shared_ptr<group::Progress> progress, std::vector<std:
 }
 
 void Core::disconnect() {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  // A driver has nobody left to wait for, but may not know it yet.
+  leaves_.store(true);
+  ++waiters_;
+  changed_.wait(lock, [this] { return !is_driven_; });
+  --waiters_;
+  leaves_.store(false);
   watched_.clear();
   for (Worker& worker : workers_) {
     try {  // the head stays where it is while it may be written

@@ -19,7 +19,7 @@ void Core::start_receive(Worker& worker) {
 
 void Core::wait_for_frames(const base::Deadline* deadline) {
   const auto may_have_come = [this] {
-    return stop_.load(std::memory_order_relaxed) ||
+    return stop_.load(std::memory_order_relaxed) || leaves_.load(std::memory_order_relaxed) ||
            std::ranges::any_of(watched_, [](const detail::WorkState* state) { return state == nullptr || state->is_done(); });
   };
   if (deadline != nullptr) progress_->wait_until(may_have_come, *deadline);

@@ -219,7 +219,10 @@ TEST(Controller, AFunctionThatIsNotRegisteredIsRefused) {
 }
 
 TEST(Controller, ACallAboveTheLimitOfObjectsIsRefusedOnEitherSide) {
-  const ObjectLimits before = object_limits();
+  struct Limits {
+    const ObjectLimits before = object_limits();
+    ~Limits() { set_object_limits(before); }
+  } const restored;
   set_object_limits({.bytes = 1 << 20});
   with_workers(1, [](const Controller& workers) {
     EXPECT_THROW(static_cast<void>(workers[0].call(scaled, std::vector<float>(1 << 20), 1)), InvalidArgument);
@@ -227,7 +230,6 @@ TEST(Controller, ACallAboveTheLimitOfObjectsIsRefusedOnEitherSide) {
     EXPECT_NE(std::string(error.what()).find("the result has 4194304 bytes, and the limit is 1048576"), std::string::npos) << error.what();
     EXPECT_EQ(workers[0].call(add, 1, 1).get(), 2);
   });
-  set_object_limits(before);
 }
 
 TEST(Controller, NeedsWorkersAndOptionsThatMakeSense) {

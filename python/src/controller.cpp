@@ -238,7 +238,7 @@ nb::list Workers::begin(const detail::RemoteFunction& function, Span span, std::
                               .where = where,
                               .object = object,
                               .memory = &memory_of_part};
-    CallText text{.function = name + "(" + types + ")", .worker = worker, .where = where};
+    CallText text{.function = name + "(" + types + ")", .worker = worker, .where = where, .may_pickle = may_pickle()};
     Future* future = nullptr;
     try {
       future = new Future(unlocked([&] { return workers_->begin(worker, std::move(one)); }), std::move(text));

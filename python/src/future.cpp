@@ -46,12 +46,15 @@ Future::~Future() {
 }
 
 void Future::take(const detail::Frame& frame) {
+  if (!text_.may_pickle && form_of(frame) == Form::pickle) {
+    throw ProtocolError("worker " + std::to_string(text_.worker) + " has answered by a pickle, and none are allowed here", {.operation = "call"});
+  }
   const Received answer = received(frame);
   if (!answer.is_failure) {
     value_ = answer.object;
     return;
   }
-  error_ = imported("unisono._serving").attr("arrived")(answer.object, text_.function, text_.worker, as_place(text_.where));
+  error_ = imported("unisono._serving").attr("arrived")(answer.object, text_.may_pickle, text_.function, text_.worker, as_place(text_.where));
 }
 
 bool Future::settle(std::optional<std::chrono::milliseconds> at_most) {

@@ -16,11 +16,12 @@ namespace unisono::python {
 
 namespace nb = nanobind;
 
-/// What errors say of a call.
+/// What is known of a call beside its arguments.
 struct CallText {
   std::string function;  ///< "train.step(int, ndarray)"
   int worker = -1;
   std::source_location where = {};
+  bool may_pickle = true;  ///< whether the controller may read pickles
 };
 
 /// A call on a worker, as Python waits for it. All functions are called with the interpreter lock.

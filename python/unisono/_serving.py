@@ -149,11 +149,11 @@ def refuse(name, target, arguments, keywords, error):
             raise refusal("call", f"{what} cannot be sent: {type(error).__name__}: {error}", hint) from error
 
 
-def arrived(parcel, function, worker, where):
+def arrived(parcel, may_pickle, function, worker, where):
     """The exception of a call that a worker has told of."""
     pickled, type_, message, trace = parcel
     error = None
-    if pickled is not None:
+    if pickled is not None and may_pickle:
         try:
             error = pickle.loads(pickled)
         except Exception:  # its class is known to the worker alone

@@ -233,6 +233,19 @@ with unisono.Controller() as workers:
 """)
         self.assertIn("UNISONO_PICKLE=off", output)
 
+    def test_a_controller_that_allows_no_pickles_reads_none(self):
+        output = self.ranks(PROGRAM + """
+class Hostile:
+    def __reduce__(self): return open, ("read", "w")
+if os.environ["RANK"] == "1":
+    import pickle
+    unisono._serving.failed = lambda error, may_pickle: (pickle.dumps(Hostile()), "Hostile", "text", "trace")
+with unisono.Controller() as workers:
+    print(repr(workers[0].call(calls.registered).exception()))
+""", UNISONO_PICKLE="off")
+        self.assertIn("RemoteError('call: worker 0: controller_calls.registered(): Hostile: text')", output)
+        self.assertFalse((self.folder / "read").exists())
+
     def test_a_lost_worker_is_replaced_in_an_elastic_job(self):
         output = self.ranks(PROGRAM + """
 with unisono.Controller() as workers:

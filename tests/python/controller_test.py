@@ -275,13 +275,13 @@ class Futures(ControllerTest):
         busy, file = self.busy()
         path = self.folder / "written"
         waiting = workers[0].call(calls.note, str(path), "done")
-        self.assertTrue(waiting.cancel())
+        self.assertTrue(waiting.cancel() and unisono.Futures([waiting]).cancel())
         file.touch()
         with self.assertRaises(concurrent.futures.CancelledError):
             waiting.result()
         self.assertTrue(waiting.cancelled() and waiting.done() and not waiting.cancel())
         self.assertIsInstance(waiting.exception(), unisono.Cancelled)
-        self.assertFalse(path.exists() or busy.cancelled())
+        self.assertFalse(path.exists() or busy.cancelled() or unisono.Futures([waiting, busy]).cancel())
 
     def test_the_first_that_is_done_is_found(self):
         busy, file = self.busy(0)

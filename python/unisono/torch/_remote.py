@@ -69,9 +69,9 @@ def _prepare_worker(worker):
 
 def _teach_pickling(torch):
     # In a call a remote tensor is the one that the worker has. torch.save, torch.load and copy.deepcopy tell storages apart by their pointers, of which these
-    # have none, copy them, and write them.
-    storages, reduce = torch.UntypedStorage, torch.Tensor._reduce_ex_internal
-    data_ptr, copy_, write = storages.data_ptr, storages.copy_, storages._write_file
+    # have none, and copy them. A pickle has the elements.
+    storages, reduce, reduce_storage = torch.UntypedStorage, torch.Tensor._reduce_ex_internal, torch.TypedStorage.__reduce__
+    data_ptr, copy_ = storages.data_ptr, storages.copy_
 
     def _reduce_ex_internal(self, proto):
         if self.device.type != _NAME or not _serving.sending.is_under_way:
@@ -88,11 +88,19 @@ def _teach_pickling(torch):
         whole.copy_(given, non_blocking=bool(non_blocking))
         return self
 
-    def write_storage(self, *how):
-        return write(self.cpu() if self.device.type == _NAME else self, *how)
+    def __reduce__(self):
+        own = self._untyped_storage
+        return (moved, (own.cpu(), self.dtype, str(own.device))) if own.device.type == _NAME else reduce_storage(self)
 
-    torch.Tensor._reduce_ex_internal = _reduce_ex_internal
-    storages.data_ptr, storages.copy_, storages._write_file = number_of_storage, copy_storage, write_storage
+    torch.Tensor._reduce_ex_internal, torch.TypedStorage.__reduce__ = _reduce_ex_internal, __reduce__
+    storages.data_ptr, storages.copy_ = number_of_storage, copy_storage
+
+
+def moved(storage, dtype, device):
+    """A storage of a pickle on its device."""
+    import torch
+
+    return torch.TypedStorage(wrap_storage=storage.to(device=device), dtype=dtype, _internal=True)
 
 
 def arrived(place):

@@ -90,17 +90,19 @@ def _teach_pickling(torch):
 
     def __reduce__(self):
         own = self._untyped_storage
-        return (moved, (own.cpu(), self.dtype, str(own.device))) if own.device.type == _NAME else reduce_storage(self)
+        if own.device.type != _NAME:
+            return reduce_storage(self)
+        return moved, (torch.TypedStorage(wrap_storage=own.cpu(), dtype=self.dtype, _internal=True), str(own.device))
 
     torch.Tensor._reduce_ex_internal, torch.TypedStorage.__reduce__ = _reduce_ex_internal, __reduce__
     storages.data_ptr, storages.copy_ = number_of_storage, copy_storage
 
 
-def moved(storage, dtype, device):
+def moved(storage, device):
     """A storage of a pickle on its device."""
     import torch
 
-    return torch.TypedStorage(wrap_storage=storage.to(device=device), dtype=dtype, _internal=True)
+    return torch.TypedStorage(wrap_storage=storage._untyped_storage.to(device=device), dtype=storage.dtype, _internal=True)
 
 
 def arrived(place):

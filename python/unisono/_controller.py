@@ -56,7 +56,7 @@ class Worker(_Calls):
         """A copy of a tensor of PyTorch on this worker: see unisono.torch.remote."""
         from .torch import _remote
 
-        return _remote.placed(tensor, [self._first])[0]
+        return _remote.placed(tensor, self._first)
 
     @property
     def failure(self):
@@ -139,10 +139,7 @@ class Controller(_Calls, collections.abc.Sequence):
         """Copies of a tensor of PyTorch, one on each worker, which have the collectives as methods: see unisono.torch.remote."""
         from .torch import _remote
 
-        placed = _remote.placed(tensor, range(self._last))
-        from .torch import remote
-
-        return remote.Tensors(placed)
+        return _remote.placed_on_all(tensor, self._last)
 
     def sum(self, futures):
         """The sum of the results, once they are there: of numbers, arrays, or whatever has a +."""

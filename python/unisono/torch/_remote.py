@@ -42,11 +42,19 @@ def check():
         raise RuntimeError(f"remote tensors need the place that PyTorch has for one backend of a program, PrivateUse1, and {other!r} has it")
 
 
-def placed(tensor, workers):
-    """Copies of a tensor on these workers."""
+def placed(tensor, worker):
+    """A copy of a tensor on a worker."""
     install()
     check()
-    return [tensor.to(f"{_NAME}:{worker}") for worker in workers]
+    return tensor.to(f"{_NAME}:{worker}")
+
+
+def placed_on_all(tensor, workers):
+    """Copies of a tensor on so many workers."""
+    copies = [placed(tensor, worker) for worker in range(workers)]
+    from . import remote
+
+    return remote.Tensors(copies)
 
 
 def _other_backend(torch):

@@ -103,7 +103,7 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   std::vector<Worker> workers_;
   std::vector<detail::WorkState*> watched_;  ///< of the receives; changes under the driver's eyes only
   std::atomic<bool> stop_{false};
-  std::atomic<bool> leaves_{false};  ///< the driver is to come back, whether or not anything has come
+  std::atomic<bool> leaves_{false};   ///< the driver is to come back, whether or not anything has come
   std::optional<std::string> ended_;  ///< why; empty: in order
   std::shared_ptr<group::Progress> progress_;
   const int most_in_flight_;

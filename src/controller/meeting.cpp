@@ -87,7 +87,7 @@ std::array<std::int64_t, 1> largest(std::int64_t own, const ProcessGroup& group)
 
 /// Returns the group of the members that live.
 ProcessGroup without_the_lost() {
-  const ProcessGroup group(context::current().whole);
+  ProcessGroup group(context::current().whole);
   try {
     largest(0, group);
     return group;  // nobody is lost

@@ -181,7 +181,7 @@ TEST(ControllerProcesses, DifferentFunctionsAreNamedWhenTheProcessesMeet) {
       << one_side.out();
   RunningCommand signature(run_controller({"-n", "2"}, {"differ_in_signature"}));
   EXPECT_EQ(signature.wait(), 1);
-  EXPECT_EQ(count(signature.out(), "the function differs_too is (int32) -> int32 in the controller, and (int32) -> int64 on worker 0 ("), 2)
+  EXPECT_EQ(count(signature.out(), "the function differs is (int32) -> int32 in the controller, and (int32) -> int64 on worker 0 ("), 2)
       << signature.out();
 }
 

@@ -5,6 +5,7 @@
 #include <c10/core/TensorImpl.h>
 #include <fmt/format.h>
 
+#include <exception>
 #include <utility>
 
 #include "unisono/error.h"
@@ -64,7 +65,10 @@ std::shared_ptr<detail::RemoteCall> Channel::finish(WireWriter& out, bool has_re
   request.arguments.parts = std::move(parts);
   request.memory = std::move(memory);
   request.has_result = has_result;
-  return workers->begin(worker_, std::move(request));
+  auto call = workers->begin(worker_, std::move(request));
+  // Nobody waits for a call without a result, so that of a dead worker is told now.
+  if (!has_result && call->is_done() && call->error()) std::rethrow_exception(call->error());
+  return call;
 }
 
 detail::Frame Channel::answer_of(const std::shared_ptr<detail::RemoteCall>& call) const {

@@ -54,7 +54,7 @@ bool is_amount(const c10::Argument& argument, std::string_view name) {
 
 }  // namespace
 
-Operator::Operator(const c10::OperatorHandle& handle_) : handle(handle_) {
+Operator::Operator(const c10::OperatorHandle& called) : handle(called) {
   static std::atomic<std::uint32_t> numbers{0};
   number = numbers.fetch_add(1, std::memory_order_relaxed);
   const auto& schema = handle.schema();

@@ -22,7 +22,7 @@ struct Operator {
     std::size_t argument = 0;  // of aliased and viewed
   };
 
-  explicit Operator(const c10::OperatorHandle& handle);
+  explicit Operator(const c10::OperatorHandle& called);
 
   c10::OperatorHandle handle;
   std::uint32_t number;  // in commands

@@ -11,7 +11,11 @@ namespace unisono::libtorch {
 namespace {
 
 thread_local int current = 0;
-std::string other_backend;
+/// The backend of the program that has the place of ours; empty if there is none.
+std::string& other_backend() {
+  static auto& name = *new std::string;
+  return name;
+}
 
 /// Autograd's engine, of which one must know for how many devices it has threads.
 struct StartedEngine : torch::autograd::Engine {
@@ -24,9 +28,9 @@ struct StartedEngine : torch::autograd::Engine {
 
 /// Tells whether tensors can be on so many workers.
 void check(int workers) {
-  if (!other_backend.empty()) {
+  if (!other_backend().empty()) {
     throw Unsupported(
-        fmt::format("remote tensors need the place that PyTorch has for one backend of a program, PrivateUse1, and \"{}\" has it", other_backend));
+        fmt::format("remote tensors need the place that PyTorch has for one backend of a program, PrivateUse1, and \"{}\" has it", other_backend()));
   }
   if (static const std::size_t devices = StartedEngine::start(); devices < static_cast<std::size_t>(workers)) {
     throw InvalidArgument(fmt::format("autograd has threads for {} devices, and the number of workers is {}", devices, workers),
@@ -39,7 +43,7 @@ void check(int workers) {
 int current_worker() noexcept { return current; }
 void set_current_worker(int worker) noexcept { current = std::max(worker, 0); }
 
-void note_other_backend(std::string name) { other_backend = std::move(name); }
+void note_other_backend(std::string name) { other_backend() = std::move(name); }
 
 std::pair<std::shared_ptr<Session>, int> place_of(const at::Device& device) {
   auto session = current_session();

@@ -18,7 +18,10 @@ constexpr std::size_t most_dropped_bytes = std::size_t{64} << 20;
 
 std::atomic<void (*)(int)> preparation{nullptr};
 std::mutex sessions_mutex;
-std::shared_ptr<Session> last_session;  // of the controller that was made last
+std::shared_ptr<Session>& last_session() {  // of the controller that was made last; tensors may end after static objects
+  static auto& session = *new std::shared_ptr<Session>;
+  return session;
+}
 
 const detail::RemoteFunction& commands() {
   static const detail::RemoteFunction& function = *detail::find_remote(command_name, command_signature);
@@ -103,7 +106,8 @@ void Channel::drop(std::uint64_t storage, std::size_t bytes) noexcept {
       const std::lock_guard adopted(order_, std::adopt_lock);
       send_in_order([](WireWriter& out) { out.code(Command::nothing); }, false);
     }
-  } catch (...) {  // the worker or the controller is gone, and the storage with it
+  } catch (const std::exception&) {
+    return;  // the worker or the controller is gone, and the storage with it
   }
 }
 
@@ -133,7 +137,7 @@ void prepare_workers(void (*prepare)(int worker)) noexcept { preparation.store(p
 
 std::shared_ptr<Session> find_session() noexcept {
   const std::lock_guard lock(sessions_mutex);
-  return last_session;
+  return last_session();
 }
 
 std::shared_ptr<Session> current_session() {
@@ -143,11 +147,11 @@ std::shared_ptr<Session> current_session() {
 
 void begin_session(const std::shared_ptr<detail::RemoteWorkers>& workers) {
   const std::lock_guard lock(sessions_mutex);
-  last_session = std::make_shared<Session>(workers);
+  last_session() = std::make_shared<Session>(workers);
 }
 
-Handle::Handle(std::shared_ptr<Session> session_, int worker_, std::uint64_t storage_, std::size_t bytes_)
-    : session(std::move(session_)), worker(worker_), generation(session->generation(worker_)), storage(storage_), bytes(bytes_) {}
+Handle::Handle(std::shared_ptr<Session> of, int on, std::uint64_t number, std::size_t size)
+    : session(std::move(of)), worker(on), generation(session->generation(on)), storage(number), bytes(size) {}
 
 Handle::~Handle() { channel().drop(storage, bytes); }
 

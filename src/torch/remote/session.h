@@ -122,7 +122,7 @@ struct Handle {
   std::uint64_t storage = 0;
   std::size_t bytes = 0;  // when it was made, for the account of what was dropped
 
-  Handle(std::shared_ptr<Session> session, int worker, std::uint64_t storage, std::size_t bytes);
+  Handle(std::shared_ptr<Session> of, int on, std::uint64_t number, std::size_t size);
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle();

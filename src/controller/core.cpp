@@ -202,9 +202,10 @@ void Core::cancel(const Call& call) {
 
 void Core::run_callbacks(Lock& lock) {
   while (!callbacks_.empty()) {
-    const Callbacks now = std::exchange(callbacks_, {});
+    Callbacks now = std::exchange(callbacks_, {});
     lock.unlock();
     for (const auto& callback : now) group::call_back(callback);
+    now.clear();  // what they hold may come back here, as the last handle to an object does
     lock.lock();
   }
 }

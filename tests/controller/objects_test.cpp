@@ -1,7 +1,9 @@
 // Objects that live on workers.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <optional>
 #include <string>
 
@@ -57,6 +59,20 @@ TEST(RemoteObjects, AHandleThatOutlivesItsControllerSaysSo) {
     }
     EXPECT_THROW(static_cast<void>(handle->call(&Counter::value)), NotInitialized);
     EXPECT_EQ(done->get(), 2) << "the end of a controller waits for its calls";
+  });
+}
+
+TEST(RemoteObjects, ACallbackMayHoldTheLastHandle) {
+  with_workers(1, [](const Controller& workers) {
+    const std::string gate = ::testing::TempDir() + "unisono-gate3-" + std::to_string(::getpid());
+    const auto busy = workers[0].call(wait_for_gate, gate);
+    std::optional counter(workers[0].make<Counter>(1));
+    counter->call(&Counter::value).then([kept = *counter](const Future<int>& done) { EXPECT_EQ(done.get(), kept.worker() + 1); });
+    counter.reset();
+    std::fclose(std::fopen(gate.c_str(), "w"));
+    busy.get();
+    while (workers[0].call(counters_alive).get() != 0) continue;
+    std::remove(gate.c_str());
   });
 }
 

@@ -86,6 +86,22 @@ TEST(RemoteTensorErrors, TensorsOfSeveralPlacesAreRefused) {
   });
 }
 
+TEST(RemoteTensorErrors, ANumberOnTheCpuIsNotWrittenTo) {
+  with_workers(1, [](const Controller& workers) {
+    const torch::Tensor there = workers[0].tensor(torch::tensor(2.F));
+    torch::Tensor total = torch::tensor(1.F);
+    for (int i = 0; i < 2; ++i) {  // a second call finds what the first one has kept
+      const auto error = thrown_by<InvalidArgument>([&] { total += there; });
+      EXPECT_SAYS(error, "operator aten::add_.Tensor would write to a tensor on cpu, and its others are on remote:0");
+      EXPECT_SAYS(error, "cpu() or item() fetches the other");
+    }
+    EXPECT_THROW(torch::mul_out(total, there, there), InvalidArgument);
+    EXPECT_THROW(at::_foreach_add_({total}, {there}), InvalidArgument);
+    EXPECT_EQ(total.item<float>(), 1);
+    EXPECT_SAME(there + total, torch::tensor(3.F));
+  });
+}
+
 TEST(RemoteTensorErrors, AWorkerThatIsNotThereIsNamed) {
   with_workers(2, [](const Controller&) {
     EXPECT_SAYS(thrown_by<InvalidArgument>([&] { static_cast<void>(torch::ones({3}, remote(2))); }),

@@ -18,6 +18,17 @@ Arguments::Arguments(const Operator& op, c10::ArrayRef<c10::IValue> values) : op
   if (!session_) {
     throw InvalidArgument(fmt::format("operator {} has neither a tensor nor a device that says on which worker it is to be carried out", op.name));
   }
+  for (const std::size_t i : op.written) check_written(values[i]);
+}
+
+void Arguments::check_written(const c10::IValue& value) const {
+  if (value.isTensorList()) {
+    for (const c10::IValue& element : value.toListRef()) check_written(element);
+  }
+  if (!value.isTensor() || !value.toTensor().defined() || is_remote(value.toTensor())) return;
+  throw InvalidArgument(
+      fmt::format("operator {} would write to a tensor on {}, and its others are on remote:{}", op_.name, value.toTensor().device().str(), worker_),
+      {.hint = "cpu() or item() fetches the other"});
 }
 
 void Arguments::place(const std::shared_ptr<Session>& session, int worker, int generation) {

@@ -36,6 +36,8 @@ class Arguments {
   void list(const c10::IValue& value, bool are_amounts);
   void device(const at::Device& device);
   void generator(const at::Generator& generator);
+  /// Refuses a tensor of this process as one that is written to: of its number only a copy goes to the worker.
+  void check_written(const c10::IValue& value) const;
   void place(const std::shared_ptr<Session>& session, int worker, int generation);
 
   const Operator& op_;

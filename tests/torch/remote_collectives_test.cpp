@@ -73,6 +73,32 @@ TEST(RemoteCollectives, TensorsThatAreNotOneOnEachWorkerAreRefused) {
   });
 }
 
+TEST(RemoteCollectives, TensorsOfAnEarlierControllerAreRefused) {
+  torch::Tensor left;
+  with_workers(1, [&](const Controller& workers) { left = workers[0].tensor(torch::ones({3})); });
+  with_workers(1, [&](const Controller&) {
+    const auto error = thrown_by<InvalidArgument>([&] { RemoteTensors({left}); });
+    EXPECT_NE(std::string(error.what()).find("tensor 0 belongs to a controller that has ended"), std::string::npos) << error.what();
+  });
+}
+
+TEST(RemoteCollectives, ATensorThatHasFailedLeavesThemOutOnAllWorkers) {
+  with_workers(2, [](const Controller& workers) {
+    const torch::Tensor wrong = workers[0].tensor(torch::ones({3})).gather(0, workers[0].tensor(torch::tensor({5})));
+    const torch::Tensor other = workers[1].tensor(torch::ones({1}));
+    const RemoteTensors all({wrong, other});
+    all.all_reduce();
+    const RemoteTensors gathered = all.all_gather();
+    const auto there = thrown_by<RemoteError>([&] { synchronize(remote(0)); });
+    EXPECT_NE(std::string(there.what()).find("operator aten::gather on worker 0 failed"), std::string::npos) << there.what();
+    const auto elsewhere = thrown_by<RemoteError>([&] { synchronize(remote(1)); });
+    EXPECT_NE(std::string(elsewhere.what()).find("left out: on another worker its tensor has failed"), std::string::npos) << elsewhere.what();
+    for (const auto& own : gathered) EXPECT_THROW(static_cast<void>(own.cpu()), RemoteError);
+    EXPECT_SAME(other, torch::ones({1}));
+    EXPECT_SAME(workers.tensor(torch::ones({3})).all_reduce()[1], torch::full({3}, 2.F));
+  });
+}
+
 TEST(RemoteCollectives, DifferentTensorsAreAnErrorOnEachWorker) {
   with_workers(2, [](const Controller& workers) {
     const RemoteTensors all({workers[0].tensor(torch::ones({3})), workers[1].tensor(torch::ones({4}))});

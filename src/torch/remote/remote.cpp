@@ -31,11 +31,12 @@ void send_to_all(const std::vector<at::Tensor>& tensors, const std::vector<at::T
   Session& session = *libtorch::handle_of(tensors[0]).session;
   std::vector<std::unique_lock<std::recursive_mutex>> locks;
   for (int worker = 0; worker < session.size(); ++worker) locks.emplace_back(session.channel(worker).order());
+  // No worker gets its part if another one cannot: it would wait for that one.
+  for (const at::Tensor& tensor : tensors) libtorch::handle_of(tensor).channel().require_now(libtorch::handle_of(tensor).generation);
   for (int worker = 0; worker < session.size(); ++worker) {
     const auto i = static_cast<std::size_t>(worker);
     session.channel(worker).send_in_order(
         [&](WireWriter& out) {
-          session.channel(worker).require(libtorch::handle_of(tensors[i]).generation);
           out.code(Command::collective);
           out.code(operation);
           out.code(op);
@@ -100,7 +101,10 @@ RemoteTensors::RemoteTensors(std::vector<at::Tensor> tensors) : tensors_(std::mo
     throw InvalidArgument(fmt::format("there are {} tensors for {} workers", tensors_.size(), session->size()));
   }
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    if (is_remote(tensors_[i]) && libtorch::handle_of(tensors_[i]).worker == static_cast<int>(i)) continue;
+    if (is_remote(tensors_[i]) && libtorch::handle_of(tensors_[i]).worker == static_cast<int>(i)) {
+      if (libtorch::handle_of(tensors_[i]).session == session) continue;
+      throw InvalidArgument(fmt::format("tensor {} belongs to a controller that has ended", i));
+    }
     throw InvalidArgument(
         fmt::format("tensor {} is {}, and not on remote:{}", i, tensors_[i].defined() ? "on " + tensors_[i].device().str() : "undefined", i));
   }

@@ -92,6 +92,13 @@ void Channel::require(int generation) const {
   if (generation != generation_) refuse_gone(worker_, "the worker was replaced");
 }
 
+void Channel::require_now(int generation) const {
+  const auto workers = workers_.lock();
+  if (!workers) throw NotInitialized(fmt::format("remote:{} is no device any more: its controller has ended", worker_));
+  if (generation != workers->generation(worker_)) refuse_gone(worker_, "the worker was replaced");
+  if (const auto failure = workers->failure(worker_)) std::rethrow_exception(failure);
+}
+
 void Channel::drop(std::uint64_t storage, std::size_t bytes) noexcept {
   try {
     bool much = false;

@@ -52,6 +52,11 @@ class Channel {
   ///
   /// @throws InvalidArgument
   void require(int generation) const;
+  /// The same before one of several commands that belong together is written.
+  ///
+  /// @throws PeerFailed if the worker is dead
+  /// @throws NotInitialized after the controller's end
+  void require_now(int generation) const;
   /// Has the worker drop a storage behind all commands that were sent.
   void drop(std::uint64_t storage, std::size_t bytes) noexcept;
   /// Returns the lock that keeps commands in order, for those of several workers.

@@ -71,9 +71,10 @@ void copy_between(const at::Tensor& to, const at::Tensor& from) {
     throw InvalidArgument(fmt::format("a tensor on remote:{} belongs to a controller that has ended", source.worker));
   // Both commands are sent with both locks held, so that all transfers have the same order on all workers.
   const std::scoped_lock lock(source.channel().order(), target.channel().order());
+  source.channel().require_now(source.generation);
+  target.channel().require_now(target.generation);
   source.channel().send_in_order(
       [&](WireWriter& out) {
-        source.channel().require(source.generation);
         out.code(Command::send);
         out.number(static_cast<std::uint64_t>(target.worker));
         write_tensor(out, from);
@@ -81,7 +82,6 @@ void copy_between(const at::Tensor& to, const at::Tensor& from) {
       false);
   target.channel().send_in_order(
       [&](WireWriter& out) {
-        target.channel().require(target.generation);
         out.code(Command::receive);
         out.number(static_cast<std::uint64_t>(source.worker));
         write_tensor(out, to);

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <exception>
+#include <vector>
 
 #include "unisono/collectives.h"
 #include "unisono/context.h"
@@ -82,12 +84,20 @@ void receive_into(WireReader& in, int source) {
   if (!own.is_same(to)) at::Tensor(to).copy_(own);
 }
 
+/// Reads what write_tensor wrote, and returns the number of the storage.
+std::uint64_t skip_tensor(WireReader& in) {
+  in.shape();
+  const std::uint64_t storage = in.number();
+  in.number();  // bytes
+  in.number();  // offset
+  return storage;
+}
+
 /// What could not be received is spoilt, unless it was there before.
 void receive_tensor(WireReader& in) {
   const auto source = static_cast<int>(in.number());
   WireReader ahead(in);
-  ahead.shape();
-  const std::uint64_t storage = ahead.number();
+  const std::uint64_t storage = skip_tensor(ahead);
   const bool is_new = !worker_table().has(storage);
   try {
     receive_into(in, source);
@@ -97,19 +107,58 @@ void receive_tensor(WireReader& in) {
   }
 }
 
-void run_collective(WireReader& in) {
-  const auto operation = in.code<Operation>();
-  const auto reduction = in.code<ReduceOp>();
-  const auto root = static_cast<int>(in.number());
-  at::Tensor given = read_tensor(in);
+/// A collective, and this worker's tensors.
+struct Collective {
+  Operation operation;
+  ReduceOp reduction;
+  int root;
+  at::Tensor given = {}, result = {};
+
+  bool is_in_place() const { return operation == Operation::all_reduce || operation == Operation::reduce || operation == Operation::broadcast; }
+  void run();
+};
+
+void Collective::run() {
   if (operation == Operation::all_reduce) return all_reduce(given, reduction);
   if (operation == Operation::reduce) return reduce(given, root, reduction);
   if (operation == Operation::broadcast) return broadcast(given, root);
-  at::Tensor result = read_tensor(in);
   if (operation == Operation::all_gather) return all_gather(given, result);
   if (operation == Operation::reduce_scatter) return reduce_scatter(given, result, reduction);
   if (operation == Operation::all_to_all) return all_to_all(given, result);
   throw ProtocolError("a collective of remote tensors is of no known kind");
+}
+
+/// Reads the tensors. If one of them has failed on any worker, it throws on all, which would wait for that one else.
+void read_tensors(WireReader& in, Collective& own) {
+  std::exception_ptr failure;
+  try {
+    own.given = read_tensor(in);
+    if (!own.is_in_place()) own.result = read_tensor(in);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  std::vector<std::uint8_t> is_there{static_cast<std::uint8_t>(failure ? 0 : 1)};
+  all_reduce(is_there, ReduceOp::min);
+  if (failure) std::rethrow_exception(failure);
+  if (is_there[0] == 0) throw RemoteError("a collective was left out: on another worker its tensor has failed");
+}
+
+/// What it could not make is spoilt.
+void run_collective(WireReader& in) {
+  const auto operation = in.code<Operation>();
+  const auto reduction = in.code<ReduceOp>();
+  Collective own{.operation = operation, .reduction = reduction, .root = static_cast<int>(in.number())};
+  WireReader ahead(in);
+  try {
+    read_tensors(in, own);
+    own.run();
+  } catch (...) {
+    if (!own.is_in_place()) {
+      skip_tensor(ahead);
+      worker_table().spoil(skip_tensor(ahead), std::make_shared<const RemoteFailure>(current_failure()));
+    }
+    throw;
+  }
 }
 
 void set_state(WireReader& in) {

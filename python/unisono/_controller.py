@@ -215,6 +215,9 @@ class _Job:
         atexit.unregister(self._end_with_program)
         try:
             self.workers.end(reason)
+        except BaseException as error:  # Ctrl-C while the last calls are waited for: the workers end with it at once
+            self.workers.end(reason := reason or _ending.describe(error) or "the controller was interrupted")
+            raise
         finally:
             self._leave(1 if reason else 15)
 

@@ -315,5 +315,25 @@ class Futures(ControllerTest):
         self.assertEqual(asyncio.run(both()), workers[0].call(calls.place).result()[3])
 
 
+class EndOfAJob(unittest.TestCase):
+    def test_ctrl_c_while_it_ends_in_order_ends_the_workers_at_once(self):
+        from unisono._controller import _Job
+
+        told, grace = [], []
+
+        class Interrupted:
+            def end(self, reason):
+                told.append(reason)
+                if not reason:
+                    raise KeyboardInterrupt
+
+        job = object.__new__(_Job)
+        job.has_ended, job.workers, job._leave = False, Interrupted(), grace.append
+        with self.assertRaises(KeyboardInterrupt):
+            job.end("")
+        self.assertEqual(told, ["", "was interrupted (KeyboardInterrupt)"])
+        self.assertEqual(grace, [1])
+
+
 if __name__ == "__main__":
     unittest.main()

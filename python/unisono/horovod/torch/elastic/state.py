@@ -65,29 +65,29 @@ class State:
 
 
 class ObjectState(State):
-    """Objects that can be pickled, each an attribute of the state by its name. What is saved is a copy.
+    """Objects that can be pickled, each an attribute of the state by its name. The attributes are the given objects themselves; what is saved is a copy.
 
     kwargs: the attributes and their first values.
     """
 
     def __init__(self, bcast_object, get_rank, **kwargs):
         self._saved_state = kwargs
-        self._set_attrs()
+        self._set_attrs(kwargs)
         super().__init__(bcast_object=bcast_object, get_rank=get_rank)
 
     def save(self):
         self._saved_state = copy.deepcopy({name: getattr(self, name) for name in self._saved_state})
 
     def restore(self):
-        self._set_attrs()
+        self._set_attrs(copy.deepcopy(self._saved_state))
 
     def sync(self):
         if self._saved_state:
-            self._saved_state = self._bcast_object({name: getattr(self, name) for name in self._saved_state})
-            self._set_attrs()
+            self._set_attrs(self._bcast_object({name: getattr(self, name) for name in self._saved_state}))
+            ObjectState.save(self)
 
-    def _set_attrs(self):
-        for name, value in copy.deepcopy(self._saved_state).items():
+    def _set_attrs(self, values):
+        for name, value in values.items():
             setattr(self, name, value)
 
 

@@ -176,6 +176,24 @@ class Alone(unittest.TestCase):
         objects = hvd.elastic.ObjectState(lambda x: {**x, "a": 9}, hvd.rank, a=1, b=2)
         objects.sync()
         self.assertEqual((objects.a, objects.b), (9, 2))
+
+    def test_an_object_of_a_state_is_the_programs_own(self):
+        optimizer = torch.optim.SGD(torch.nn.Linear(2, 1).parameters(), lr=1.0)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        state = hvd.elastic.TorchState(optimizer=optimizer, scheduler=scheduler, seen=[1])
+        self.assertIs(state.scheduler, scheduler)
+        optimizer.step()
+        state.scheduler.step()
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0.5)
+        sent = [7]
+        objects = hvd.elastic.ObjectState(lambda x: {"a": sent}, hvd.rank, a=[1])
+        objects.sync()
+        self.assertIs(objects.a, sent)
+        objects.a.append(8)
+        objects.restore()
+        self.assertEqual(objects.a, [7])
+
+    def test_the_handlers_of_states_are_known(self):
         registry = hvd.elastic.state.get_handler_registry()
         self.assertEqual([kind for kind, _ in registry], [torch.nn.Module, torch.optim.Optimizer, hvd.elastic.ElasticSampler])
 
@@ -214,8 +232,10 @@ class Run(JobTest):
         self.assertEqual(", ".join(inspect.signature(unisono.horovod.run).parameters), ARGUMENTS)
         for wrong in ({"hosts": "a", "hostfile": "b"}, {"use_gloo": True, "use_mpi": True}, {"num_proc": 0}, {"min_num_proc": 3, "max_num_proc": 2}):
             self.assertRaises(ValueError, unisono.horovod.run, print, **wrong)
-        for missing in ({"slots": 2}, {"host_discovery_script": "x"}, {"network_interfaces": ["eth0"]}):
-            self.assertRaises(unisono.Unsupported, unisono.horovod.run, print, **missing)
+        far = {"hosts": "a:2,b:2", "min_num_proc": 1}, {"hostfile": "none", "max_num_proc": 2}
+        for missing in ({"slots": 2}, {"host_discovery_script": "x"}, {"network_interfaces": ["eth0"]}, *far):
+            with unittest.mock.patch("unisono.horovod.FunctionJob", side_effect=AssertionError("started")):
+                self.assertRaises(unisono.Unsupported, unisono.horovod.run, print, **missing)
         self.assertRaises(unisono.InvalidArgument, unisono.horovod.run, print, (sys._getframe(),))
 
     def test_the_ranks_end_with_the_process_that_has_started_them(self):

@@ -25,7 +25,7 @@ def run(
     min_num_proc and max_num_proc. The function is sent by cloudpickle where that is installed, else by pickle.
 
     Raises RuntimeError for the rank that failed first, with its traceback; ValueError for arguments that contradict each other; Unsupported for
-    host_discovery_script, slots and network interfaces: `unisono run --nnodes MIN:MAX` and UNISONO_INTERFACE are for these.
+    host_discovery_script, slots and network interfaces, and for an elastic job on other hosts: `unisono run --nnodes MIN:MAX` and UNISONO_INTERFACE are for these.
 
         results = unisono.horovod.run(train, (config,), num_proc=4)
     """
@@ -45,13 +45,15 @@ def run(
     if not 1 <= fewest <= most:
         raise ValueError(f"horovod.run starts at least one rank, and no more than the largest number: not {fewest} to {most}")
     is_elastic = min_num_proc is not None or max_num_proc is not None
+    far = _hosts(hosts, hostfile, ssh_port, ssh_identity_file)
+    if is_elastic and far:
+        raise Unsupported("horovod.run starts no elastic job on other hosts: `unisono run --nnodes MIN:MAX` on each of them does")
     options = ["-n", f"{fewest}:{most}" if is_elastic else str(num_proc)]
     options += ["--max-restarts", str(10 if reset_limit is None else reset_limit)] if is_elastic else []
-    options += _hosts(hosts, hostfile, ssh_port, ssh_identity_file)
+    options += far
     options += ["--backend", "mpi"] if use_mpi else []
     options += ["--logs", output_filename] if output_filename else []
-    is_far = "--hosts" in options or "--hostfile" in options
-    job = FunctionJob("horovod.run", _call, (func, tuple(args), dict(kwargs or {})), range(most), options, executable=executable, on_hosts=is_far)
+    job = FunctionJob("horovod.run", _call, (func, tuple(args), dict(kwargs or {})), range(most), options, executable=executable, on_hosts=bool(far))
     try:
         results = job.join()
     except RankFailed as failed:

@@ -76,16 +76,25 @@ class DeviceThreads:
         return memberships[ranks].group()
 
     def _do_all_reduce(self, tensor, op, group=None):
-        unisono.all_reduce(tensor.view(-1), op, self._group(group))
+        dense = tensor.detach().contiguous()
+        unisono.all_reduce(dense.view(-1), op, self._group(group))
+        _put_back(tensor, dense)
 
     def _do_all_gather(self, tensor, group=None):
         members = self._group(group)
         out = tensor.new_empty((members.size() * tensor.shape[0], *tensor.shape[1:]))
-        unisono.all_gather(tensor.contiguous().view(-1), out.view(-1), members)
+        unisono.all_gather(tensor.detach().contiguous().view(-1), out.view(-1), members)
         return out
 
     def _do_broadcast(self, tensor, src, group=None):
-        unisono.broadcast(tensor.view(-1), self._group_ranks(group).index(src), self._group(group))
+        dense = tensor.detach().contiguous()
+        unisono.broadcast(dense.view(-1), self._group_ranks(group).index(src), self._group(group))
+        _put_back(tensor, dense)
 
     def barrier(self, group=None):
         unisono.barrier(self._group(group))
+
+
+def _put_back(tensor, dense):
+    if dense.data_ptr() != tensor.data_ptr():  # a copy, since the tensor does not lie row by row
+        tensor.detach().copy_(dense)

@@ -184,7 +184,7 @@ class _XlaDistModel(ComputationModel):
             xm.all_reduce(self._REDUCTIONS[op], [host], groups=self._replicas(group))
             if op == "AVG":
                 host = host.div(len(self._group_ranks(group)), rounding_mode=None if host.is_floating_point() or host.is_complex() else "trunc")
-        tensor.copy_(host)
+        tensor.detach().copy_(host)
 
     def _do_all_gather(self, tensor, group=None):
         if self._ranks:
@@ -198,7 +198,7 @@ class _XlaDistModel(ComputationModel):
         else:  # one of the gathered, whose bits are the source's
             ranks = self._group_ranks(group)
             host = self._do_all_gather(tensor.reshape(1, *tensor.shape), group)[ranks.index(src)]
-        tensor.copy_(host)
+        tensor.detach().copy_(host)
 
     def barrier(self, group=None):
         group = self._setup_group(group)

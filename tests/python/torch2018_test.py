@@ -2,6 +2,11 @@
 
 import copy
 import io
+import os
+import pathlib
+import shutil
+import tempfile
+import time
 
 import torch
 from covers import covers
@@ -105,15 +110,26 @@ class Collectives(Ranks):
 
     @covers("T-36")
     def test_a_barrier_waits_for_the_last_rank(self):
-        x = torch.tensor([float(self.rank)])
+        x = torch.tensor([os.getpid()])
+        dist.broadcast(x, 0)
+        folder = pathlib.Path(tempfile.gettempdir()) / f"barrier-{x.item()}"
+        folder.mkdir(exist_ok=True)
+
+        def wait_for_request():
+            request = dist.barrier(async_op=True)
+            request.wait()
+            self.assertTrue(request.is_completed())
+
+        # 0 is the number of the world.
+        kinds = (dist.barrier, lambda: dist.barrier(group=dist.group.WORLD), lambda: dist.barrier(0), wait_for_request)
+        for i in range(len(kinds) * self.size):
+            if i % self.size == self.rank:
+                time.sleep(0.02)
+                (folder / str(i)).touch()
+            kinds[i // self.size]()
+            self.assertTrue((folder / str(i)).exists())
         dist.barrier()
-        dist.barrier(group=dist.group.WORLD)
-        dist.barrier(0)  # the number of the world
-        request = dist.barrier(async_op=True)
-        request.wait()
-        self.assertTrue(request.is_completed())
-        dist.all_reduce(x)
-        self.assertEqual(x.item(), sum(range(self.size)))
+        shutil.rmtree(folder, ignore_errors=True)
 
     def test_async_calls_return_requests_that_keep_their_tensors(self):
         own, every = distinct(self.rank), self.every()

@@ -70,7 +70,7 @@ TEST_P(Multicast, MulticastBringsRanksTogether) {
     expect_a_job(outcomes, n);
     for (int rank = 0; rank < n; ++rank) {
       EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().rank, rank);
-      EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().serves_store, rank == 0);
+      EXPECT_EQ(outcomes[static_cast<std::size_t>(rank)].get().serves_store, rank == 0 && n > 1);  // a job of one process meets nobody
     }
   }
 }

@@ -176,7 +176,7 @@ TEST(ControllerProcesses, AnExceptionOfTheControllerEndsTheWorkers) {
 
 TEST(ControllerProcesses, DifferentFunctionsAreNamedWhenTheProcessesMeet) {
   RunningCommand one_side(run_controller({"-n", "3"}, {"differ"}));
-  EXPECT_EQ(one_side.wait(), 1) << "the ranks leave the job by the exception";
+  EXPECT_EQ(one_side.wait(), 1);
   EXPECT_EQ(count(one_side.out(), "the function only_there(int32) -> int32 is registered in the controller, and not on worker 0 ("), 3)
       << one_side.out();
   RunningCommand signature(run_controller({"-n", "2"}, {"differ_in_signature"}));

@@ -73,6 +73,7 @@ class ObjectState(State):
     def __init__(self, bcast_object, get_rank, **kwargs):
         self._saved_state = kwargs
         self._set_attrs(kwargs)
+        ObjectState.save(self)
         super().__init__(bcast_object=bcast_object, get_rank=get_rank)
 
     def save(self):

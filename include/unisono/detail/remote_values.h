@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -189,7 +188,8 @@ FramePart memory_of_arguments(std::uint32_t slot, std::size_t bytes) {
 template <class V>
 V take_value(ObjectReader& in, Frame& frame, std::uint32_t slot) {
   if constexpr (is_block<V> || is_received_span<V>) {
-    const auto part = std::find_if(frame.parts.begin(), frame.parts.end(), [&](const FramePart& each) { return each.slot == slot; });
+    auto part = frame.parts.begin();
+    while (part != frame.parts.end() && part->slot != slot) ++part;
     if constexpr (is_received_span<V>) {
       using T = typename decltype(V::view)::element_type;
       if (part != frame.parts.end()) return {part->owner, {reinterpret_cast<T*>(part->data), part->bytes / sizeof(T)}};

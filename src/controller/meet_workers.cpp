@@ -136,7 +136,7 @@ struct Observers {
 };
 
 Observers& observers() {
-  static Observers all;
+  static Observers& all = *new Observers;  // threads may ask while static objects are destroyed
   return all;
 }
 

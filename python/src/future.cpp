@@ -125,8 +125,9 @@ void Future::add_done_callback(nb::handle self, nb::object callback) {
   if (PyCallable_Check(callback.ptr()) == 0) throw_invalid("add_done_callback", "what is called at the end is a function of the future");
   const std::shared_ptr<detail::RemoteCall> call = content_of<Future>(self, "add_done_callback").call_;
   if (call == nullptr) return call_back(callback, nb::borrow(self));
+  Kept future(nb::borrow(self)), kept(std::move(callback));  // made while this thread has the interpreter
   const Unlocked released;
-  call->then([future = Kept(nb::borrow(self)), kept = Kept(std::move(callback))] {
+  call->then([future = std::move(future), kept = std::move(kept)] {
     if (Py_IsInitialized() == 0) return;
     const Locked locked;
     call_back(kept.object(), future.object());

@@ -1,4 +1,4 @@
-"""What the drivers of scripts/bench/controller have in common: the three things that are measured of each library, in the same way.
+"""The part that the drivers of scripts/bench/controller share: it measures the same three things of each library, in the same way.
 
 A driver is given the seconds for each, and prints a line of JSON.
 """

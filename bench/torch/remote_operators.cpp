@@ -1,5 +1,5 @@
-// What an operator on a remote tensor costs beyond its work: a small network's steps, written as single operators, on the cpu of this process and on
-// a worker. Prints a line for each, and the difference.
+// The program measures what an operator on a remote tensor costs beyond its work: a small network's steps, written as single operators, run on the
+// cpu of this process and on a worker. It prints a line for each, and the difference.
 
 #include <torch/torch.h>
 

@@ -2,7 +2,7 @@
 
 #include <torch/torch.h>
 
-// What the programs of this folder train on; pictures.py is the same in Python.
+// The data on which the programs of this folder train; pictures.py is the same in Python.
 
 /// Pictures in the form of CIFAR-10, 3 x 32 x 32 numbers of ten kinds: each is the pattern of its kind with noise.
 struct Pictures : torch::data::Dataset<Pictures> {

@@ -1,4 +1,4 @@
-"""What the programs of this folder train on; pictures.h is the same in C++."""
+"""The data on which the programs of this folder train; pictures.h is the same in C++."""
 
 import torch
 from torch import nn

@@ -17,7 +17,7 @@
 #include "unisono/process_group.h"
 #include "unisono/remote_future.h"
 
-// One program that drives all ranks of a job: rank 0 calls functions on the others, which serve.
+// A controller drives all ranks of a job from one program: rank 0 calls functions on the others, which serve.
 //
 // ```cpp
 // double sum_of_file(const std::string& name);

@@ -86,7 +86,7 @@ TEST(Controller, SumsUpAndAveragesResults) {
   });
 }
 
-TEST(Controller, KeepsAThousandCallsUnderWay) {
+TEST(Controller, AThousandCallsOfAWorkerAreUnderWayAtOnce) {
   with_workers(2, [](const Controller& workers) {
     std::vector<Future<int>> futures;
     for (int i = 0; i < 1000; ++i) futures.push_back(workers[i % 2].call(add, i, 1));

@@ -67,7 +67,7 @@ TEST_P(AverageGradients, AGradientThatSomeRanksHaveIsAveragedWithZeros) {
   });
 }
 
-TEST(AverageGradientsOfMany, ModelsThatDifferAreAMismatchThatNamesTheParameter) {
+TEST(AverageGradientsOfMany, ModelsThatDifferAreAMismatch) {
   run_threads(2, [] {
     torch::nn::Sequential net(Linear(4, 3 + rank()));
     net->forward(torch::ones({1, 4})).sum().backward();

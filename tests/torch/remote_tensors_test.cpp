@@ -89,7 +89,7 @@ TEST(RemoteTensors, ViewsShareTheElements) {
   });
 }
 
-TEST(RemoteTensors, InPlaceOperatorsAndGivenResultsAreWrittenThere) {
+TEST(RemoteTensors, InPlaceOperatorsAndGivenResultsAreWrittenOnTheWorker) {
   with_workers(1, [](const Controller& workers) {
     auto local = numbers();
     torch::Tensor there = workers[0].tensor(local);
@@ -213,7 +213,7 @@ TEST(RemoteTensors, ArgumentsOfCallsAreTheTensorsThere) {
   });
 }
 
-TEST(RemoteTensors, AreSavedAndLoaded) {
+TEST(RemoteTensors, RemoteTensorsAreSavedAndLoadedWithTheirElements) {
   with_workers(2, [](const Controller& workers) {
     std::stringstream file;
     torch::save(std::vector{workers[1].tensor(numbers()), workers[1].tensor(numbers()).t()}, file);
@@ -229,7 +229,7 @@ TEST(RemoteTensors, AreSavedAndLoaded) {
   });
 }
 
-TEST(RemoteTensors, ArePrinted) {
+TEST(RemoteTensors, RemoteTensorsArePrintedWithTheirElements) {
   with_workers(1, [](const Controller& workers) {
     std::ostringstream out;
     out << workers[0].tensor(numbers());

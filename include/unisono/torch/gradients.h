@@ -24,7 +24,7 @@ namespace unisono {
 /// optimizer.step();
 /// ```
 ///
-/// @throws Mismatch, naming the first parameter that differs, for models that are not alike
+/// @throws Mismatch on all ranks for models that are not alike
 /// @throws InvalidArgument, naming the parameter, for a sparse gradient on any rank
 UNISONO_API void average_gradients(const torch::nn::Module& module, const ProcessGroup& group = current_world(), const CallOptions& options = {});
 

@@ -159,11 +159,10 @@ auto launch(F&& job, const LaunchOptions& options = {}, Args&&... args) {
 
 /// Runs `job` in the same way, with the options in virtex's order.
 template <class F, std::convertible_to<int> N, class... Args>
-auto launch(F&& job, N num_machines, int num_gpus_per_machine = 1, int machine_rank = 0, std::string dist_url = {}, Args&&... args) {
+auto launch(F&& job, N num_machines, int num_gpus_per_machine = 1, int machine_rank = 0, const std::string& dist_url = {}, Args&&... args) {
   return launch(
       std::forward<F>(job),
-      LaunchOptions{
-          .num_machines = num_machines, .num_gpus_per_machine = num_gpus_per_machine, .machine_rank = machine_rank, .dist_url = std::move(dist_url)},
+      LaunchOptions{.num_machines = num_machines, .num_gpus_per_machine = num_gpus_per_machine, .machine_rank = machine_rank, .dist_url = dist_url},
       std::forward<Args>(args)...);
 }
 

@@ -25,9 +25,9 @@ constexpr int least_devices = 16;
 /// Storages are numbers of the worker's: nothing is allocated here.
 class RemoteAllocator final : public c10::Allocator {
  public:
-  c10::DataPtr allocate(std::size_t bytes) override {
+  c10::DataPtr allocate(std::size_t /*bytes*/) override {
     const auto [session, worker] = place_of(at::Device(at::kPrivateUse1, static_cast<at::DeviceIndex>(current_worker())));
-    auto* const handle = new Handle(session, worker, session->new_storage(), bytes);
+    auto* const handle = new Handle(session, worker, session->new_storage());
     return {nullptr, handle, [](void* context) { delete static_cast<Handle*>(context); },
             at::Device(at::kPrivateUse1, static_cast<at::DeviceIndex>(worker))};
   }

@@ -14,7 +14,6 @@ namespace unisono::libtorch {
 namespace {
 
 constexpr const char* hint_of_data = "cpu() fetches the elements";
-constexpr std::size_t most_dropped_bytes = std::size_t{64} << 20;
 
 std::atomic<void (*)(int)> preparation{nullptr};
 std::mutex sessions_mutex;
@@ -38,23 +37,28 @@ std::string data_message(int worker) {
 
 }  // namespace
 
-WireWriter Channel::begin() {
+std::vector<std::uint64_t> Channel::take_dropped() {
   const auto workers = workers_.lock();
   if (!workers) throw NotInitialized(fmt::format("remote:{} is no device any more: its controller has ended", worker_));
-  if (const int now = workers->generation(worker_); now != generation_) {
-    generation_ = now;
-    known_.clear();
-    const std::lock_guard lock(dropping_);
-    dropped_.clear();
-    dropped_bytes_ = 0;
-  }
+  const int now = workers->generation(worker_);
+  const std::lock_guard lock(dropping_);
+  std::vector<std::uint64_t> dropped = std::exchange(dropped_, {});
+  if (now == generation_) return dropped;
+  generation_ = now;
+  known_.clear();
+  return {};
+}
+
+void Channel::put_back(const std::vector<std::uint64_t>& dropped) {
+  const std::lock_guard lock(dropping_);
+  dropped_.insert(dropped_.end(), dropped.begin(), dropped.end());
+}
+
+WireWriter Channel::begin(const std::vector<std::uint64_t>& dropped) {
   WireWriter out;
   out.reserve(160);
-  const std::lock_guard lock(dropping_);
-  out.number(dropped_.size());
-  for (const std::uint64_t storage : dropped_) out.number(storage);
-  dropped_.clear();
-  dropped_bytes_ = 0;
+  out.number(dropped.size());
+  for (const std::uint64_t number : dropped) out.number(number);
   return out;
 }
 
@@ -99,23 +103,9 @@ void Channel::require_now(int generation) const {
   if (const auto failure = workers->failure(worker_)) std::rethrow_exception(failure);
 }
 
-void Channel::drop(std::uint64_t storage, std::size_t bytes) noexcept {
-  try {
-    bool much = false;
-    {
-      const std::lock_guard lock(dropping_);
-      dropped_.push_back(storage);
-      dropped_bytes_ += bytes;
-      much = dropped_bytes_ >= most_dropped_bytes;
-    }
-    // Another thread that holds the lock takes them along itself.
-    if (much && order_.try_lock()) {
-      const std::lock_guard adopted(order_, std::adopt_lock);
-      send_in_order([](WireWriter& out) { out.code(Command::nothing); }, false);
-    }
-  } catch (const std::exception&) {
-    return;  // the worker or the controller is gone, and the storage with it
-  }
+void Channel::drop(std::uint64_t number) noexcept {
+  const std::lock_guard lock(dropping_);
+  dropped_.push_back(number);
 }
 
 Session::Session(const std::shared_ptr<detail::RemoteWorkers>& workers) : workers_(workers) {
@@ -157,10 +147,10 @@ void begin_session(const std::shared_ptr<detail::RemoteWorkers>& workers) {
   last_session() = std::make_shared<Session>(workers);
 }
 
-Handle::Handle(std::shared_ptr<Session> of, int on, std::uint64_t number, std::size_t size)
-    : session(std::move(of)), worker(on), generation(session->generation(on)), storage(number), bytes(size) {}
+Handle::Handle(std::shared_ptr<Session> of, int on, std::uint64_t number)
+    : session(std::move(of)), worker(on), generation(session->generation(on)), storage(number) {}
 
-Handle::~Handle() { channel().drop(storage, bytes); }
+Handle::~Handle() { channel().drop(storage); }
 
 const Handle& handle_of(const at::Tensor& tensor) {
   auto* const context = static_cast<const Handle*>(tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get_context());
@@ -187,7 +177,7 @@ void write_tensor(WireWriter& out, const at::Tensor& tensor) {
 
 c10::Storage make_storage(const std::shared_ptr<Session>& session, int worker, std::uint64_t number, std::size_t bytes) {
   const at::Device device(at::kPrivateUse1, static_cast<at::DeviceIndex>(worker));
-  auto* const handle = new Handle(session, worker, number, bytes);
+  auto* const handle = new Handle(session, worker, number);
   at::DataPtr pointer(
       nullptr, handle, [](void* context) { delete static_cast<Handle*>(context); }, device);
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), static_cast<std::int64_t>(bytes), std::move(pointer),

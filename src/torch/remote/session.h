@@ -30,9 +30,7 @@ class Channel {
   std::shared_ptr<detail::RemoteCall> send(Write&& write, bool has_result, std::vector<detail::FramePart> parts = {},
                                            detail::PartMemory memory = {}) {
     const std::lock_guard lock(order_);
-    WireWriter out = begin();
-    write(out);
-    return finish(out, has_result, std::move(parts), std::move(memory));
+    return send_in_order(std::forward<Write>(write), has_result, std::move(parts), std::move(memory));
   }
   /// Sends a command and waits for its answer.
   ///
@@ -57,20 +55,31 @@ class Channel {
   /// @throws PeerFailed if the worker is dead
   /// @throws NotInitialized after the controller's end
   void require_now(int generation) const;
-  /// Has the worker drop a storage behind all commands that were sent.
-  void drop(std::uint64_t storage, std::size_t bytes) noexcept;
+  /// Has the worker drop a storage, or a generator, behind all commands that were sent: the next one takes it along. It sends nothing itself, since
+  /// the caller may hold a lock for which those wait that send: Python's, for one.
+  void drop(std::uint64_t number) noexcept;
   /// Returns the lock that keeps commands in order, for those of several workers.
   std::recursive_mutex& order() noexcept { return order_; }
   /// Sends with that lock held.
   template <class Write>
-  std::shared_ptr<detail::RemoteCall> send_in_order(Write&& write, bool has_result) {
-    WireWriter out = begin();
-    write(out);
-    return finish(out, has_result, {}, {});
+  std::shared_ptr<detail::RemoteCall> send_in_order(Write&& write, bool has_result, std::vector<detail::FramePart> parts = {},
+                                                    detail::PartMemory memory = {}) {
+    const std::vector<std::uint64_t> dropped = take_dropped();
+    try {
+      WireWriter out = begin(dropped);
+      write(out);
+      return finish(out, has_result, std::move(parts), std::move(memory));
+    } catch (...) {
+      put_back(dropped);  // a later command takes them along
+      throw;
+    }
   }
 
  private:
-  WireWriter begin();
+  /// Returns what was dropped since the last command. Forgets what the process before this one of the worker had.
+  std::vector<std::uint64_t> take_dropped();
+  void put_back(const std::vector<std::uint64_t>& dropped);
+  static WireWriter begin(const std::vector<std::uint64_t>& dropped);
   std::shared_ptr<detail::RemoteCall> finish(WireWriter& out, bool has_result, std::vector<detail::FramePart> parts, detail::PartMemory memory);
 
   std::weak_ptr<detail::RemoteWorkers> workers_;
@@ -80,7 +89,6 @@ class Channel {
   int generation_ = 0;          // of the worker that knows them
   std::mutex dropping_;
   std::vector<std::uint64_t> dropped_;
-  std::size_t dropped_bytes_ = 0;
 };
 
 /// The tensors of one controller.
@@ -90,7 +98,7 @@ class Session {
 
   int size() const noexcept { return static_cast<int>(channels_.size()); }
   Channel& channel(int worker) { return *channels_.at(static_cast<std::size_t>(worker)); }
-  /// Returns a number for a storage. Those of storages that a worker makes are odd.
+  /// Returns a number for a storage or a generator. Those of storages that a worker makes are odd.
   std::uint64_t new_storage() noexcept { return next_.fetch_add(2, std::memory_order_relaxed); }
   std::shared_ptr<detail::RemoteWorkers> workers() const { return workers_.lock(); }
   /// Returns how often the worker was replaced.
@@ -125,9 +133,8 @@ struct Handle {
   int worker = -1;
   int generation = 0;
   std::uint64_t storage = 0;
-  std::size_t bytes = 0;  // when it was made, for the account of what was dropped
 
-  Handle(std::shared_ptr<Session> of, int on, std::uint64_t number, std::size_t size);
+  Handle(std::shared_ptr<Session> of, int on, std::uint64_t number);
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle();

@@ -42,6 +42,26 @@ TEST(RemoteTensorErrors, AnErrorOfElementsIsThrownByTheNextCallThatWaits) {
   });
 }
 
+TEST(RemoteTensorErrors, WhatCouldNotBeChangedByATensorThatHasFailedIsToldAgain) {
+  with_workers(1, [](const Controller& workers) {
+    const torch::Tensor wrong = workers[0].tensor(torch::ones({3})).gather(0, workers[0].tensor(torch::tensor({5})));
+    torch::Tensor total = workers[0].tensor(torch::ones({3}));
+    EXPECT_THROW(synchronize(remote(0)), RemoteError);
+    total.add_(wrong);
+    EXPECT_SAYS(thrown_by<RemoteError>([&] { static_cast<void>(total.cpu()); }), "operator aten::gather on worker 0 failed");
+    EXPECT_SAME(total, torch::ones({3}));
+  });
+}
+
+TEST(RemoteTensorErrors, AnOperatorWhoseFirstCallIsLeftOutIsKnownAfterwards) {
+  with_workers(1, [](const Controller& workers) {
+    const torch::Tensor three = workers[0].tensor(torch::ones({3}));
+    static_cast<void>(three.gather(0, workers[0].tensor(torch::tensor({5}))));
+    EXPECT_THROW(static_cast<void>(three.nonzero()), RemoteError);  // of gather
+    for (int i = 0; i < 3; ++i) EXPECT_SAME(three.nonzero(), torch::ones({3}).nonzero());
+  });
+}
+
 TEST(RemoteTensorErrors, SynchronizeThrowsTheFirstOfSeveral) {
   with_workers(1, [](const Controller& workers) {
     const torch::Tensor indices = workers[0].tensor(torch::tensor({5})), three = workers[0].tensor(torch::ones({3}));

@@ -256,3 +256,4 @@ void run_operator(WireReader& in, WireWriter& answer) {
 }
 
 }  // namespace unisono::libtorch
+    if (expected.storages.empty() && !table.failure) table.failure = spoilt.failure;  // what it should have changed is as it was: that is told again

@@ -26,6 +26,16 @@ TEST(RemoteProcesses, ATensorIsInTheProcessOfItsWorker) {
   EXPECT_SAME(leaf.grad(), torch::full({3}, 3.F));
 }
 
+TEST(RemoteProcesses, TheDefaultDtypeIsThatOfTheController) {
+  const Controller workers({.workers = 1});
+  const torch::Tensor there = workers[0].tensor(torch::arange(3));
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(torch::kDouble));
+  const torch::Tensor halves = there / 2;
+  c10::set_default_dtype(c10::scalarTypeToTypeMeta(torch::kFloat));
+  EXPECT_SAME(halves, (torch::arange(3) / 2).to(torch::kDouble));
+  EXPECT_SAME(there / 2, torch::arange(3) / 2);
+}
+
 TEST(RemoteProcesses, ADeadWorkerIsNamedAndTheOtherGoesOn) {
   const Controller workers({.workers = 2});
   const torch::Tensor there = workers[0].tensor(torch::ones({3})), other = workers[1].tensor(torch::ones({3}));

@@ -2,6 +2,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <ATen/core/stack.h>
+#include <c10/core/DefaultDtype.h>
 #include <fmt/format.h>
 
 #include <cstring>
@@ -19,11 +20,13 @@ namespace {
 class ArgumentReader {
  public:
   ArgumentReader(const Operator& op, WireReader key, WireReader rest) : op_(op), key_(key), rest_(rest) {
-    key_.number();                // the operator
-    key_.code<at::ScalarType>();  // the controller's default, which its predictions depend on
+    key_.number();  // the operator
+    default_ = key_.code<at::ScalarType>();
   }
 
   c10::IValue read(std::size_t argument) { return read(op_.is_amount[argument], op_.handle.schema().arguments()[argument].real_type()); }
+  /// Returns the controller's default dtype, which its predictions depend on.
+  at::ScalarType default_dtype() const { return default_; }
   /// Returns the tensors that were read, for people: "Float[2, 3], Float[4]".
   std::string described() const;
 
@@ -35,6 +38,7 @@ class ArgumentReader {
 
   const Operator& op_;
   WireReader key_, rest_;
+  at::ScalarType default_ = at::kFloat;
   std::vector<at::Tensor> tensors_;
 };
 
@@ -107,6 +111,23 @@ c10::IValue ArgumentReader::read(bool is_amount, const c10::TypePtr& type) {
   }
   throw ProtocolError("an argument of an operator on remote tensors is of no known type");
 }
+
+/// The process's default dtype is another one for as long as this lasts.
+class DefaultDtype {
+ public:
+  explicit DefaultDtype(at::ScalarType dtype) : before_(c10::get_default_dtype_as_scalartype()), differs_(dtype != before_) {
+    if (differs_) c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype));
+  }
+  DefaultDtype(const DefaultDtype&) = delete;
+  DefaultDtype& operator=(const DefaultDtype&) = delete;
+  ~DefaultDtype() {
+    if (differs_) c10::set_default_dtype(c10::scalarTypeToTypeMeta(before_));
+  }
+
+ private:
+  const at::ScalarType before_;
+  const bool differs_;
+};
 
 void check_kind(const at::Tensor& result) {
   if (result.layout() != at::kStrided || result.is_quantized()) throw Unsupported("the result is sparse or quantized, and no remote tensor is");
@@ -215,6 +236,7 @@ torch::jit::Stack called(const Operator& op, WireReader& in, torch::jit::Stack* 
     for (std::size_t i = 0; i < op.is_amount.size(); ++i) stack.push_back(reader.read(i));
     if (written != nullptr) *written = stack;
     const at::AutoDispatchBelowADInplaceOrView below;
+    const DefaultDtype as_there(reader.default_dtype());
     op.handle.callBoxed(&stack);
     return stack;
   } catch (const Spoilt&) {

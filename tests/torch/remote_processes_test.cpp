@@ -44,6 +44,7 @@ TEST(RemoteProcesses, ADeadWorkerIsNamedAndTheOtherGoesOn) {
   const auto error = thrown_by<PeerFailed>([&] { static_cast<void>((there + 1).cpu()); });
   EXPECT_EQ(error.culprit(), 0);
   EXPECT_THROW(static_cast<void>(there + 1), PeerFailed);
+  EXPECT_THROW(torch::Tensor(there).add_(1), PeerFailed);
   EXPECT_THROW(synchronize(remote(0)), PeerFailed);
   EXPECT_EQ((other + 1).sum().item<float>(), 6);
 }

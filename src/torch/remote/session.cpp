@@ -125,9 +125,10 @@ void Session::prepare(int worker) {
   {
     const std::lock_guard lock(preparing_);
     if (prepared_[static_cast<std::size_t>(worker)] == now) return;
-    prepared_[static_cast<std::size_t>(worker)] = now;
   }
-  prepare(worker);
+  prepare(worker);  // by each thread that comes meanwhile: its commands follow its own call
+  const std::lock_guard lock(preparing_);
+  prepared_[static_cast<std::size_t>(worker)] = now;
 }
 
 void prepare_workers(void (*prepare)(int worker)) noexcept { preparation.store(prepare, std::memory_order_release); }

@@ -19,8 +19,9 @@ void fetch_into(const at::Tensor& to, const at::Tensor& from) {
   const Handle& handle = handle_of(from);
   const std::size_t bytes = to.nbytes();
   auto* const elements = static_cast<std::byte*>(to.mutable_data_ptr());
-  const auto memory = [&](std::uint32_t slot, std::size_t part) -> detail::FramePart {
-    if (part != bytes) throw ProtocolError(fmt::format("worker {} sends {} bytes of a tensor of {}", handle.worker, part, bytes));
+  // The call may outlive this function, if waiting for it throws.
+  const auto memory = [bytes, elements, to, worker = handle.worker](std::uint32_t slot, std::size_t part) -> detail::FramePart {
+    if (part != bytes) throw ProtocolError(fmt::format("worker {} sends {} bytes of a tensor of {}", worker, part, bytes));
     return {.data = elements, .bytes = bytes, .owner = std::make_shared<at::Tensor>(to), .slot = slot};
   };
   const auto answer = handle.channel().ask(

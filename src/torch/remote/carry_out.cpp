@@ -69,6 +69,7 @@ std::vector<c10::IValue> pipeline(const Operator& op, const Arguments& arguments
         write_arguments(out, op, arguments);
       },
       false);
+  arguments.channel().note_operator(op.number);
   std::vector<c10::IValue> results(op.returns.size());
   std::size_t next = 0, list = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -91,6 +92,7 @@ std::vector<c10::IValue> wait_for_results(const Operator& op, const Arguments& a
     write_command(out, op, arguments, true);
     write_arguments(out, op, arguments);
   });
+  arguments.channel().note_operator(op.number);
   auto [results, outcome] = read_results(op, answer, arguments.session(), arguments.worker(), values);
   for (const auto& [i, geometry] : outcome.resized) resize(values[i].toTensor(), geometry);
   if (is_predictable && !op.has_value) keep_outcome(arguments.key(), std::move(outcome));

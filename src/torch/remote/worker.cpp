@@ -227,6 +227,7 @@ detail::Frame serve(detail::RemoteRun& /*run*/, detail::Frame&& frame) {
   for (std::uint64_t left = in.number(); left > 0; --left) table.drop(in.number());
   const auto command = in.code<Command>();
   const bool is_waited_for = is_answered(command, in);
+  if (is_waited_for && table.failure && command == Command::carry_out) learn_operator(in);
   if (is_waited_for && table.failure) return failed(*std::exchange(table.failure, nullptr));
   try {
     const at::AutoDispatchBelowADInplaceOrView below;

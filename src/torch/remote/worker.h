@@ -76,6 +76,8 @@ at::Tensor tensor_at(const Geometry& geometry, std::uint8_t flags, std::uint64_t
 /// Reads what write_tensor wrote.
 at::Tensor read_tensor(WireReader& in, std::uint8_t flags = 0);
 
+/// Keeps the name of an operator, if the command has it, which is not carried out.
+void learn_operator(WireReader in);
 /// Carries out an operator and writes the answer, if the controller waits for one.
 void run_operator(WireReader& in, WireWriter& answer);
 

@@ -248,28 +248,40 @@ torch::jit::Stack called(const Operator& op, WireReader& in, torch::jit::Stack* 
   }
 }
 
+/// Returns the number of the operator, whose name follows at its first use.
+std::uint64_t read_operator(WireReader& in) {
+  const std::uint64_t packed = in.number();
+  if ((packed & 1) != 0) {
+    const std::string name = in.text();
+    worker_table().name_operator(packed >> 1, name, in.text());
+  }
+  return packed >> 1;
+}
+
 }  // namespace
+
+void learn_operator(WireReader in) {
+  in.byte();  // whether it is answered
+  read_operator(in);
+}
 
 void run_operator(WireReader& in, WireWriter& answer) {
   WorkerTable& table = worker_table();
   const bool is_answered = in.byte() != 0;
-  const std::uint64_t packed = in.number();
-  if ((packed & 1) != 0) {
-    const std::string name = in.text();
-    table.name_operator(packed >> 1, name, in.text());
-  }
+  const std::uint64_t number = read_operator(in);
   if (is_answered) {
-    const Operator& op = operator_of(table.operator_at(packed >> 1));
+    const Operator& op = operator_of(table.operator_at(number));
     torch::jit::Stack arguments;
     const torch::jit::Stack results = called(op, in, &arguments);
     return write_results(answer, op, arguments, results);
   }
   const Expected expected = read_expected(in);
   try {
-    const Operator& op = operator_of(table.operator_at(packed >> 1));
+    const Operator& op = operator_of(table.operator_at(number));
     keep_expected(op, called(op, in, nullptr), expected);
   } catch (const Spoilt& spoilt) {
     for (const std::uint64_t storage : expected.storages) table.spoil(storage, spoilt.failure);
+    if (expected.storages.empty() && !table.failure) table.failure = spoilt.failure;  // what it should have changed is as it was: that is told again
   } catch (...) {
     const auto failure = std::make_shared<const RemoteFailure>(current_failure());
     for (const std::uint64_t storage : expected.storages) table.spoil(storage, failure);
@@ -278,4 +290,3 @@ void run_operator(WireReader& in, WireWriter& answer) {
 }
 
 }  // namespace unisono::libtorch
-    if (expected.storages.empty() && !table.failure) table.failure = spoilt.failure;  // what it should have changed is as it was: that is told again

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -18,8 +17,6 @@
 
 namespace unisono::libtorch {
 namespace {
-
-std::atomic<std::uint64_t> numbers{1};
 
 /// What PyTorch asks of a backend.
 class Hooks final : public at::PrivateUse1HooksInterface {
@@ -81,6 +78,10 @@ RemoteGenerator::RemoteGenerator(std::shared_ptr<Session> session, int worker, s
       worker_(worker),
       number_(number) {}
 
+RemoteGenerator::~RemoteGenerator() {
+  if (number_ != 0) session_->channel(worker_).drop(number_);
+}
+
 void RemoteGenerator::set_current_seed(std::uint64_t seed) {
   session_->channel(worker_).send(
       [&](WireWriter& out) {
@@ -129,27 +130,28 @@ c10::intrusive_ptr<c10::TensorImpl> RemoteGenerator::get_state() const {
 }
 
 RemoteGenerator* RemoteGenerator::clone_impl() const {
-  auto* const copy = new RemoteGenerator(session_, worker_, numbers.fetch_add(1));
+  auto copy = std::make_unique<RemoteGenerator>(session_, worker_, session_->new_storage());
   copy->set_state(*get_state());
   copy->seed_ = seed_;
-  return copy;
+  return copy.release();
 }
 
 const RemoteGenerator& generator_of(const at::Generator& generator) { return *static_cast<RemoteGenerator*>(generator.unsafeGetGeneratorImpl()); }
 
 const at::Generator& default_generator(at::DeviceIndex index) {
   static std::mutex mutex;
-  static auto& generators = *new std::map<int, at::Generator>;
+  // None is replaced by that of a later controller: PyTorch may still have the reference.
+  static auto& generators = *new std::map<std::pair<std::shared_ptr<Session>, int>, at::Generator>;
   const auto [session, worker] = place_of(at::Device(at::kPrivateUse1, index));
   const std::lock_guard lock(mutex);
-  at::Generator& own = generators[worker];
-  if (!own.defined() || generator_of(own).session() != session) own = at::make_generator<RemoteGenerator>(session, worker, 0);
+  at::Generator& own = generators[{session, worker}];
+  if (!own.defined()) own = at::make_generator<RemoteGenerator>(session, worker, 0);
   return own;
 }
 
 at::Generator new_generator(at::DeviceIndex index) {
   const auto [session, worker] = place_of(at::Device(at::kPrivateUse1, index));
-  at::Generator made = at::make_generator<RemoteGenerator>(session, worker, numbers.fetch_add(1));
+  at::Generator made = at::make_generator<RemoteGenerator>(session, worker, session->new_storage());
   made.set_current_seed(c10::default_rng_seed_val);
   return made;
 }

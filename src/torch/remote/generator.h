@@ -14,6 +14,7 @@ namespace unisono::libtorch {
 class RemoteGenerator final : public c10::GeneratorImpl {
  public:
   RemoteGenerator(std::shared_ptr<Session> session, int worker, std::uint64_t number);
+  ~RemoteGenerator() override;
 
   void set_current_seed(std::uint64_t seed) override;
   void set_offset(std::uint64_t offset) override;

@@ -47,6 +47,7 @@ c10::Storage& WorkerTable::storage(std::uint64_t number, std::size_t bytes) {
 void WorkerTable::drop(std::uint64_t number) {
   storages_.erase(number);
   if (!spoilt_.empty()) spoilt_.erase(number);
+  if (!generators_.empty()) generators_.erase(number);
 }
 
 void WorkerTable::name_operator(std::uint64_t number, const std::string& name, const std::string& overload) {

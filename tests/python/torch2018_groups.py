@@ -53,6 +53,20 @@ class Groups(Ranks):
                 self.assertIsNone(nothing)
             self.refused(RuntimeError, "Invalid process group specified", dist.get_backend, group)
 
+    @covers("T-37")
+    def test_who_is_no_member_of_a_group_is_told_as_pytorch_1_0_told(self):
+        ranks = list(range(1, self.size)) or [0]
+        group, nobody = dist.new_group(ranks), dist.GroupMember.NON_GROUP_MEMBER
+        self.assertIs(dist.GroupMember.WORLD, dist.group.WORLD)
+        self.assertEqual((group == nobody, nobody == group, group != nobody), (self.rank not in ranks, self.rank not in ranks, self.rank in ranks))
+        for other in (dist.group.WORLD, 0, group + 1, -1, None):
+            self.assertNotEqual(other, nobody)
+        x = distinct(self.rank)
+        self.assertIsNone(dist.all_reduce(x, group=nobody))
+        self.assertIsNone(dist.destroy_process_group(nobody))
+        self.same(x, distinct(self.rank))
+        self.assertEqual((dist.get_rank(nobody), dist.get_world_size(nobody)), (-1, -1))
+
     @covers("T-01", "T-02", "T-10", "T-19", "T-20", "K-07")
     def test_names_ranks_and_numbers_are_those_of_2018(self):
         self.assertTrue(dist.is_available() and dist.is_initialized())

@@ -89,7 +89,8 @@ class Starts(Jobs):
         os.environ.update(MASTER_PORT="1", RANK="one")
         refused(RuntimeError, "RANK is no number: one", init, "tcp", world_size=2)
         del os.environ["RANK"]
-        refused(RuntimeError, "failed to read the MASTER_ADDR environmental variable", init, "tcp", rank=1, world_size=2)
+        for r in range(2):  # rank 0 as well: where it listens by itself, other hosts may not reach it
+            refused(RuntimeError, "failed to read the MASTER_ADDR environmental variable", init, "tcp", rank=r, world_size=2)
         def rank(r, n, given):
             os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="{port}", RANK=str(r), WORLD_SIZE=str(n))
             if given == "arguments":
@@ -175,6 +176,35 @@ class Starts(Jobs):
         dist.init_process_group("gloo")
         request = dist.isend(torch.ones(100_000), 1) if dist.get_rank() == 0 else dist.irecv(torch.ones(100_000), 0)
         request.wait()
+        """)
+
+    @covers("T-10", "T-11", "T-12")
+    def test_a_program_may_leave_and_join_by_the_names_of_unisono_and_begin_again(self):
+        self.alone("""
+        def begin(): dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/f", rank=0, world_size=1)
+        def nothing_is_left():
+            assert not dist.is_initialized() and (dist._initialized, dist._backend) == (0, dist.dist_backend.UNDEFINED)
+            for call in (dist.get_rank, dist.barrier, dist.new_group, lambda: dist.barrier(group), lambda: dist.barrier(0)):
+                refused(AssertionError, "", call)
+            refused(RuntimeError, "needs to be initialized first", dist._register_stream, None)
+        begin()
+        group = dist.new_group()
+        dist.barrier(group)
+        unisono.finalize()
+        nothing_is_left()
+        begin()                     # the numbers of groups begin again
+        refused(RuntimeError, "is none that new_group has returned", dist.barrier, group)
+        assert dist.new_group() == group
+        dist.barrier(group)
+        unisono.finalize()
+        unisono.initialize()        # another world, of which this module knows nothing
+        nothing_is_left()
+        refused(unisono.AlreadyInitialized, "", begin)
+        unisono.finalize()
+        begin()
+        total(1)
+        dist.destroy_process_group()
+        nothing_is_left()
         """)
 
     @covers("T-40")

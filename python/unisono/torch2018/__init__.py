@@ -10,8 +10,8 @@ DistributedDataParallelCPU, which were torch.nn.parallel's, are here as well. do
 """
 
 from ._collectives import _DistributedRequest, all_gather, all_reduce, barrier, broadcast, gather, reduce, reduce_op, scatter
-from ._job import _INITIALIZED_MW, _INITIALIZED_PG, Backend, _clear_group_cache, _get_default_group, _register_stream, destroy_process_group, dist_backend
-from ._job import get_backend, get_rank, get_world_size, group, init_process_group, is_available, is_initialized, is_mpi_available, is_nccl_available
+from ._job import _INITIALIZED_MW, _INITIALIZED_PG, Backend, GroupMember, _clear_group_cache, _get_default_group, _register_stream, destroy_process_group
+from ._job import dist_backend, get_backend, get_rank, get_world_size, group, init_process_group, is_available, is_initialized, is_mpi_available, is_nccl_available
 from ._job import new_group
 from ._master_worker import init_master_worker
 from ._messages import irecv, isend, recv, send
@@ -35,5 +35,5 @@ def __getattr__(name):
     if name == "_initialized":
         return _mode()
     if name == "_backend":
-        return _State.backend
+        return _State.backend if _mode() else dist_backend.UNDEFINED
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

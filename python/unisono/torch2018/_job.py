@@ -42,6 +42,22 @@ class group:
     WORLD = object()
 
 
+class _NonMember:
+    """Equal to the number of each group of which this process is no member."""
+
+    def __eq__(self, handle):
+        return handle is self or (type(handle) is int and 0 <= handle < len(_State.groups) and _State.groups[handle] is None)
+
+    __hash__ = object.__hash__
+
+
+class GroupMember:
+    """`GroupMember.WORLD` is group.WORLD. `GroupMember.NON_GROUP_MEMBER` is equal to what new_group returns to a process that is no member."""
+
+    WORLD = group.WORLD
+    NON_GROUP_MEMBER = _NonMember()
+
+
 _INITIALIZED_PG = 1
 _INITIALIZED_MW = 2
 
@@ -80,8 +96,14 @@ def is_initialized():
 
 
 def _mode():
-    # A program may leave by unisono's own name.
-    return _State.mode if unisono.is_initialized() else 0
+    # A program may leave by unisono's own name, and join another job by it; in a thread of run_threads there is another world.
+    if not unisono.is_initialized():
+        _forget()
+    return _State.mode if _State.mode and unisono.world() == _State.groups[0] else 0
+
+
+def _forget():
+    _State.mode, _State.backend, _State.controller, _State.groups = 0, dist_backend.UNDEFINED, None, []
 
 
 def _number_of(backend):
@@ -150,8 +172,6 @@ def _by_environment(operation, given):
     if missing:
         refuse(operation, f"{missing} is not set but it is required for env:// init method", hint)
     place = {name: os.environ.get(name) for name in ("MASTER_PORT", "MASTER_ADDR")}
-    if numbers["rank"] == 0:  # it listens where the others connect to
-        place["MASTER_ADDR"] = place["MASTER_ADDR"] or "127.0.0.1"
     for name, value in place.items():
         if not value:
             refuse(operation, f"failed to read the {name} environmental variable; maybe you forgot to set it?", hint)
@@ -196,12 +216,13 @@ def join(number, engine, mode=_INITIALIZED_PG, **how):
 @with_errors_of_2018
 def destroy_process_group(group=group.WORLD):
     """Leaves the job when what is under way is done, or drops one group. Without a job it does nothing. A program that ends without it does it then."""
-    if group not in (WORLD, 0):
+    if group is not WORLD and group != 0:
         number = _checked(group, "destroy_process_group")
-        _State.groups[number] = _destroyed
+        if number is not None:
+            _State.groups[number] = _destroyed
         return
-    controller, _State.controller = _State.controller, None
-    _State.mode, _State.backend, _State.groups = 0, dist_backend.UNDEFINED, []
+    controller = _State.controller if _mode() else None
+    _forget()
     if controller is not None:
         controller.close()
     unisono.finalize()
@@ -222,6 +243,8 @@ def _checked(handle, operation):
     require(operation, _INITIALIZED_PG)
     if handle is WORLD:
         return 0
+    if handle is GroupMember.NON_GROUP_MEMBER:
+        return None
     if not isinstance(handle, int):
         refuse(operation, "group should be an int or one of the values from torch.distributed.group")
     if not 0 <= handle < len(_State.groups) or _State.groups[handle] is _destroyed:
@@ -231,7 +254,8 @@ def _checked(handle, operation):
 
 def group_of(handle, operation):
     """The unisono.ProcessGroup of a handle, None for a process that is no member: its calls return at once."""
-    return _State.groups[_checked(handle, operation)]
+    number = _checked(handle, operation)
+    return None if number is None else _State.groups[number]
 
 
 @with_errors_of_2018
@@ -294,7 +318,7 @@ def _register_stream(stream):
     """Takes a stream of CUDA. Calls follow the stream that is current when they are made, whether it was registered or not."""
     import torch
 
-    if not _State.mode:
+    if not _mode():
         refuse("_register_stream", "torch.distributed needs to be initialized first", kind=_errors.NotInitialized)
     if not isinstance(stream, torch.cuda.Stream):
         refuse("_register_stream", f"a torch.cuda.Stream is needed, not a {type(stream).__name__}")

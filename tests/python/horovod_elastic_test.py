@@ -3,7 +3,7 @@
 import inspect
 import os
 import re
-import signal
+import shlex
 import sys
 import textwrap
 import unittest
@@ -238,23 +238,11 @@ class Run(JobTest):
                 self.assertRaises(unisono.Unsupported, unisono.horovod.run, print, **missing)
         self.assertRaises(unisono.InvalidArgument, unisono.horovod.run, print, (sys._getframe(),))
 
-    def test_the_ranks_end_with_the_process_that_has_started_them(self):
-        path = self.folder / "program.py"
-        path.write_text(textwrap.dedent("""
-            import os, signal, sys, time
-            from unisono._function_job import FunctionJob
-            def work():
-                open("pid", "w").write(str(os.getpid()))
-                os.rename("pid", "rank")
-                signal.pause()
-            if __name__ == "__main__":
-                FunctionJob("test", work, (), range(1), ["-n", "1", "--grace", "1"])
-                while not os.path.exists("rank"):
-                    time.sleep(0.01)
-                os.kill(os.getpid(), signal.SIGKILL)
-            """))
-        self.run_command([sys.executable, str(path)], expect=-signal.SIGKILL)
-        self.wait_for(lambda: not os.path.exists(f"/proc/{(self.folder / 'rank').read_text()}"))
+    def test_the_key_of_ssh_may_lie_in_a_folder_with_a_space(self):
+        with unittest.mock.patch("unisono.horovod.FunctionJob") as job:
+            unisono.horovod.run(print, hosts="a:1,b:1", ssh_port=2222, ssh_identity_file="/home/my keys/o'ne")
+        options = job.call_args.args[4]
+        self.assertEqual(shlex.split(options[options.index("--ssh") + 1]), ["ssh", "-p", "2222", "-i", "/home/my keys/o'ne"])
 
     def test_results_come_back_in_rank_order_and_failures_with_their_text(self):
         path = self.folder / "program.py"

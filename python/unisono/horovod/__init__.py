@@ -1,6 +1,7 @@
 """What programs of Horovod import: `unisono.horovod.torch`, and `unisono.horovod.run`."""
 
 import inspect
+import shlex
 import warnings
 
 from .._errors import Unsupported
@@ -73,5 +74,5 @@ def _hosts(hosts, hostfile, port, key):
     names = [name.rpartition(":")[0] or name for name in hosts.split(",")] if hosts else []
     if hostfile is None and all(name in ("localhost", "127.0.0.1") for name in names):
         return []
-    ssh = " ".join(["ssh", *(["-p", str(port)] if port else []), *(["-i", key] if key else [])])
+    ssh = shlex.join(["ssh", *(["-p", str(port)] if port else []), *(["-i", key] if key else [])])
     return ["--hosts" if hosts else "--hostfile", hosts or hostfile, "--ssh", ssh]

@@ -57,6 +57,15 @@ def loads(operation, data):
         raise _refusal(operation, f"the new process cannot import what it was given: {error}") from error
 
 
+def portable(error):
+    """The exception, or one in its place that says as much, if it cannot be sent to another process."""
+    try:
+        pickle.loads(pickle.dumps(error, protocol=5))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
 class Child:
     """A process that calls target(connection, *args), and answers once by the connection: (whether it went well, …)."""
 

@@ -4,6 +4,7 @@ The files lie in a folder that this user alone can read: on this host, or in the
 """
 
 import atexit
+import concurrent.futures
 import ctypes
 import multiprocessing.spawn
 import os
@@ -35,13 +36,15 @@ class Answer(NamedTuple):
     traceback: str = ""
     is_consequence: bool = False
     at: float = 0.0  # seconds of the host's monotonic clock
+    error: bytes = b""  # a pickle of what the function raised
 
 
 class RankFailed(Exception):
-    """The rank that failed first: `rank`, `traceback` ("" where it left none), and the `exit_code` of `unisono run`, which is 128 + N after signal N."""
+    """The rank that failed first: `rank`, `traceback` ("" where it left none), and the `exit_code` of `unisono run`, which is 128 + N after signal N.
+    `answers`: the Answer of each rank that left one, by rank."""
 
-    def __init__(self, rank, traceback, exit_code):
-        self.rank, self.traceback, self.exit_code = rank, traceback, exit_code
+    def __init__(self, rank, traceback, exit_code, answers):
+        self.rank, self.traceback, self.exit_code, self.answers = rank, traceback, exit_code, answers
         self.signal = signal.Signals(exit_code - 128).name if 128 < exit_code < 128 + signal.NSIG else None
         how = f"signal {self.signal}" if self.signal else f"exit code {exit_code}"
         super().__init__(f"rank {rank} ended with the following error:\n{traceback}" if traceback else f"rank {rank} terminated with {how}")
@@ -61,10 +64,9 @@ class FunctionJob:
             with open(os.path.join(self.folder, "function"), "wb") as file:
                 pickle.dump((_preparation(), data), file)
             command = [_paths.command(), "run", *options, "--", executable or sys.executable, "-c", _PROGRAM, self.folder]
-            # As processes of multiprocessing: the end of the program waits for them, and its death ends them. The system counts the death of a thread, too.
-            ends_with_us = _end_with_parent if threading.current_thread() is threading.main_thread() else None
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=ends_with_us)
-            atexit.register(self.process.wait)
+            # As processes of multiprocessing: the end of the program waits for them, and its death ends them.
+            self.process, self._parent = _started(command), os.getpid()
+            atexit.register(self._end_with_program)
         except BaseException:
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
@@ -80,7 +82,7 @@ class FunctionJob:
             failed = [(answer.is_consequence, answer.at, rank, answer.traceback) for rank, answer in answers.items() if not answer.went_well]
             # One that left nothing was ended by a signal, or has ended itself, and the others lost it.
             failed += [(False, float("inf"), rank, "") for rank in self.ranks if rank not in answers]
-            raise RankFailed(*min(failed, default=(0, 0, self.ranks[0], ""))[2:], code)
+            raise RankFailed(*min(failed, default=(0, 0, self.ranks[0], ""))[2:], code, answers)
         return {rank: answer.result for rank, answer in sorted(answers.items()) if answer.went_well}
 
     def end(self):
@@ -88,8 +90,13 @@ class FunctionJob:
         if self.process.poll() is None:
             self.process.terminate()
             self.process.wait()
-        atexit.unregister(self.process.wait)
+        atexit.unregister(self._end_with_program)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end_with_program(self):
+        if os.getpid() == self._parent:  # and not a process that was forked from it
+            self.process.wait()
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _answers(self):
         answers = {}
@@ -103,10 +110,34 @@ class FunctionJob:
 _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
+def _started(command):
+    # By a thread that lives as long as the process: the system ends a process with the thread that has forked it.
+    outcome = concurrent.futures.Future()
+
+    def start_and_wait():
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent)
+        except BaseException as error:
+            outcome.set_exception(error)
+            return
+        outcome.set_result(process)
+        process.wait()
+
+    threading.Thread(target=start_and_wait, name="unisono run", daemon=True).start()
+    return outcome.result()
+
+
 def _end_with_parent():
     # Between fork and exec.
     if _prctl is not None:
         _prctl(1, signal.SIGTERM)
+
+
+def nodes_of(nnodes, node_rank, host, port):
+    """The options of `unisono run` for one of several nodes, whose launchers meet at host:port."""
+    if nnodes == 1:
+        return []
+    return ["--nnodes", str(nnodes), "--node-rank", str(node_rank), "--master-addr", host, "--master-port", str(port)]
 
 
 def _pickled(operation, value):
@@ -143,7 +174,8 @@ def main(folder):
     except BaseException as error:
         if not isinstance(error, SystemExit) or error.code:
             is_consequence = isinstance(error, ConnectionError) or any(kind.__name__ in _CONSEQUENCES for kind in type(error).__mro__)
-            _leave(folder, rank, Answer(False, None, traceback.format_exc(), is_consequence, time.monotonic()))
+            portable = pickle.dumps(_children.portable(error), protocol=5)
+            _leave(folder, rank, Answer(False, None, traceback.format_exc(), is_consequence, time.monotonic(), portable))
         raise
     _leave(folder, rank, answer)
 

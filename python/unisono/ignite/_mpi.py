@@ -43,10 +43,3 @@ def spawn(backend, fn, args, kwargs, ranks, nodes, options, join):
         return running.join()
     _running.append(running)
     return running
-
-
-def nodes_of(nnodes, node_rank, host, port):
-    """The options of `unisono run` for one of several nodes."""
-    if nnodes == 1:
-        return []
-    return ["--nnodes", str(nnodes), "--node-rank", str(node_rank), "--master-addr", host, "--master-port", str(port)]

@@ -191,9 +191,10 @@ def spawn(
     check_nodes(nproc_per_node, nnodes, node_rank)
     world_size, first = nnodes * nproc_per_node, node_rank * nproc_per_node
     if is_mpi(backend):
+        from .._function_job import nodes_of
         from . import _mpi
 
-        where = _mpi.nodes_of(nnodes, node_rank, *_address(nnodes, master_addr, master_port, init_method))
+        where = nodes_of(nnodes, node_rank, *_address(nnodes, master_addr, master_port, init_method))
         return _mpi.spawn(backend, fn, tuple(args), dict(kwargs_dict or {}), range(first, first + nproc_per_node), where, options, join)
     if start_method != "fork":
         _children.check("spawn", fn, args, kwargs_dict)

@@ -1,10 +1,12 @@
 """Processes and threads that a program starts itself: spawn, launch, Parallel, run_threads."""
 
 import sys
+import urllib.parse
 
 from . import _core, _ending, _processes
 from ._context import initialize
-from ._errors import AlreadyInitialized, NotInitialized, refusal
+from ._errors import AlreadyInitialized, BackendUnavailable, NotInitialized, refusal
+from ._function_job import nodes_of
 
 
 def _refuse(operation, what, hint=None):
@@ -48,6 +50,7 @@ def spawn(
     function: called as function(local_rank, *args). It and args are pickled, so that functions and classes come from a module or from the program's file.
     The processes are new interpreters that import the main module under another name, as those of multiprocessing do: a program keeps what starts it
     behind `if __name__ == "__main__":`. With several nodes each calls spawn, and master_addr with master_port, or init_method, says where they meet.
+    With backend mpi they are one world of MPI, which `unisono run` starts: ends has the exit code or the signal of the culprit alone.
     timeout: seconds of every call.
 
     Raises LaunchFailed if one of them raised, exited or was killed: culprit is the rank that failed first, ends says how all did, and its exception is the
@@ -63,8 +66,6 @@ def spawn(
             _refuse("spawn", f"{name} must be at least 1, not {value}")
     if not 0 <= node_rank < nnodes:
         _refuse("spawn", f"node_rank must be from 0 to {nnodes - 1}, not {node_rank}")
-    if backend == "mpi":
-        _refuse("spawn", "processes that spawn starts are no MPI world: each would be rank 0 of one", "start the program with mpirun")
     _check_not_within_a_job("spawn")
     if init_method and (master_addr or master_port):
         _refuse("spawn", f'init_method "{init_method}" and a master address say both where to meet')
@@ -72,8 +73,20 @@ def spawn(
         if not master_addr or not master_port:
             _refuse("spawn", f"processes of {nnodes} nodes need a place to meet: give master_addr and master_port, or init_method")
         init_method = f"tcp://{f'[{master_addr}]' if ':' in master_addr and not master_addr.startswith('[') else master_addr}:{master_port}"
+    if backend == "mpi":
+        ranks = range(node_rank * nproc_per_node, (node_rank + 1) * nproc_per_node)
+        return _processes.run_mpi(function, args, ranks, _nodes_of_mpi(nnodes, node_rank, init_method), timeout)
     options = {"backend": backend, "timeout": timeout, "init_method": init_method}
     return _processes.run(function, args, nproc_per_node, nnodes * nproc_per_node, node_rank * nproc_per_node, options)
+
+
+def _nodes_of_mpi(nnodes, node_rank, init_method):
+    if not _core.is_backend_available("mpi"):
+        raise refusal("spawn", "the backend mpi cannot be used here", "unisono info says why", BackendUnavailable)
+    place = urllib.parse.urlsplit(init_method)
+    if nnodes > 1 and (place.scheme != "tcp" or place.port is None):
+        _refuse("spawn", f"the nodes of an MPI world meet at master_addr and master_port, or at tcp://host:port, and not at {init_method}")
+    return nodes_of(nnodes, node_rank, place.hostname, place.port)
 
 
 class _WithoutRank:
@@ -163,8 +176,9 @@ class Parallel:
         if not self._joined:
             return
         self._joined = False
-        if error is not None:
-            _core._leave_because(_ending.describe(error) or "left its scope")
+        failure = error and _ending.describe(error)  # sys.exit() is none
+        if failure:
+            _core._leave_because(failure)
             return
         is_first = _core.rank() == 0
         _core.finalize()

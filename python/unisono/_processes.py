@@ -30,30 +30,30 @@ def _end_with(parent):
         os._exit(1)
 
 
-def main(connection, parent, init, local_rank, function, args):
-    """Calls function(local_rank, *args) as a rank of a job. It comes as bytes: what goes wrong with it is this rank's failure."""
-    _end_with(parent)
+def _call(function, args, init):
+    """What function(local_rank, *args) returns in an initialized context."""
     from ._context import initialize
 
+    initialize(**init)
     try:
-        function = _children.loads("spawn", function)
-        initialize(**init)
-        try:
-            result = function(local_rank, *args)
-        except BaseException as error:
-            _core._leave_because(_ending.describe(error) or "left its scope")
-            raise
-        _core.finalize()
+        result = function(_core.local_rank(), *args)
+    except BaseException as error:
+        _core._leave_because(_ending.describe(error) or "left its scope")
+        if isinstance(error, SystemExit) and not error.code:
+            raise RuntimeError("it left by sys.exit before its function had returned") from None
+        raise
+    _core.finalize()
+    return result
+
+
+def main(connection, parent, init, function, args):
+    """Calls function(local_rank, *args) as a rank of a job. It comes as bytes: what goes wrong with it is this rank's failure."""
+    _end_with(parent)
+    try:
+        result = _call(_children.loads("spawn", function), args, init)
         answer = pickle.dumps((True, result, ""), protocol=5)
     except BaseException as error:
-        if isinstance(error, SystemExit) and not error.code:
-            error = RuntimeError("it left by sys.exit before its function had returned")
-        text = traceback.format_exc()
-        try:
-            answer = pickle.dumps((False, error, text), protocol=5)
-            pickle.loads(answer)
-        except Exception:
-            answer = pickle.dumps((False, RuntimeError(f"{type(error).__name__}: {error}"), text), protocol=5)
+        answer = pickle.dumps((False, _children.portable(error), traceback.format_exc()), protocol=5)
     connection.send_bytes(answer)
     connection.close()
     # Its exit code says what became of it, and nothing that it has left behind changes that.
@@ -80,14 +80,6 @@ class Rank(_children.Child):
             is_consequence=self.failed and self.is_consequence,
         )
 
-    def how(self):
-        end = self.end()
-        if end.error is not None:
-            return _ending.describe(end.error) or f"ended with {type(end.error).__name__}"
-        if end.signal:
-            return f"was ended by {end.signal}"
-        return f"exited with {end.exit_code} before its function had returned"
-
 
 def run(function, args, here, world_size, first, options):
     _children.check("spawn", function, args)
@@ -106,7 +98,7 @@ def run(function, args, here, world_size, first, options):
         for local_rank in range(here):
             rank = first + local_rank
             init = {**options, "init_method": place, "rank": rank, "world_size": world_size, "local_rank": local_rank}
-            ranks.append(Rank(context, rank, main, (os.getpid(), init, local_rank, pickled, args), f"unisono rank {rank}"))
+            ranks.append(Rank(context, rank, main, (os.getpid(), init, pickled, args), f"unisono rank {rank}"))
         failed = _children.watch(ranks)
     finally:
         _children.kill(ranks)
@@ -117,13 +109,57 @@ def run(function, args, here, world_size, first, options):
     return [rank.answer[1] for rank in ranks]
 
 
+def run_mpi(function, args, ranks, nodes, timeout):
+    """The same with ranks that are one world of MPI: `unisono run` serves them as mpirun would. nodes: its options where there are several."""
+    from ._function_job import FunctionJob, RankFailed
+
+    job = FunctionJob("spawn", _call_in_mpi, (function, args, timeout), ranks, ["--backend", "mpi", "-n", str(len(ranks)), *nodes])
+    try:
+        results = job.join()
+    except RankFailed as failed:
+        ends = [_end_in_mpi(rank, failed) for rank in ranks]
+        _raise(ends[failed.rank - ranks[0]], ends, "spawn")
+    return [results[rank] for rank in ranks]
+
+
+def _call_in_mpi(function, args, timeout):
+    return _call(function, args, {"backend": "mpi", "timeout": timeout})
+
+
+def _end_in_mpi(rank, failed):
+    answer, is_first = failed.answers.get(rank), rank == failed.rank
+    end = ProcessEnd(rank, failed=answer is None or not answer.went_well, is_consequence=not is_first and (answer is None or answer.is_consequence))
+    if answer is not None and not answer.went_well:
+        return end._replace(error=_loaded(answer.error), traceback=answer.traceback, exit_code=1)
+    if answer is None and is_first:
+        return end._replace(exit_code=None if failed.signal else failed.exit_code, signal=failed.signal)
+    return end
+
+
+def _loaded(error):
+    try:
+        return pickle.loads(error)
+    except Exception as why:  # its class is known to the rank alone
+        return RuntimeError(f"an exception that this process cannot read: {why}")
+
+
 def raise_first(failed, ranks, operation):
-    cause = failed[0]
-    others = len(failed) - 1
-    text = f"rank {cause.rank} {cause.how()}" + (f"; {others} more failed because of it or after it" if others else "")
+    _raise(failed[0].end(), [rank.end() for rank in ranks], operation)
+
+
+def _raise(first, ends, operation):
+    others = sum(end.failed for end in ends) - 1
+    text = f"rank {first.rank} {_how(first)}" + (f"; {others} more failed because of it or after it" if others else "")
     failure = refusal(operation, text, kind=LaunchFailed)
-    failure.culprit, failure.ends = cause.rank, [rank.end() for rank in ranks]
-    origin = cause.end()
-    if origin.error is not None:
-        origin.error.__cause__ = RemoteTraceback(origin.traceback)
-    raise failure from origin.error
+    failure.culprit, failure.ends = first.rank, ends
+    if first.error is not None:
+        first.error.__cause__ = RemoteTraceback(first.traceback)
+    raise failure from first.error
+
+
+def _how(end):
+    if end.error is not None:
+        return _ending.describe(end.error) or f"ended with {type(end.error).__name__}"
+    if end.signal:
+        return f"was ended by {end.signal}"
+    return f"exited with {end.exit_code} before its function had returned"

@@ -57,7 +57,7 @@ class Started:
         init = {**self._init, "rank": rank, "local_rank": rank}
         function = pickle.dumps(_serving.serve, protocol=5)
         context = multiprocessing.get_context("spawn")
-        return _Worker(context, rank, _main, (os.getpid(), init, rank, function, self._args), f"unisono worker {rank - 1}")
+        return _Worker(context, rank, _main, (os.getpid(), init, function, self._args), f"unisono worker {rank - 1}")
 
     def _wait_for_start(self):
         while left := [worker for worker in self._workers if not worker.has_started]:

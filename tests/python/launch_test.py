@@ -50,6 +50,14 @@ def leave(rank):
     unisono.barrier()
 
 
+def of_mpi(local_rank, factor):
+    return unisono.backend(), local_rank, unisono.all_reduce(factor)
+
+
+def ends_early(local_rank):
+    sys.exit()
+
+
 def useless(local_rank):
     return lambda: 1
 
@@ -133,8 +141,7 @@ class Spawn(jobs.JobTest):
         self.assertRegex(output, "LaunchFailed: spawn: rank . ended with InvalidArgument: spawn: the new process cannot import what it was given: .*work")
 
     def test_wrong_arguments_and_nested_use_are_refused(self):
-        for how in ({"nproc_per_node": 0}, {"nnodes": 0}, {"nnodes": 2, "node_rank": 2}, {"nnodes": 2}, {"backend": "mpi"},
-                    {"init_method": "tcp://127.0.0.1:1", "master_port": 5}):
+        for how in ({"nproc_per_node": 0}, {"nnodes": 0}, {"nnodes": 2, "node_rank": 2}, {"nnodes": 2}, {"init_method": "tcp://127.0.0.1:1", "master_port": 5}):
             with self.assertRaises(unisono.InvalidArgument):
                 unisono.spawn(nothing, **how)
         with unisono.Context(), self.assertRaises(unisono.AlreadyInitialized):
@@ -144,6 +151,24 @@ class Spawn(jobs.JobTest):
         except unisono.InvalidArgument as error: print("fine", error)
         """)
         self.assertEqual(output.count("fine spawn: nested use"), 2, output)
+
+    @unittest.skipUnless(unisono.is_backend_available("mpi"), "there is no MPI, or unisono's engine for it was not built")
+    def test_with_backend_mpi_the_processes_are_one_world_of_mpi(self):
+        self.assertEqual(unisono.spawn(of_mpi, 10, nproc_per_node=2, backend="mpi"), [("mpi", 0, 20), ("mpi", 1, 20)])
+        self.assertEqual(unisono.Parallel(backend="mpi", nproc_per_node=2).run(of_mpi, 1), [("mpi", 0, 2), ("mpi", 1, 2)])
+        error = self.failed(fail, nproc_per_node=2, backend="mpi")
+        self.assertIn("rank 1 ended with ValueError: bad data; 1 more failed because of it", str(error))
+        self.assertEqual((error.culprit, [end.is_consequence for end in error.ends]), (1, [True, False]))
+        self.assertIsInstance(error.__cause__, ValueError)
+        self.assertIn("in fail", str(error.__cause__.__cause__))
+        self.assertIsInstance(error.ends[0].error, unisono.PeerFailed)
+        for function, end in ((die, (1, None, "SIGKILL")), (leave, (0, 3, None))):
+            error = self.failed(function, nproc_per_node=2, backend="mpi")
+            first = error.ends[error.culprit]
+            self.assertEqual((first.rank, first.exit_code, first.signal, first.is_consequence), (*end, False))
+        self.assertIn("left by sys.exit", str(self.failed(ends_early, backend="mpi")))
+        with self.assertRaisesRegex(unisono.InvalidArgument, "meet at master_addr and master_port, or at tcp://host:port, and not at file:///x"):
+            unisono.spawn(nothing, nnodes=2, init_method="file:///x", backend="mpi")
 
     def test_its_processes_end_with_it(self):
         program = self.program(f"""
@@ -167,6 +192,15 @@ class Spawn(jobs.JobTest):
 
 
 class End(jobs.JobTest):
+    def test_sys_exit_in_the_scope_of_parallel_is_no_failure(self):
+        output = self.ranks("""
+        with unisono.Parallel(backend="native"):
+            if unisono.rank() == 1: sys.exit()
+            try: unisono.barrier()
+            except unisono.PeerFailed as error: print("told:", error)
+        """)
+        self.assertRegex(output, r"told: .*rank 1 has left the group \(finalize\)")
+
     def test_an_end_without_finalize_is_told_as_what_it_is(self):
         """With its code, however the program ends; a group of its own may be gone before the program is."""
         for end, code in (("exit(3)", 3), ("quit(3)", 3), ("raise SystemExit(3)", 3), ("leave(3)", 3), ("raise SystemExit('no data')", 1), ("exit()", 0)):

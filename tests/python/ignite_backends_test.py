@@ -9,7 +9,8 @@ import textwrap
 import unittest
 
 from covers import covers
-from jobs import UNISONO, JobTest
+from ignite_programs import IgniteTest
+from jobs import UNISONO
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("unisono.torch") is None:
     print("skipped: the package torch or unisono-torch is missing")
@@ -18,36 +19,13 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("unison
 import unisono
 import unisono.ignite as idist
 
-BEGIN = """
-import os, signal, sys, time, warnings
-import torch
-import torch.distributed as dist
-import unisono.ignite as idist
-torch.set_num_threads(1)
-def error_of(call, *args, **kwargs):
-    try:
-        call(*args, **kwargs)
-    except BaseException as error:
-        return error
-    raise AssertionError("it went well")
-def fine():
-    os.write(1, b"a rank is fine\\n")
-"""
 KINDS = [kind for kind, mpirun in (("openmpi", "mpirun.openmpi"), ("mpich", "mpiexec.hydra")) if shutil.which(mpirun)]
 needs_mpi = unittest.skipUnless(unisono.is_backend_available("mpi") and KINDS, "there is no MPI, or unisono's engine for it was not built")
 
 
-class BackendTest(JobTest):
+class BackendTest(IgniteTest):
     def run_command(self, command, expect=0, timeout=600, **environment):
         return super().run_command(command, expect, timeout, **environment)
-
-    def program(self, text, name="program.py"):
-        path = self.folder / name
-        path.write_text(BEGIN + textwrap.dedent(text))
-        return str(path)
-
-    def all_fine(self, output, ranks):
-        self.assertEqual(output.count("a rank is fine"), ranks, output)
 
 
 class Refused(unittest.TestCase):
@@ -270,6 +248,11 @@ class Mpi(BackendTest):
                 def work(local_rank, factor, offset=0):
                     assert idist.backend() == "mpi" and MPI_IS_LOADED() and idist.get_world_size() == 2
                     return idist.all_reduce(factor * (idist.get_rank() + 1)) + offset, local_rank
+                def leaves(local_rank):
+                    idist.barrier()
+                    if local_rank == 1:
+                        sys.exit(0)
+                    return "here"
                 def fails(local_rank):
                     if local_rank == 1:
                         raise ValueError("bad data")
@@ -292,6 +275,7 @@ class Mpi(BackendTest):
                     assert idist.spawn("mpi", work, (2,), {"offset": 5}, nproc_per_node=2, timeout=100) == [(11, 0), (11, 1)]
                     running = idist.spawn("mpi", work, (3,), nproc_per_node=2, join=False)
                     assert len(running.pids()) == 1 and running.join() == [(9, 0), (9, 1)]
+                    assert idist.spawn("mpi", leaves, (), nproc_per_node=2) == ["here", None]
                     with idist.Parallel(backend="mpi", nproc_per_node=2) as parallel:
                         assert parallel.run(work, 1, offset=2) == [(5, 0), (5, 1)]
                     error = error_of(idist.spawn, "mpi", fails, (), nproc_per_node=2)

@@ -3,39 +3,19 @@
 import importlib.util
 import os
 import re
+import sys
 import unittest
 
 from covers import covers
-from jobs import UNISONO, JobTest
+from ignite_programs import IgniteTest
+from jobs import UNISONO
 
 if importlib.util.find_spec("torch") is None or importlib.util.find_spec("unisono.torch") is None:
     print("skipped: the package torch or unisono-torch is missing")
     raise SystemExit(0)
 
-BEGIN = """
-import os, sys, time, warnings
-from pathlib import Path
-import torch
-import torch.distributed as dist
-import unisono.ignite as idist
-torch.set_num_threads(1)
-def error_of(call):
-    try:
-        call()
-    except BaseException as error:
-        return error
-    raise AssertionError("it went well")
-"""
 
-
-class IgniteJobs(JobTest):
-    def program(self, text, name="program.py"):
-        import textwrap
-
-        path = self.folder / name
-        path.write_text(BEGIN + textwrap.dedent(text))
-        return str(path)
-
+class IgniteJobs(IgniteTest):
     @covers("K-21", "K-22", "K-24", "K-25", "K-28", "K-29", "K-38", "K-75", "K-78", "C-05", "Q-04", "Q-26", "B-22", "B-26", "I-13")
     def test_values_of_every_kind_arrive_as_they_are(self):
         output = self.ranks(
@@ -120,6 +100,27 @@ class IgniteJobs(JobTest):
         )
         self.assertEqual(len(re.findall(r"rank \d is fine", output)), 2, output)
 
+    @covers("K-46", "C-26", "Q-12")
+    def test_a_rank_that_leaves_by_sys_exit_has_not_failed(self):
+        path = self.program(
+            """
+            def leaves(local_rank):
+                if local_rank == 1:
+                    sys.exit()
+                return "left the group" in str(error_of(idist.barrier))
+            if __name__ == "__main__":
+                if len(sys.argv) > 1:
+                    with idist.Parallel(backend="gloo") as parallel:
+                        assert parallel.run(leaves) == [True]
+                else:
+                    assert idist.spawn("gloo", leaves, (), nproc_per_node=2, start_method="fork")[1] is None
+                fine()
+            """
+        )
+        self.all_fine(self.run_command([sys.executable, path]), 1)
+        output = self.run_command([UNISONO, "run", "-n", "2", "--", sys.executable, path, "in a job"])
+        self.all_fine(output, 1)  # the other one has left before
+
     @covers("K-46", "K-48", "B-23")
     def test_an_exception_that_leaves_parallel_is_told(self):
         # The others do not wait for the rank that has gone, and are told why; before that a rank that does not come within the timeout of all calls.
@@ -174,8 +175,6 @@ class IgniteJobs(JobTest):
             idist.finalize()
         """
         path = self.program(program)
-        import sys
-
         for more in ([f"tcp://127.0.0.1:{port}"], [f"file://{self.folder}/meeting", "explicit"]):
             launcher = [UNISONO, "run", "-n", "2", "--"]
             output = self.run_command([*launcher, sys.executable, path, *more], TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RUN_ID="a")

@@ -9,24 +9,12 @@ import textwrap
 import unittest
 
 from covers import covers
-from jobs import UNISONO, JobTest
+from ignite_programs import IgniteTest
+from jobs import UNISONO
 
 PYTHON = os.environ.get("XLA_PYTHON", "")
-BEGIN = """
-import os, sys
-import torch
-import unisono.ignite as idist
+PROGRAM = """
 import torch_xla, torch_xla.runtime as xr
-
-def error_of(call, *args, **kwargs):
-    try:
-        call(*args, **kwargs)
-    except BaseException as error:
-        return error
-    raise AssertionError("it went well")
-
-def fine():
-    os.write(1, b"a rank is fine\\n")
 
 def values(local_rank, factor, offset=0):
     r, n, device = idist.get_rank(), idist.get_world_size(), idist.device()
@@ -102,12 +90,11 @@ def fails(local_rank):
 
 
 @unittest.skipUnless(os.access(PYTHON, os.X_OK), f"needs {PYTHON or 'a Python with torch_xla'}, which scripts/get/xla makes")
-class Xla(JobTest):
+class Xla(IgniteTest):
     def job(self, text, command=(), expect=0, **environment):
-        path = self.folder / "program.py"
-        path.write_text(BEGIN + textwrap.dedent(text))
+        path = self.program(PROGRAM + textwrap.dedent(text))
         cache = os.path.join(os.path.dirname(os.path.dirname(PYTHON)), "cache")
-        return self.run_command([*command, PYTHON, str(path)], expect, timeout=900, PJRT_DEVICE="CPU", XDG_CACHE_HOME=cache, **environment)
+        return self.run_command([*command, PYTHON, path], expect, timeout=900, PJRT_DEVICE="CPU", XDG_CACHE_HOME=cache, **environment)
 
     @covers("I-01", "I-03", "I-46", "I-47", "B-02", "B-03", "B-04", "B-08", "K-39", "A-16", "A-39")
     def test_a_process_alone_has_one_device(self):

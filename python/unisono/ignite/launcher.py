@@ -2,6 +2,7 @@
 
 import warnings
 
+from .. import _ending
 from . import utils as idist
 from ._logging import rank_logger
 
@@ -103,7 +104,7 @@ class Parallel:
         if not self._joined:
             return
         self._joined = False
-        if error is not None:
+        if error is not None and _ending.describe(error):  # sys.exit() is no failure
             idist._abandon(error)
             return
         self._logger.info(f"Finalized processing group with backend: '{self.backend}'")

@@ -6,6 +6,7 @@ from functools import wraps
 
 import torch
 
+from .. import _ending
 from ._logging import rank_logger
 from .comp_models import has_hvd_support, has_native_dist_support, has_xla_support, model_of, registered_computation_models, why_not
 from .comp_models.base import ComputationModel, _SerialModel
@@ -228,12 +229,13 @@ def _run_in_job(backend, options, fn, args, kwargs):
     try:
         result = fn(model.get_local_rank(), *args, **kwargs)
     except BaseException as error:
-        model.abandon(error)
-        raise
-    else:
-        model.finalize()
+        if _ending.describe(error):
+            model.abandon(error)
+            raise
+        result = None  # it left by sys.exit(), which is no failure
     finally:
         _set_model(_SerialModel(), pinned=False)
+    model.finalize()
     return result
 
 

@@ -3,6 +3,7 @@
 #   from_test.sh EXPECTED HOW UNISONO ROWS PROGRAM...     ROWS: of tests/features, which this covers, with ; between them
 # HOW: alone     the program starts its processes itself
 #      run       two processes of `unisono run`; the program gets an empty folder as its argument, which it need not take
+#      launched  the same with the argument "launched"
 #      together  three processes that find each other at a multicast address
 #      machines  two processes that are two machines
 set -euo pipefail
@@ -34,7 +35,11 @@ beside() {
 program=$(printf '%q ' "$@")
 case $how in
   alone) run() { "$@"; } ;;
-  run) run() { "$unisono" run -n 2 -- "$@" "$folder" | sed 's/^\[[0-9]*\] //'; } ;;
+  run | launched)
+    argument=$folder
+    [[ $how == run ]] || argument=launched
+    run() { "$unisono" run -n 2 -- "$@" "$argument" | sed 's/^\[[0-9]*\] //'; }
+    ;;
   together)
     export UNISONO_TOKEN=secret-of-the-test
     run() {

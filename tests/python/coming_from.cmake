@@ -12,7 +12,7 @@ unisono_core_test(ignite_test TIMEOUT 900 SHORT Names Alone Places Sides.test_tw
 unisono_core_test(ignite_adaptors_test TIMEOUT 600)
 unisono_core_test(ignite_jobs_test TIMEOUT 900 SHORT IgniteJobs.test_values_of_every_kind_arrive_as_they_are IgniteJobs.test_a_job_begins_again IgniteJobs.test_an_exception_that_leaves_parallel_is_told
   IgniteJobs.test_spawn_returns_results_and_raises_the_first_failure IgniteJobs.test_the_original_trains_together_in_a_group_of_unisono)
-unisono_core_test(ignite_backends_test TIMEOUT 900 SHORT Refused Horovod.test_two_ranks_compute_by_horovods_calls)
+unisono_core_test(ignite_backends_test TIMEOUT 900 SHORT Refused Threads Horovod.test_two_ranks_compute_by_horovods_calls)
 unisono_core_test(ignite_xla_test TIMEOUT 1800)  # skipped without scripts/get/xla
 set_property(TEST python_core_ignite_xla_test APPEND PROPERTY LABELS long)
 set_property(TEST python_core_ignite_xla_test APPEND PROPERTY ENVIRONMENT "XLA_PYTHON=${PROJECT_SOURCE_DIR}/build/python-xla/bin/python3")

@@ -6,7 +6,9 @@ import re
 import shutil
 import sys
 import textwrap
+import threading
 import unittest
+import unittest.mock
 
 from covers import covers
 from ignite_programs import IgniteTest
@@ -18,6 +20,7 @@ if importlib.util.find_spec("torch") is None or importlib.util.find_spec("unison
 
 import unisono
 import unisono.ignite as idist
+from unisono.ignite import utils
 
 KINDS = [kind for kind, mpirun in (("openmpi", "mpirun.openmpi"), ("mpich", "mpiexec.hydra")) if shutil.which(mpirun)]
 needs_mpi = unittest.skipUnless(unisono.is_backend_available("mpi") and KINDS, "there is no MPI, or unisono's engine for it was not built")
@@ -37,6 +40,36 @@ class Refused(unittest.TestCase):
         for backend, how in (("horovod", {"timeout": 5}), ("horovod", {"nproc_per_node": 2, "comm": [0]}), ("mpi", {"hosts": "a:2"})):
             if backend in idist.available_backends():
                 self.assertRaisesRegex(TypeError, "unexpected keyword argument", idist.Parallel, backend, **how)
+
+
+class Threads(unittest.TestCase):
+    def test_the_model_stays_until_the_last_thread_has_ended(self):
+        class Model:  # of XLA's devices of one process, which are ranks as threads
+            name = "threads"
+            create_from_backend = get_local_rank = is_alive = finalize = lambda *_: Model
+        first_has_ended = threading.Event()
+        names = []
+
+        def work(_, is_first):
+            started.wait()
+            if not is_first:
+                self.assertTrue(first_has_ended.wait(60))
+            names.append(idist.model_name())
+
+        def rank(is_first):
+            utils._run_in_job("threads", {}, work, (is_first,), {})
+            if is_first:
+                first_has_ended.set()
+
+        started = threading.Barrier(2)
+        with unittest.mock.patch.object(utils, "_assert_backend", return_value=Model):
+            threads = [threading.Thread(target=rank, args=(is_first,)) for is_first in (True, False)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(names, ["threads", "threads"])
+        self.assertEqual(idist.model_name(), "serial")
 
 
 class Horovod(BackendTest):

@@ -1,6 +1,7 @@
 """The functions of ignite.distributed.utils."""
 
 import socket
+import threading
 from contextlib import contextmanager
 from functools import wraps
 
@@ -13,6 +14,8 @@ from .comp_models.base import ComputationModel, _SerialModel
 
 _model = _SerialModel()
 _is_pinned = False  # whether sync() has said that the model stays
+_ranks_here = 0  # of spawn: several threads may be, whose models are alike
+_counting = threading.Lock()
 
 
 def _set_model(model, pinned=True):
@@ -223,9 +226,12 @@ def _abandon(error):
 
 
 def _run_in_job(backend, options, fn, args, kwargs):
-    # A rank of spawn, which may be one of several threads: the model is kept here.
+    # A rank of spawn, which may be one of several threads: the model is kept here, and for the others until the last one has ended.
+    global _ranks_here
     model = _assert_backend(backend).create_from_backend(backend, **options)
-    _set_model(model)
+    with _counting:
+        _ranks_here += 1
+        _set_model(model)
     try:
         result = fn(model.get_local_rank(), *args, **kwargs)
     except BaseException as error:
@@ -234,7 +240,10 @@ def _run_in_job(backend, options, fn, args, kwargs):
             raise
         result = None  # it left by sys.exit(), which is no failure
     finally:
-        _set_model(_SerialModel(), pinned=False)
+        with _counting:
+            _ranks_here -= 1
+            if _ranks_here == 0:
+                _set_model(_SerialModel(), pinned=False)
     model.finalize()
     return result
 

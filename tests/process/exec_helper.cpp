@@ -1,47 +1,17 @@
 // The program that the tests of StartMethod::exec start; its first argument says how it behaves.
 
-#include <unistd.h>
-
-#include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
+#include "spawn_modes.h"
 #include "unisono/unisono.h"
 
 namespace {
 
 using namespace unisono;
-using Words = std::vector<std::string>;
-
-/// Writes a line at once: lines of several processes stay whole.
-void say(const std::string& text) {
-  const std::string line = text + "\n";
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
-}
-
-std::string account(int local_rank) {
-  return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) + ", local " + std::to_string(local_rank) + " " +
-         std::to_string(unisono::local_rank()) + ", sum " + std::to_string(all_reduce(rank()));
-}
-
-int refused(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const LaunchFailed& error) {
-    say("LaunchFailed " + std::string(error.what()));
-    return 0;
-  } catch (const Error& error) {
-    say("Error " + std::string(error.what()));
-    return 0;
-  }
-  say("not refused");
-  return 1;
-}
+using namespace unisono::testing;
 
 SpawnOptions by_exec(int ranks) {
   SpawnOptions options;
@@ -122,7 +92,7 @@ int nest_by_exec(const Words&) {
   return 0;
 }
 
-const std::map<std::string, int (*)(const Words&)> modes{
+const Modes modes{
     {"exec", spawn_by_exec},
     {"launch", launch_by_exec},
     {"parallel", run_parallel_by_exec},
@@ -135,13 +105,4 @@ const std::map<std::string, int (*)(const Words&)> modes{
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    const Words words{argv + 1, argv + argc};
-    const auto mode = modes.find(words.at(0));
-    return mode == modes.end() ? 91 : mode->second(words);
-  } catch (const std::exception& error) {
-    say(error.what());
-    return 92;
-  }
-}
+int main(int argc, char** argv) { return unisono::testing::run_mode(modes, argc, argv); }

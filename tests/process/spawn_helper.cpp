@@ -8,25 +8,19 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iostream>
-#include <map>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "spawn_modes.h"
 #include "unisono/unisono.h"
 
 namespace {
 
 using namespace unisono;
-
-/// Writes a line at once: lines of several processes stay whole.
-void say(const std::string& text) {
-  const std::string line = text + "\n";
-  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) ::_exit(90);
-}
+using namespace unisono::testing;
 
 [[noreturn]] void rest() {
   while (true) ::pause();
@@ -48,35 +42,11 @@ std::vector<int> children_of(int parent) {
   return children;
 }
 
-/// "rank 2 of 4, local 0, sum 6": what a rank says when everybody is there.
-std::string account(int local_rank) {
-  return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) + ", local " + std::to_string(local_rank) + " " +
-         std::to_string(unisono::local_rank()) + ", sum " + std::to_string(all_reduce(rank()));
-}
-
-int refused(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    const char* type = dynamic_cast<const AlreadyInitialized*>(&error) != nullptr ? "AlreadyInitialized"
-                       : dynamic_cast<const InvalidArgument*>(&error) != nullptr  ? "InvalidArgument"
-                       : dynamic_cast<const NotInitialized*>(&error) != nullptr   ? "NotInitialized"
-                       : dynamic_cast<const LaunchFailed*>(&error) != nullptr     ? "LaunchFailed"
-                                                                                  : "another Error";
-    say(std::string(type) + " " + error.what());
-    return 0;
-  }
-  say("not refused");
-  return 1;
-}
-
 SpawnOptions one_node(int ranks) {
   SpawnOptions options;
   options.nproc_per_node = ranks;
   return options;
 }
-
-using Words = std::vector<std::string>;
 
 /// Rests until somebody ends the parent, or its children.
 int rest_in_ranks(const Words&) {
@@ -248,7 +218,7 @@ int run_after_a_job(const Words&) {
   return 0;
 }
 
-const std::map<std::string, int (*)(const Words&)> modes{
+const Modes modes{
     {"rest", rest_in_ranks},
     {"watchdog-killed", kill_the_watchdog},
     {"node", spawn_on_a_node},
@@ -269,13 +239,4 @@ const std::map<std::string, int (*)(const Words&)> modes{
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    const Words words{argv + 1, argv + argc};
-    const auto mode = modes.find(words.at(0));
-    return mode == modes.end() ? 91 : mode->second(words);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << std::endl;
-    return 92;
-  }
-}
+int main(int argc, char** argv) { return unisono::testing::run_mode(modes, argc, argv); }

@@ -1,14 +1,17 @@
 // Processes of spawn, launch and Parallel that run the program again, and such that nobody waits for at once.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <stdexcept>
 
 #include "covers.h"
 #include "running_command.h"
 #include "spawn_ranks.h"
+#include "thrown_by.h"
 #include "unisono/unisono.h"
 
 namespace unisono::testing {
@@ -108,6 +111,43 @@ TEST(SpawnAsync, TheProgramGoesOnBesideItsProcesses) {
   EXPECT_EQ(ranks_beside.join(), (std::vector<std::pair<int, int>>{{0, 6}, {1, 6}, {2, 6}}));
   EXPECT_TRUE(ranks_beside.wait_for(0ms));
   EXPECT_THROW(ranks_beside.join(), InvalidArgument);
+}
+
+TEST(SpawnAsync, JobsThatOverlapLeaveTheProcessAsTheFirstFoundIt) {
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = SIG_IGN;  // the kernel forgets then how children end
+  ASSERT_EQ(::sigaction(SIGCHLD, &ignore, &before), 0);
+  rlimit whole{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
+  const rlimit few{.rlim_cur = 70, .rlim_max = whole.rlim_max};  // a job of two ranks needs more
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto ignores_children = [] {
+    struct sigaction now {};
+    return ::sigaction(SIGCHLD, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  };
+  const auto descriptors = [] {
+    rlimit now{};
+    return ::getrlimit(RLIMIT_NOFILE, &now) == 0 ? static_cast<int>(now.rlim_cur) : -1;
+  };
+  const Gate first_gate, second_gate;
+  auto first = spawn_async(ranks(2), [&] { return first_gate.pass(), descriptors(); });
+  auto second = spawn_async(ranks(2), [&] {
+    second_gate.pass();
+    if (local_rank() == 1) ::_exit(7);
+    barrier();
+  });
+  first_gate.open(2);
+  EXPECT_EQ(first.join(), (std::vector<int>{70, 70}));
+  EXPECT_FALSE(ignores_children());
+  EXPECT_GT(descriptors(), 70);
+  second_gate.open(2);
+  const auto error = thrown_by<LaunchFailed>([&] { second.join(); });
+  EXPECT_EQ(error.ends()[1].exit_code, 7) << error.what();
+  EXPECT_TRUE(ignores_children());
+  EXPECT_EQ(descriptors(), 70);
+  ::setrlimit(RLIMIT_NOFILE, &whole);
+  ::sigaction(SIGCHLD, &before, nullptr);
 }
 
 TEST(SpawnAsync, JoinThrowsWhyTheProcessesHaveFailed) {

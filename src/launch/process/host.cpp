@@ -13,14 +13,26 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/processors.h"
 #include "launch/process/program.h"
 
 namespace unisono::launcher {
+namespace {
+
+/// What all DescriptorLimits of the process have changed.
+struct {
+  std::mutex mutex;
+  std::size_t needed = 0;    ///< by all of them
+  std::size_t original = 0;  ///< 0: nothing was changed
+} raised;
+
+}  // namespace
 
 std::vector<int> allowed_cpus() {
   std::vector<int> cpus;
@@ -90,22 +102,29 @@ std::vector<int> open_descriptors() {
   return all;
 }
 
-DescriptorLimit::DescriptorLimit(std::size_t needed) {
+DescriptorLimit::DescriptorLimit(std::size_t needed) : needed_(needed) {
+  const std::lock_guard lock(raised.mutex);
+  const std::size_t all = raised.needed + needed;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= needed) return;
-  if (limit.rlim_max < needed) {
-    throw StartFailed(
-        "this many ranks need " + std::to_string(needed) + " open descriptors, the limit is " + std::to_string(limit.rlim_max) + " (ulimit -n)", 1);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < all) {
+    if (limit.rlim_max < all) {
+      throw StartFailed(
+          "this many ranks need " + std::to_string(all) + " open descriptors, the limit is " + std::to_string(limit.rlim_max) + " (ulimit -n)", 1);
+    }
+    if (raised.original == 0) raised.original = limit.rlim_cur;
+    limit.rlim_cur = all;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
   }
-  original_ = limit.rlim_cur;
-  limit.rlim_cur = needed;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
+  raised.needed = all;
+  original_ = raised.original;
 }
 
 DescriptorLimit::~DescriptorLimit() {
+  const std::lock_guard lock(raised.mutex);
+  raised.needed -= needed_;
   rlimit limit{};
-  if (original_ == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = original_;
+  if (raised.needed > 0 || raised.original == 0 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = std::exchange(raised.original, 0);
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -44,6 +44,7 @@ void open_standard_descriptors();
 std::vector<int> open_descriptors();
 
 /// Raises the limit of open descriptors for its lifetime where `needed` exceeds it and the hard limit allows. Throws StartFailed where it does not.
+/// Several that overlap need the sum, and the last one restores what was before.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(std::size_t needed);
@@ -54,6 +55,7 @@ class DescriptorLimit {
   std::size_t original() const noexcept { return original_; }
 
  private:
+  std::size_t needed_;
   std::size_t original_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 
 #include "launch/process/program.h"
 
@@ -16,6 +17,13 @@ namespace {
 
 /// A user who means it presses Ctrl-C once more after that time; the processes that signal a job twice do so at once.
 constexpr std::chrono::seconds time_of_a_request{1};
+
+/// What all KeptChildren of the process have changed.
+struct {
+  std::mutex mutex;
+  int users = 0;
+  std::optional<struct sigaction> original;
+} kept;
 
 }  // namespace
 
@@ -78,18 +86,23 @@ bool SignalScope::is_repeated(int signal) {
 }
 
 KeptChildren::KeptChildren() {
+  const std::lock_guard lock(kept.mutex);
+  ++kept.users;
   struct sigaction now {};
   if (::sigaction(SIGCHLD, nullptr, &now) != 0) return;
   const bool ignored = (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_IGN;
   if (!ignored && (now.sa_flags & SA_NOCLDWAIT) == 0) return;
-  original_ = now;
+  if (!kept.original) kept.original = now;
   if (ignored) now.sa_handler = SIG_DFL;
   now.sa_flags &= ~SA_NOCLDWAIT;
   ::sigaction(SIGCHLD, &now, nullptr);
 }
 
 KeptChildren::~KeptChildren() {
-  if (original_) ::sigaction(SIGCHLD, &*original_, nullptr);
+  const std::lock_guard lock(kept.mutex);
+  if (--kept.users > 0 || !kept.original) return;
+  ::sigaction(SIGCHLD, &*kept.original, nullptr);
+  kept.original.reset();
 }
 
 bool is_ignored(int signal) {

@@ -54,16 +54,14 @@ class SignalScope {
   struct sigaction original_pipe_ {};
 };
 
-/// Keeps the exit status of children for its lifetime. The kernel forgets it in a process that ignores SIGCHLD.
+/// Keeps the exit status of children for its lifetime. The kernel forgets it in a process that ignores SIGCHLD. Of several that overlap, the last one
+/// restores what was before.
 class KeptChildren {
  public:
   KeptChildren();
   ~KeptChildren();
   KeptChildren(const KeptChildren&) = delete;
   KeptChildren& operator=(const KeptChildren&) = delete;
-
- private:
-  std::optional<struct sigaction> original_;
 };
 
 /// Returns true where the process was started with this signal ignored (nohup does so with SIGHUP).

@@ -146,7 +146,11 @@ auto launch(F&& job, const LaunchOptions& options = {}, Args&&... args) {
   using Result = std::decay_t<decltype(detail::call_without_rank(job, args...))>;
   detail::check_result<Result>();
   const SpawnOptions processes = detail::spawn_options(options);
-  if (processes.nnodes > 1 || processes.nproc_per_node > 1) return spawn(processes, [&] { return detail::call_without_rank(job, args...); });
+  if (processes.nnodes > 1 || processes.nproc_per_node > 1) {
+    const auto parts = detail::spawn(processes, detail::body_of_job(job, args...));
+    if constexpr (std::is_void_v<Result>) return;
+    else return detail::results_of<Result>(parts);
+  }
   const Context context(detail::world_of_one(options));
   if constexpr (std::is_void_v<Result>) {
     detail::call_without_rank(job, args...);

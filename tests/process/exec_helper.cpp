@@ -78,6 +78,22 @@ int spawn_elsewhere_by_exec(const Words&) {
   });
 }
 
+int add(int n) { return rank() + n; }
+int subtract(int n) { return rank() - n; }
+
+/// another: a new process comes to a call with another function of the same type. another-job: the same by launch; same: with the same one.
+int spawn_another_by_exec(const Words& words) {
+  const auto function = is_launched() && words.at(0) != "same" ? subtract : add;
+  if (words.at(0) == "same") {
+    for (const int sum : spawn(by_exec(2), function, 3)) say(std::to_string(sum));
+    return 0;
+  }
+  return refused([&] {
+    if (words.at(0) == "another") spawn(by_exec(2), function, 3);
+    else launch(function, {.num_gpus_per_machine = 2, .start_method = StartMethod::exec}, 3);
+  });
+}
+
 /// nowhere: a new process comes to no call.
 int spawn_nowhere_by_exec(const Words&) {
   if (is_launched()) return 0;
@@ -99,6 +115,9 @@ const Modes modes{
     {"fails", fail_by_exec},
     {"late", spawn_by_exec_late},
     {"elsewhere", spawn_elsewhere_by_exec},
+    {"another", spawn_another_by_exec},
+    {"another-job", spawn_another_by_exec},
+    {"same", spawn_another_by_exec},
     {"nowhere", spawn_nowhere_by_exec},
     {"nested", nest_by_exec},
 };

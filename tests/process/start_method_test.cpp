@@ -66,6 +66,15 @@ TEST(StartMethod, AProcessOfExecThatComesToAnotherCallIsAnError) {
   EXPECT_NE(lines[0].find("comes to the same call in every process, and this one has come to another one first"), std::string::npos) << lines[0];
 }
 
+TEST(StartMethod, AProcessOfExecKnowsAFunctionFromAnotherOneOfTheSameType) {
+  EXPECT_EQ(lines_of_helper({"same"}), (std::vector<std::string>{"3", "4"}));
+  for (const char* how : {"another", "another-job"}) {
+    const auto lines = lines_of_helper({how});
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_NE(lines[0].find("this one has come to another one first"), std::string::npos) << lines[0];
+  }
+}
+
 TEST(StartMethod, AProcessOfExecThatComesToNoCallIsAnError) {
   const auto lines = lines_of_helper({"nowhere"});
   ASSERT_EQ(lines.size(), 1u);

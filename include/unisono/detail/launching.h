@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <vector>
 
 #include "unisono/context.h"
@@ -91,21 +92,46 @@ constexpr void check_result() {
       "with UNISONO_FIELDS) or void");
 }
 
+/// What a rank does, and what it is known by in a process that runs the program again: a type, and
+/// for a plain function, whose type others have, too, its address.
+struct RankBody {
+  std::function<Bytes(int local_rank)> call;
+  const std::type_info* type = nullptr;
+  void (*function)() = nullptr;
+  Bytes operator()(int local_rank) const { return call(local_rank); }
+};
+
+/// Returns the body of `call`, which calls f.
+template <class F, class Call>
+std::function<Bytes(int local_rank)> body_of_call(F& f, const Call& call) {
+  using Result = std::decay_t<decltype(call(0))>;
+  check_result<Result>();
+  RankBody body;
+  body.call = [call](int local_rank) {
+    if constexpr (object<Result>) {
+      const Result result = call(local_rank);
+      return to_bytes(result);
+    } else {
+      call(local_rank);
+      return Bytes();
+    }
+  };
+  body.type = &typeid(Call);
+  if constexpr (std::is_function_v<std::remove_pointer_t<F>>) body.function = reinterpret_cast<void (*)()>(static_cast<std::decay_t<F>>(f));
+  return body;
+}
+
 /// Returns the function that calls f in a process, and returns its result as bytes. It refers to
 /// the arguments.
 template <class F, class... Args>
 auto body_of(F& f, Args&... args) {
-  using Result = rank_result_t<F, Args...>;
-  check_result<Result>();
-  return [&f, &args...](int local_rank) {
-    if constexpr (object<Result>) {
-      const Result result = call_with_rank(f, local_rank, args...);
-      return to_bytes(result);
-    } else {
-      call_with_rank(f, local_rank, args...);
-      return Bytes();
-    }
-  };
+  return body_of_call(f, [&f, &args...](int local_rank) -> decltype(auto) { return call_with_rank(f, local_rank, args...); });
+}
+
+/// Returns the same for a job of `launch`, which does not take the local rank.
+template <class F, class... Args>
+auto body_of_job(F& f, Args&... args) {
+  return body_of_call(f, [&f, &args...](int) -> decltype(auto) { return call_without_rank(f, args...); });
 }
 
 /// Returns the results of processes, of which these are the bytes.

@@ -1,8 +1,10 @@
 #include "launch/api/function_job.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -126,8 +128,19 @@ int run_rank(const InitOptions& init, int local_rank, const Body& body, Outcome&
   }
 }
 
+/// Returns where a function lies in its file, since the address of the file differs between processes of one program.
+std::string place_of(void (*function)()) {
+  Dl_info file{};
+  if (::dladdr(reinterpret_cast<const void*>(function), &file) == 0) return {};
+  return fmt::format(" at {:#x}", reinterpret_cast<std::uintptr_t>(function) - reinterpret_cast<std::uintptr_t>(file.dli_fbase));
+}
+
 /// Returns the name by which a rank that runs the program again knows the call.
-std::string name_of(const Body& body) { return base::readable(body.target_type()); }
+std::string name_of(const Body& body) {
+  const auto* const rank_body = body.target<detail::RankBody>();
+  if (rank_body == nullptr) return base::readable(body.target_type());
+  return base::readable(*rank_body->type) + (rank_body->function == nullptr ? "" : place_of(rank_body->function));
+}
 
 /// The outcome of this process if it is a rank that runs the program again, and has not yet come to its call.
 std::optional<Outcome>& own_outcome() {

@@ -48,7 +48,8 @@ std::string sentence(std::string_view message, const ErrorInfo& info, std::strin
   if (!text.empty()) text += ": ";
   text += message;
   if (info.culprit) {
-    text += " [culprit: " + base::name_rank(*info.culprit, info.world_culprit);
+    const bool is_worker = info.group == base::group_of_workers;
+    text += " [culprit: " + (is_worker ? "worker " + std::to_string(*info.culprit) : base::name_rank(*info.culprit, info.world_culprit));
     if (!info.host.empty()) text += " on " + info.host;
     text += ']';
   }

@@ -7,6 +7,9 @@
 
 namespace unisono::base {
 
+/// The group of a controller's errors, whose culprit is the number of a worker, and named so. No group of ranks has this name.
+inline constexpr const char* group_of_workers = "workers";
+
 /// Returns the text of an exception: what() of a std::exception, a fixed text for any other; "" for none.
 std::string what_of(const std::exception_ptr& error);
 /// Returns the same, but of an Error the message alone: for a text that names operation, group and rank itself.

@@ -42,10 +42,12 @@ detail::RemoteObject::~RemoteObject() {
 
 std::shared_ptr<detail::RemoteWorkers> detail::RemoteObject::workers(std::source_location where) const {
   auto workers = workers_.lock();
-  if (!workers) throw NotInitialized("the object is gone: its controller has ended", {.operation = "call", .group = "workers", .where = where});
+  if (!workers)
+    throw NotInitialized("the object is gone: its controller has ended", {.operation = "call", .group = base::group_of_workers, .where = where});
   if (workers->generation(worker_) == generation_) return workers;
-  throw InvalidArgument("the object is gone: worker " + std::to_string(worker_) + " was replaced by another process",
-                        {.operation = "call", .group = "workers", .culprit = worker_, .hint = "make another object there", .where = where});
+  throw InvalidArgument(
+      "the object is gone: worker " + std::to_string(worker_) + " was replaced by another process",
+      {.operation = "call", .group = base::group_of_workers, .culprit = worker_, .hint = "make another object there", .where = where});
 }
 
 }  // namespace unisono

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error_text.h"
 #include "base/log.h"
 #include "controller/functions.h"
 #include "unisono/error.h"
@@ -118,7 +119,7 @@ bool Core::has_ended() {
 
 NotInitialized Core::error_when_over() const {
   return NotInitialized(ended_->empty() ? std::string("the controller has ended") : fmt::format("the controller has ended: {}", *ended_),
-                        {.operation = "call", .group = "workers"});
+                        {.operation = "call", .group = base::group_of_workers});
 }
 
 void Core::tell_all(Kind kind) {

@@ -137,7 +137,7 @@ std::exception_ptr decode_error(std::span<const std::byte> encoded, const CallTe
   if (type == Type::other) message += name + (text.empty() ? "" : ": ");
   // A rank of the workers' group is the number of a worker.
   ErrorInfo info{.operation = "call",
-                 .group = "workers",
+                 .group = base::group_of_workers,
                  .culprit = facts.culprit.value_or(call.worker),
                  .host = facts.host.empty() ? call.host : facts.host,
                  .where = call.where};
@@ -145,8 +145,8 @@ std::exception_ptr decode_error(std::span<const std::byte> encoded, const CallTe
 }
 
 std::exception_ptr cancelled_call(const CallText& call) {
-  return std::make_exception_ptr(
-      Cancelled(call_text(call) + ": the call was cancelled before it had begun", {.operation = "call", .group = "workers", .where = call.where}));
+  return std::make_exception_ptr(Cancelled(call_text(call) + ": the call was cancelled before it had begun",
+                                           {.operation = "call", .group = base::group_of_workers, .where = call.where}));
 }
 
 std::exception_ptr lost_worker(const std::exception_ptr& why, const CallText& call) {
@@ -159,10 +159,14 @@ std::exception_ptr lost_worker(const std::exception_ptr& why, const CallText& ca
   } catch (...) {  // NOLINT(bugprone-empty-catch): its text is there
   }
   const std::string subject = call.function.empty() ? fmt::format("worker {}", call.worker) : call_text(call);
-  return std::make_exception_ptr(PeerFailed(
-      fmt::format("{}: the worker is lost: {}", subject, text),
-      {.operation = "call", .group = "workers", .culprit = call.worker, .host = call.host, .where = call.where, .world_culprit = call.worker + 1},
-      cause));
+  return std::make_exception_ptr(PeerFailed(fmt::format("{}: the worker is lost: {}", subject, text),
+                                            {.operation = "call",
+                                             .group = base::group_of_workers,
+                                             .culprit = call.worker,
+                                             .host = call.host,
+                                             .where = call.where,
+                                             .world_culprit = call.worker + 1},
+                                            cause));
 }
 
 }  // namespace unisono::controller

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error_place.h"
+#include "base/error_text.h"
 #include "base/log.h"
 #include "context/state.h"
 #include "rendezvous/launcher_store.h"
@@ -74,7 +75,10 @@ void Workers::replace(int worker, std::source_location where) {
     whole.launcher.tell_controlled();
     if (!has_come) {
       throw Timeout(fmt::format("no process has come in the place of worker {} within {} s; the others go on", worker, longest_replacement.count()),
-                    {.operation = "replace", .culprit = worker, .hint = "does the launcher have restarts left (--max-restarts)?"});
+                    {.operation = "replace",
+                     .group = base::group_of_workers,
+                     .culprit = worker,
+                     .hint = "does the launcher have restarts left (--max-restarts)?"});
     }
   });
 }

@@ -134,6 +134,7 @@ TEST(Controller, AnExceptionNamesWorkerFunctionTypesAndLine) {
       const std::string text = error.what();
       EXPECT_NE(text.find("worker 1: throws_out_of_range(int32, string): std::out_of_range: page 7"), std::string::npos) << text;
       EXPECT_NE(text.find("calls_test.cpp:" + std::to_string(line)), std::string::npos) << text;
+      EXPECT_NE(text.find("[culprit: worker 1 on "), std::string::npos) << text;
     }
     EXPECT_NE(failed.exception(), nullptr);
     EXPECT_EQ(workers[1].call(add, 1, 1).get(), 2) << "later calls go on";

@@ -87,6 +87,7 @@ TEST(ControllerProcesses, ADeadWorkerIsAnErrorOfWhatDependsOnItAlone) {
     expect_has(job.out(), "dependent: PeerFailed 1 killed");
     expect_has(job.out(), "lost: PeerFailed 1 killed");
     expect_has(job.out(), "worker 1: add(int32, int32): the worker is lost: ");
+    expect_has(job.out(), "[culprit: worker 1 on ");
     expect_has(job.out(), "object: PeerFailed 1 killed");
     expect_has(job.out(), "one of all 7");
     expect_has(job.out(), "all: PeerFailed 1 killed");

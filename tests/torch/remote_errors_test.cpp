@@ -21,6 +21,7 @@ TEST(RemoteTensorErrors, AnErrorThatShapesShowIsThrownAtOnce) {
     const auto error = thrown_by<RemoteError>([&] { static_cast<void>(there.mm(there)); });
     EXPECT_SAYS(error, "operator aten::mm on worker 1 failed");
     EXPECT_SAYS(error, "Float[2, 3], Float[2, 3]");
+    EXPECT_SAYS(error, "[culprit: worker 1]");
     EXPECT_EQ(error.type(), "c10::Error");
     EXPECT_EQ(there.sum().item<float>(), 6);
   });

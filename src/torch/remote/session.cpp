@@ -8,6 +8,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/error_text.h"
 #include "unisono/error.h"
 
 namespace unisono::libtorch {
@@ -83,7 +84,7 @@ detail::Frame Channel::answer_of(const std::shared_ptr<detail::RemoteCall>& call
   WireReader in(answer.body);
   if (in.byte() == 0) return answer;
   const std::string type = in.text(), message = in.text();
-  throw RemoteError(message, {.culprit = worker_}, type);
+  throw RemoteError(message, {.group = base::group_of_workers, .culprit = worker_}, type);
 }
 
 void Channel::note_operator(std::uint32_t number) {

@@ -281,6 +281,14 @@ void bind_controller(nb::module_& m) {
       .def("replace", &Workers::replace)
       .def("end", &Workers::end);
   m.def("_meet_workers", &meet, "workers"_a, "backend"_a, "timeout"_a.none(), "most_in_flight"_a);
+  m.def(
+      "_refuse_command",
+      [](const std::string& name, const std::string& signature, const std::string& why) {
+        if (detail::find_remote(name, signature) != nullptr) return;
+        const auto refuse = [why](detail::RemoteRun&, detail::Frame&&) -> detail::Frame { throw Unsupported(why); };
+        detail::register_remote({.name = name, .signature = signature, .run = refuse, .is_compared = false});
+      },
+      "name"_a, "signature"_a, "why"_a);
   m.def("worker_number", &detail::worker_number, "The number of this worker, from 0, inside a call of a controller; -1 anywhere else.");
   m.def(
       "everyone", [] { return detail::everyone(place_of_program()); },

@@ -10,7 +10,7 @@ import traceback
 import weakref
 
 from . import _core, _ending
-from ._errors import InvalidArgument, RemoteError, refusal
+from ._errors import InvalidArgument, RemoteError, last_line, refusal
 
 _BY_NAME = "it is called by its name: it stands at the top level of a module or of the program's file, and what it needs are arguments"
 
@@ -236,6 +236,19 @@ def method_of(object, name):
     if name.startswith("_"):
         raise InvalidArgument(f"call: {name} is no method that others may call")
     return getattr(object, name)
+
+
+@remote
+def serve_tensors():
+    """Loads what carries out operators on tensors of this worker. If it cannot be loaded, the operators fail, and say why."""
+    try:
+        from .torch import _extension
+
+        _extension.load()
+    except Exception as error:
+        why = f"remote tensors need unisono.torch and PyTorch on this worker, which cannot be loaded: {last_line(error)}"
+        _core._refuse_command("torch.remote", "(command) -> answer", why)  # those of src/torch/remote/wire.h
+        raise
 
 
 def serve(local_rank, backend, timeout, most_in_flight):

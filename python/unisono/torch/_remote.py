@@ -62,15 +62,9 @@ def _other_backend(torch):
     return None if name in ("privateuseone", _NAME) else name
 
 
-@_serving.remote
-def serve():
-    """Loads what carries out operators, on a worker."""
-    _extension.load()
-
-
 def _prepare_worker(worker):
     try:
-        _serving.call_before_others(worker, serve)
+        _serving.call_before_others(worker, _serving.serve_tensors)
     except Exception:  # the worker or the controller is gone: the command that follows says so
         pass
 

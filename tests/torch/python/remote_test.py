@@ -5,6 +5,10 @@ import io
 import os
 import pickle
 import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
 import unittest
 
 import torch
@@ -193,6 +197,32 @@ class Life(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "worker 0"):
                 (x + 1).cpu()
             self.assertEqual((y + 1).sum().item(), 6)
+
+    def test_a_worker_without_pytorch_says_what_is_missing(self):
+        program = """
+        import sys
+        if __name__ == "__main__":
+            import torch, unisono.torch
+        else:
+            sys.modules["torch"] = None     # as if it were not installed for the worker
+        import unisono
+
+        def count(text): return len(text)
+
+        if __name__ == "__main__":
+            with unisono.Controller(workers=1) as workers:
+                x = torch.ones(3, device="remote:0") + 1
+                try: x.cpu()
+                except RuntimeError as error: print("told:", error)
+                print(workers.call(count, "abc").result())
+        """
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(textwrap.dedent(program))
+            file.flush()
+            done = subprocess.run([sys.executable, file.name], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"told: .*worker 0: .*need unisono.torch and PyTorch on this worker, .*: ModuleNotFoundError: .*torch")
+        self.assertIn("[3]\n", done.stdout)
 
     def test_a_tensor_that_outlives_its_controller_says_so(self):
         with unisono.Controller(workers=1) as workers:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error_text.h"
 #include "base/log.h"
 #include "controller/functions.h"
 #include "unisono/error.h"
@@ -28,7 +29,10 @@ void Core::reconnect(std::shared_ptr<group::Progress> progress, std::vector<std:
     Worker& worker = workers_[i];
     worker.link = std::move(links[i]);
     worker.host = std::move(hosts[i]);
-    if (!worker.link) continue;
+    if (!worker.link) {
+      if (!worker.failure) worker.failure = std::make_exception_ptr(PeerFailed("it was lost while the members changed"));
+      continue;
+    }
     if (std::exchange(worker.failure, nullptr)) ++worker.generation;
     start_receive(worker);
   }
@@ -51,6 +55,16 @@ void Core::disconnect() {
     }
     worker.receive = {};
     worker.link.reset();
+    finish_all(worker, std::make_exception_ptr(PeerFailed("the members changed before the call was carried out")));
+  }
+  run_callbacks(lock);
+}
+
+void Core::give_up(const std::exception_ptr& why) {
+  Lock lock(mutex_);
+  const auto lost = std::make_exception_ptr(PeerFailed("the members could not be changed: " + base::message_of(why)));
+  for (Worker& worker : workers_) {
+    if (!worker.link && !worker.failure) worker.failure = lost;
   }
 }
 
@@ -78,8 +92,9 @@ std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteReques
                   .object = request.object};
   detail::Frame arguments = std::move(request.arguments);
   const auto call = std::make_shared<Call>(shared_from_this(), number, head.sequence, std::move(request));
-  if (worker.failure) {
-    finish(call, {}, lost_worker(worker.failure, call->text(worker.host)));
+  if (worker.failure || !worker.link) {
+    const auto changing = [] { return std::make_exception_ptr(PeerFailed("the members are changing")); };
+    finish(call, {}, lost_worker(worker.failure ? worker.failure : changing(), call->text(worker.host)));
     return call;
   }
   worker.under_way.push_back(call);
@@ -168,6 +183,10 @@ void Core::lose(int number, const std::exception_ptr& why) {
   Worker& worker = at(number);
   if (worker.failure) return;
   worker.failure = why;
+  finish_all(worker, why);
+}
+
+void Core::finish_all(Worker& worker, const std::exception_ptr& why) {
   while (!worker.under_way.empty()) {
     const auto call = std::move(worker.under_way.front());
     worker.under_way.pop_front();
@@ -176,8 +195,10 @@ void Core::lose(int number, const std::exception_ptr& why) {
 }
 
 void Core::send(int number, const Head& head, detail::Frame&& frame) {
+  const Worker& worker = at(number);
+  if (!worker.link) return;  // the members are changing; a worker that stays has nothing to do with it
   try {
-    at(number).link->send(head, std::move(frame));
+    worker.link->send(head, std::move(frame));
   } catch (...) {
     lose(number, std::current_exception());
   }

@@ -50,8 +50,10 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   void connect(std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts);
   /// The same after a replacement: a worker with a link that had none is another process.
   void reconnect(std::shared_ptr<group::Progress> progress, std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts);
-  /// Lets go of the links, all of whose calls are done.
+  /// Lets go of the links. A call that was made behind the last message of a worker has PeerFailed.
   void disconnect();
+  /// The workers that have no link after `disconnect` are lost, because of that.
+  void give_up(const std::exception_ptr& why);
 
   int size() const noexcept { return static_cast<int>(workers_.size()); }
   std::shared_ptr<detail::RemoteCall> begin(int worker, detail::RemoteRequest&& request);
@@ -88,7 +90,9 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   void take_answer(Worker& worker, const Head& head);
   void finish(const std::shared_ptr<Call>& call, detail::Frame&& result, std::exception_ptr error);
   void lose(int number, const std::exception_ptr& why);
-  /// Sends; a worker that cannot be reached is lost.
+  /// The calls that are under way end: the worker is lost to them.
+  void finish_all(Worker& worker, const std::exception_ptr& why);
+  /// Sends; a worker that cannot be reached is lost. Does nothing where there is no link.
   void send(int number, const Head& head, detail::Frame&& frame = {});
   NotInitialized error_when_over() const;
   void run_callbacks(Lock& lock);

@@ -60,11 +60,22 @@ void Workers::replace(int worker, std::source_location where) {
     if (!failure) return;
     core_->finish_calls();
     core_->tell_all(Kind::regroup);
+    core_->poll();
     Introduction own{.epoch = roster_.epoch, .workers = core_->size(), .lost = {worker}};
     for (int i = 0; i < core_->size(); ++i) {
       if (i != worker && core_->failure(i)) own.lost.push_back(i);
     }
-    core_->disconnect();
+    const bool has_come = regroup(own, where);
+    if (!has_come) {
+      throw Timeout(fmt::format("no process has come in the place of worker {} within {} s; the others go on", worker, longest_replacement.count()),
+                    {.operation = "replace", .culprit = worker, .hint = "does the launcher have restarts left (--max-restarts)?"});
+    }
+  });
+}
+
+bool Workers::regroup(const Introduction& own, std::source_location where) {
+  core_->disconnect();
+  try {
     place_.reset();
     const bool has_come = take_newcomers_in(longest_replacement);
     context::State& whole = context::current();
@@ -72,11 +83,11 @@ void Workers::replace(int worker, std::source_location where) {
     core_->reconnect(whole.progress, link_to_workers(roster_), roster_.hosts);
     place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
     whole.launcher.tell_controlled();
-    if (!has_come) {
-      throw Timeout(fmt::format("no process has come in the place of worker {} within {} s; the others go on", worker, longest_replacement.count()),
-                    {.operation = "replace", .culprit = worker, .hint = "does the launcher have restarts left (--max-restarts)?"});
-    }
-  });
+    return has_come;
+  } catch (...) {
+    core_->give_up(std::current_exception());
+    throw;
+  }
 }
 
 void Workers::end(std::string_view reason) {

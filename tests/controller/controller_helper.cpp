@@ -111,6 +111,19 @@ void replace(int which) {
   say("done");
 }
 
+/// Two workers die, one of them without a call that tells the controller.
+void replace_one_of_two() {
+  Controller workers;
+  const auto pids = workers.call(own_pid).get();
+  const auto counter = workers.make<Counter>(1);
+  ::kill(pids[0], SIGKILL);
+  workers[1].call(die, SIGKILL).wait();
+  say_error("replacing", [&] { workers.replace(1); });
+  for (int i = 0; i < 2; ++i) say_error("worker " + std::to_string(i), [&] { static_cast<void>(workers[i].call(add, 1, 2).get()); });
+  say("kept " + std::to_string(counter[2].call(&Counter::value).get()));
+  say("done");
+}
+
 void hold(const ControllerOptions& options, bool busy) {
   const Controller workers(options);
   std::string line = "ready " + std::to_string(::getpid());
@@ -165,6 +178,7 @@ int run(const std::string& what, const std::vector<std::string>& rest) {
     const Controller workers(options);
     say_error("left", [&] { workers[0].call(leave, 3).get(); });
   } else if (what == "replace") replace(options.workers);
+  else if (what == "replace_one_of_two") replace_one_of_two();
   else if (what == "hold") hold(options, false);
   else if (what == "busy") hold(options, true);
   else if (what == "throw") throw_in_scope(options, false);

@@ -126,6 +126,13 @@ TEST(ControllerProcesses, ALauncherReplacesALostWorker) {
   expect_has(job.out(), "done");
 }
 
+TEST(ControllerProcesses, AWorkerThatIsLostBesideTheReplacedOneDoesNoHarm) {
+  RunningCommand job(run_controller({"-n", "2:4", "--max-restarts", "3"}, {"replace_one_of_two"}));
+  EXPECT_EQ(job.wait(), 0) << job.err() << job.out();
+  expect_has(job.out(), "kept 1");
+  expect_has(job.out(), "done");
+}
+
 TEST(ControllerProcesses, WorkersEndWithAControllerThatIsKilled) {
   RunningCommand alone({CONTROLLER_HELPER, "hold", "2"});
   ASSERT_TRUE(alone.until_out_has("ready ")) << alone.err();

@@ -104,6 +104,9 @@ void Core::take_answer(Worker& worker, const Head& head) {
     finish(call, {}, nullptr);
   }
   if (head.kind == Kind::acknowledged) return;
+  // Parts of nothing but a result lie in the memory that the call has asked for.
+  if (head.kind != Kind::result && head.kind != Kind::error && head.kind != Kind::cancelled)
+    throw ProtocolError("a worker has sent what no controller understands");
   if (calls.empty() || calls.front()->sequence() != head.sequence) throw ProtocolError("a worker has answered a call that was not made");
   const std::shared_ptr<Call> call = calls.front();
   detail::Frame result;

@@ -66,9 +66,9 @@ void Service::receive() {
   link_->receive(item.head);
   if (item.head.kind == Kind::cancel) return cancel(item.head.sequence);
   if (item.head.kind == Kind::call) {
-    const detail::RemoteFunction* const function = function_of(item.head.function);
+    item.function = function_of(item.head.function);
     try {
-      item.frame = link_->receive_rest(item.head, function == nullptr ? detail::PartMemory() : function->memory);
+      item.frame = link_->receive_rest(item.head, item.function == nullptr ? detail::PartMemory() : item.function->memory);
     } catch (const PeerFailed&) {
       throw;
     } catch (const ProtocolError&) {
@@ -98,7 +98,7 @@ void Service::run_call(Item& item) {
   bool went_well = false;
   try {
     if (item.error) std::rethrow_exception(item.error);
-    const detail::RemoteFunction* const function = function_of(head.function);
+    const detail::RemoteFunction* const function = item.function;  // not looked up again: its memory has what has come
     if (function == nullptr) throw InvalidArgument("this worker has no function of that name and signature", {.hint = "every process registers it"});
     recorder::Recording recording(recorder_, {.label = function->name, .group = group_, .sequence = head.sequence});
     result = objects_.run(*function, worker_, head.object, std::move(item.frame));

@@ -51,6 +51,7 @@ class Service {
  private:
   struct Item {
     Head head;
+    const detail::RemoteFunction* function = nullptr;  ///< of a call; null: this process has none of that name
     detail::Frame frame = {};
     std::exception_ptr error = {};  ///< of receiving it
     bool is_cancelled = false;

@@ -33,7 +33,7 @@ Workers::Workers(const ControllerOptions& options, std::unique_ptr<LocalJob> loc
   context::State& whole = context::current();
   roster_ = meet(whole, {}, where);
   core_ = std::make_shared<Core>(whole.progress, options.most_in_flight);
-  core_->connect(link_to_workers(roster_), roster_.hosts);
+  core_->connect(link_to_workers(roster_), roster_);
   place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
   whole.launcher.tell_controlled();
   if (local_) local_->note_met();
@@ -45,7 +45,7 @@ std::shared_ptr<detail::RemoteCall> Workers::begin(int worker, detail::RemoteReq
 }
 
 ProcessGroup Workers::everyone() const {
-  if (!place_) throw NotInitialized("the controller has ended", {.operation = "everyone"});
+  if (!place_) throw NotInitialized("the controller has ended, or its members could not be changed", {.operation = "everyone"});
   return place_->everyone();
 }
 
@@ -80,7 +80,7 @@ bool Workers::regroup(const Introduction& own, std::source_location where) {
     const bool has_come = take_newcomers_in(longest_replacement);
     context::State& whole = context::current();
     roster_ = meet(whole, own, where);
-    core_->reconnect(whole.progress, link_to_workers(roster_), roster_.hosts);
+    core_->reconnect(whole.progress, link_to_workers(roster_), roster_);
     place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
     whole.launcher.tell_controlled();
     return has_come;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -194,6 +195,20 @@ TEST(Controller, ThenMayMakeFurtherCalls) {
     while (last.load() == 0) workers[0].call(do_nothing).get();
     EXPECT_EQ(last.load(), 3);
   });
+}
+
+TEST(Controller, ItsEndWaitsForTheCallsThatCallbacksMake) {
+  int last = 0;
+  run_threads(2, [&] {
+    std::function<void(const Future<int>&)> next;
+    const Controller workers;
+    next = [&](const Future<int>& done) {
+      last = done.get();
+      if (last < 50) workers[0].call(add, last, 1).then(next);
+    };
+    workers[0].call(add, 0, 1).then(next);
+  });
+  EXPECT_EQ(last, 50);
 }
 
 TEST(Controller, SeveralThreadsCallAndWait) {

@@ -101,17 +101,18 @@ detail::Frame carry_out(detail::Frame& arguments, F&& function_of) {
   return frame_of_result(result, request.form);
 }
 
-nb::object target_of(nb::handle target, Form form, const char* kind) { return form == Form::data ? serving(kind)(target) : nb::borrow(target); }
-
 detail::Frame run_function(detail::RemoteRun& /*run*/, detail::Frame&& arguments) {
-  return locked([&] { return carry_out(arguments, [](nb::handle target, Form form) { return target_of(target, form, "function_of"); }); });
+  return locked([&] {
+    return carry_out(arguments,
+                     [](nb::handle target, Form form) { return form == Form::data ? serving("function_of")(target) : nb::borrow(target); });
+  });
 }
 
 /// An object that could not be made is put in its place: calls of its methods raise why.
 detail::Frame run_maker(detail::RemoteRun& run, detail::Frame&& arguments) {
   return locked([&] {
     return carry_out(arguments, [&](nb::handle target, Form form) {
-      return serving("maker_of")(target_of(target, form, "class_of"),
+      return serving("maker_of")(target, form == Form::data,
                                  nb::cpp_function([&run](nb::object made) { run.object = Kept(std::move(made)).owner(); }));
     });
   });

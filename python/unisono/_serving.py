@@ -217,12 +217,12 @@ class _NotMade:
         self.error = error
 
 
-def maker_of(type_, put):
+def maker_of(target, is_registered, put):
     """Makes an object and puts it where its methods find it; or what its methods raise."""
 
     def make(*args, **kwargs):
         try:
-            put(type_(*args, **kwargs))
+            put((class_of(target) if is_registered else target)(*args, **kwargs))
         except BaseException as error:
             put(_NotMade(error))
             raise

@@ -74,6 +74,7 @@ ServiceEnd serve_once(context::State& whole, const Roster& roster, const Control
   {
     const Within within(workers.get());
     end = service.run();
+    if (end != ServiceEnd::regroup) objects.clear();  // their destructors may still ask for their rank
   }
   error = service.error();
   if (end == ServiceEnd::lost) context::abandon(*workers, coordination::Leaving::by_exception);

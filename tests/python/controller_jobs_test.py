@@ -246,6 +246,20 @@ with unisono.Controller() as workers:
         self.assertIn("RemoteError('call: worker 0: controller_calls.registered(): Hostile: text')", output)
         self.assertFalse((self.folder / "read").exists())
 
+    def test_methods_of_an_object_whose_class_was_refused_say_why(self):
+        output = self.ranks(PROGRAM + """
+if os.environ["RANK"] == "0":
+    @unisono.actor
+    class Only:
+        def step(self): pass
+with unisono.Controller() as workers:
+    only = workers[0].make(Only)
+    print("made", only.made.exception())
+    print("step", only.step.call().exception())
+""", UNISONO_PICKLE="off")
+        for what in ("made", "step"):
+            self.assertRegex(output, rf"{what} .*this worker has no class __main__\.Only")
+
     def test_a_lost_worker_is_replaced_in_an_elastic_job(self):
         output = self.ranks(PROGRAM + """
 with unisono.Controller() as workers:

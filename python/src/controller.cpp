@@ -17,6 +17,7 @@
 #include "signals.h"
 #include "unisono/detail/object_seal.h"
 #include "unisono/detail/remote_call.h"
+#include "unisono/detail/remote_errors.h"
 
 namespace unisono::python {
 namespace {
@@ -282,6 +283,9 @@ void bind_controller(nb::module_& m) {
       .def("replace", &Workers::replace)
       .def("end", &Workers::end);
   m.def("_meet_workers", &meet, "workers"_a, "backend"_a, "timeout"_a.none(), "most_in_flight"_a);
+  m.def("_blamed_worker", [](std::string group, int rank, int culprit, int world_culprit) {
+    return detail::blamed_worker({.group = std::move(group), .rank = rank, .culprit = culprit, .world_culprit = world_culprit});
+  });
   m.def("worker_number", &detail::worker_number, "The number of this worker, from 0, inside a call of a controller; -1 anywhere else.");
   m.def(
       "everyone", [] { return detail::everyone(place_of_program()); },

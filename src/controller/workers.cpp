@@ -34,7 +34,7 @@ Workers::Workers(const ControllerOptions& options, std::unique_ptr<LocalJob> loc
   roster_ = meet(whole, {}, where);
   core_ = std::make_shared<Core>(whole.progress, options.most_in_flight);
   core_->connect(link_to_workers(roster_), roster_);
-  place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
+  place_ = std::make_unique<Place>(roster_, ProcessGroup(whole.whole));
   whole.launcher.tell_controlled();
   if (local_) local_->note_met();
 }
@@ -81,7 +81,7 @@ bool Workers::regroup(const Introduction& own, std::source_location where) {
     context::State& whole = context::current();
     roster_ = meet(whole, own, where);
     core_->reconnect(whole.progress, link_to_workers(roster_), roster_);
-    place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
+    place_ = std::make_unique<Place>(roster_, ProcessGroup(whole.whole));
     whole.launcher.tell_controlled();
     return has_come;
   } catch (...) {

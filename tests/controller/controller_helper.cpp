@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -40,7 +41,13 @@ UNISONO_REMOTE(leave);
 UNISONO_REMOTE(together);
 UNISONO_REMOTE(rest);
 UNISONO_REMOTE(place);
+/// A group of workers 1 and 0, in this order, which is kept.
+std::optional<ProcessGroup> kept;
+void keep_group() { kept = new_group({1, 0}); }
+int together_in_group() { return all_reduce(1, ReduceOp::sum, *kept); }
 UNISONO_REMOTE(new_group_of_two);
+UNISONO_REMOTE(keep_group);
+UNISONO_REMOTE(together_in_group);
 
 int only_there(int n) { return n; }
 long other_signature(int n) { return n; }
@@ -124,6 +131,28 @@ void replace_one_of_two() {
   say("done");
 }
 
+/// Worker 1 of 3 dies twice; the others name it, whose rank differs from its number in most groups.
+void blame() {
+  Controller workers;
+  for (const std::string when : {"first", "second"}) {
+    if (when == "first") workers.call(keep_group).get();
+    workers[1].call(die, SIGKILL).wait();
+    for (const int i : {0, 2}) {
+      const std::string who = when + " " + std::to_string(i);
+      say_error(who + " workers", [&] { workers[i].call(together, 1).get(); });
+      say_error(who + " everyone", [&] { workers[i].call(sum_with_controller, 1).get(); });
+    }
+    if (when == "first") say_error("group", [&] { workers[0].call(together_in_group).get(); });
+    try {
+      workers[1].call(do_nothing).get();
+    } catch (const PeerFailed& lost) {
+      say(when + " rank " + std::to_string(lost.world_culprit().value_or(-1)));
+    }
+    if (when == "first") workers.replace(1);
+  }
+  say("done");
+}
+
 void hold(const ControllerOptions& options, bool busy) {
   const Controller workers(options);
   std::string line = "ready " + std::to_string(::getpid());
@@ -179,6 +208,7 @@ int run(const std::string& what, const std::vector<std::string>& rest) {
     say_error("left", [&] { workers[0].call(leave, 3).get(); });
   } else if (what == "replace") replace(options.workers);
   else if (what == "replace_one_of_two") replace_one_of_two();
+  else if (what == "blame") blame();
   else if (what == "hold") hold(options, false);
   else if (what == "busy") hold(options, true);
   else if (what == "throw") throw_in_scope(options, false);

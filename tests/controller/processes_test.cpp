@@ -133,6 +133,21 @@ TEST(ControllerProcesses, AWorkerThatIsLostBesideTheReplacedOneDoesNoHarm) {
   expect_has(job.out(), "done");
 }
 
+TEST(ControllerProcesses, AnErrorOfACollectiveNamesTheWorkerByItsNumber) {
+  RunningCommand job(run_controller({"-n", "2:4", "--max-restarts", "3"}, {"blame"}));
+  job.wait();
+  for (const std::string when : {"first", "second"}) {
+    for (const std::string who : {"0", "2"}) {
+      expect_has(job.out(), fmt::format("{} {} workers: PeerFailed 1 ", when, who));
+      expect_has(job.out(), fmt::format("{} {} everyone: PeerFailed 1 ", when, who));
+    }
+  }
+  expect_has(job.out(), "group: PeerFailed 1 ");
+  expect_has(job.out(), "first rank 2");
+  expect_has(job.out(), "second rank 3");
+  expect_has(job.out(), "done");
+}
+
 TEST(ControllerProcesses, WorkersEndWithAControllerThatIsKilled) {
   RunningCommand alone({CONTROLLER_HELPER, "hold", "2"});
   ASSERT_TRUE(alone.until_out_has("ready ")) << alone.err();

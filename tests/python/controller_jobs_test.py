@@ -112,12 +112,15 @@ if __name__ == "__main__":
         for future in dead:
             error = future.exception()
             print(type(error).__name__, error.culprit, error.cause.value)
+        for function in (calls.total, calls.receive):   # among the workers, and with the controller
+            error = workers[0].call(function, 10).exception()
+            print(type(error).__name__, error.culprit, error.cause.value)
         both = workers.call(work, 5)
         print(both[0].result(), type(both[1].exception()).__name__, counter[0].add.call(1).result(), type(workers[1].failure).__name__, workers[0].failure)
         try: workers.replace(1)
         except unisono.Unsupported as error: print("no replacement:", error)
 """)
-        self.assertEqual(output.splitlines()[:3], ["PeerFailed 1 killed", "PeerFailed 1 killed", "5 PeerFailed 2 PeerFailed None"])
+        self.assertEqual(output.splitlines()[:5], ["PeerFailed 1 killed"] * 4 + ["5 PeerFailed 2 PeerFailed None"])
         self.assertIn("no replacement: ", output)
 
     def test_an_exception_of_the_program_ends_its_workers_at_once(self):

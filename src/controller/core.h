@@ -100,7 +100,7 @@ class Core final : public CallDriver, public std::enable_shared_from_this<Core> 
   /// Takes the steps of an answer that are possible, some without the lock. Returns whether all of it is there.
   bool take_rest(Worker& worker, Lock& lock);
   void finish_answer(Worker& worker);
-  /// The answer is of no use any more, or was taken.
+  /// The answer is of no use any more.
   void drop_answer(Worker& worker);
   /// Keeps what the program may have a hand in until it can end without the lock.
   void leave(std::shared_ptr<const void> rest) {

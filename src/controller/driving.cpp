@@ -164,7 +164,8 @@ void Core::finish_answer(Worker& worker) {
   std::exception_ptr error = worker.rest->error();
   detail::Frame result;
   if (!error) result = worker.rest->take();
-  drop_answer(worker);
+  worker.rest = nullptr;      // nothing of the program's is left in it
+  worker.answered = nullptr;  // `finish` keeps it
   worker.under_way.pop_front();
   if (!error && worker.head->kind == Kind::error) error = decode_error(result.body, call->text(worker.host, worker.rank));
   else if (worker.head->kind == Kind::cancelled) error = cancelled_call(call->text(worker.host, worker.rank));

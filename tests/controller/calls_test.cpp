@@ -225,6 +225,27 @@ TEST(Controller, SeveralThreadsCallAndWait) {
   });
 }
 
+TEST(Controller, SeveralThreadsFetchLargeResults) {
+  with_workers(2, [](const Controller& workers) {
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0}, called{0};
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 20; ++i) {
+          const std::size_t elements = 20'000 + static_cast<std::size_t>(1000 * i);
+          workers[i % 2].call(large, elements).then([&, elements](const Future<std::vector<float>>& done) {
+            called += done.get().size() == elements;
+          });
+          wrong += workers[(t + i) % 2].call(large, elements).get() != std::vector<float>(elements, 1.5F);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong.load(), 0);
+    while (called.load() != 60) workers.call(do_nothing).get();
+  });
+}
+
 TEST(Controller, AFunctionThatIsNotRegisteredIsRefused) {
   with_workers(1, [](const Controller& workers) {
     static constexpr auto unknown = [](int a) { return a; };

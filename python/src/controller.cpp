@@ -17,6 +17,7 @@
 #include "signals.h"
 #include "unisono/detail/object_seal.h"
 #include "unisono/detail/remote_call.h"
+#include "unisono/detail/remote_errors.h"
 
 namespace unisono::python {
 namespace {
@@ -101,17 +102,18 @@ detail::Frame carry_out(detail::Frame& arguments, F&& function_of) {
   return frame_of_result(result, request.form);
 }
 
-nb::object target_of(nb::handle target, Form form, const char* kind) { return form == Form::data ? serving(kind)(target) : nb::borrow(target); }
-
 detail::Frame run_function(detail::RemoteRun& /*run*/, detail::Frame&& arguments) {
-  return locked([&] { return carry_out(arguments, [](nb::handle target, Form form) { return target_of(target, form, "function_of"); }); });
+  return locked([&] {
+    return carry_out(arguments,
+                     [](nb::handle target, Form form) { return form == Form::data ? serving("function_of")(target) : nb::borrow(target); });
+  });
 }
 
 /// An object that could not be made is put in its place: calls of its methods raise why.
 detail::Frame run_maker(detail::RemoteRun& run, detail::Frame&& arguments) {
   return locked([&] {
     return carry_out(arguments, [&](nb::handle target, Form form) {
-      return serving("maker_of")(target_of(target, form, "class_of"),
+      return serving("maker_of")(target, form == Form::data,
                                  nb::cpp_function([&run](nb::object made) { run.object = Kept(std::move(made)).owner(); }));
     });
   });
@@ -289,6 +291,9 @@ void bind_controller(nb::module_& m) {
         detail::register_remote({.name = name, .signature = signature, .run = refuse, .is_compared = false});
       },
       "name"_a, "signature"_a, "why"_a);
+  m.def("_blamed_worker", [](std::string group, int rank, int culprit, int world_culprit) {
+    return detail::blamed_worker({.group = std::move(group), .rank = rank, .culprit = culprit, .world_culprit = world_culprit});
+  });
   m.def("worker_number", &detail::worker_number, "The number of this worker, from 0, inside a call of a controller; -1 anywhere else.");
   m.def(
       "everyone", [] { return detail::everyone(place_of_program()); },

@@ -1,5 +1,6 @@
 """Calls of a controller: what a worker finds by its name, and how exceptions travel."""
 
+import copy
 import copyreg
 import importlib
 import operator
@@ -10,7 +11,7 @@ import traceback
 import weakref
 
 from . import _core, _ending
-from ._errors import InvalidArgument, RemoteError, last_line, refusal
+from ._errors import Error, InvalidArgument, RemoteError, Timeout, last_line, refusal
 
 _BY_NAME = "it is called by its name: it stands at the top level of a module or of the program's file, and what it needs are arguments"
 
@@ -174,12 +175,30 @@ def arrived(parcel, may_pickle, function, worker, where):
 # On a worker.
 
 
+def _with_workers(error):
+    """The same exception for the controller, which knows workers by their numbers, not by their ranks in a group of this process."""
+    if not isinstance(error, Error) or error.culprit is None:
+        return error
+
+    def number(culprit):
+        world_culprit = error.world_culprit if culprit == error.culprit else None
+        return _core._blamed_worker(error.group or "", -1 if error.rank is None else error.rank, culprit, -1 if world_culprit is None else world_culprit)
+
+    told = copy.copy(error)
+    told.culprit = number(error.culprit)
+    if told.culprit < 0:
+        told.culprit = _core.worker_number()
+    if isinstance(error, Timeout):
+        told.missing = [i for i in map(number, error.missing) if i >= 0]
+    return told
+
+
 def failed(error, may_pickle):
     """What the controller is told of an exception, as data: the exception as a pickle, its type, its text, the traceback."""
     pickled = None
     if may_pickle and isinstance(error, Exception):
         try:
-            pickled = pickle.dumps(error, protocol=5)
+            pickled = pickle.dumps(_with_workers(error), protocol=5)
             pickle.loads(pickled)
         except Exception:
             pickled = None
@@ -217,12 +236,12 @@ class _NotMade:
         self.error = error
 
 
-def maker_of(type_, put):
+def maker_of(target, is_registered, put):
     """Makes an object and puts it where its methods find it; or what its methods raise."""
 
     def make(*args, **kwargs):
         try:
-            put(type_(*args, **kwargs))
+            put((class_of(target) if is_registered else target)(*args, **kwargs))
         except BaseException as error:
             put(_NotMade(error))
             raise

@@ -54,7 +54,7 @@ struct SharedByThreads {
   }
 };
 
-std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::shared_ptr<engines::HostMemory>& memory,
+std::unique_ptr<context::State> thread_state(const std::string& name, int rank, int ranks, const std::shared_ptr<engines::HostMemory>& memory,
                                              const std::shared_ptr<SharedByThreads>& shared) {
   auto state = std::make_unique<context::State>(rank, ranks, recorder::Recorder::make_private());
   state->topology = context::topology_of_threads(rank, ranks);
@@ -72,10 +72,10 @@ std::unique_ptr<context::State> thread_state(int rank, int ranks, const std::sha
   state->groups = context::FormedGroups(shared->store, make_core);
   state->form_part = [shared](const std::string& key, int own_rank, int size) {
     const auto meeting = shared->meet(key, size, {}, nullptr);
-    return thread_state(own_rank, size, meeting.memory, meeting.inner);
+    return thread_state(context::name_of_part, own_rank, size, meeting.memory, meeting.inner);
   };
   group::GroupParts parts;
-  parts.name = "world";
+  parts.name = name;
   parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(memory, rank, base::allowed_processors()));
   parts.timeout = timeout;
   state->open_world(std::move(parts));
@@ -159,7 +159,7 @@ void detail::run_threads(int ranks, const std::function<void(int rank)>& body) {
   // The states of all ranks exist before the first rank runs.
   const auto shared = std::make_shared<SharedByThreads>();
   std::vector<std::unique_ptr<context::State>> states;
-  for (int r = 0; r < ranks; ++r) states.push_back(thread_state(r, ranks, memory, shared));
+  for (int r = 0; r < ranks; ++r) states.push_back(thread_state("world", r, ranks, memory, shared));
   std::vector<Ending> endings(static_cast<std::size_t>(ranks));
   {
     const Guarded guarded;

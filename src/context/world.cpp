@@ -229,7 +229,7 @@ std::unique_ptr<State> form_part(State& whole, const std::string& key, int rank,
   own.rank = rank;
   own.world_size = size;
   own.store = std::make_shared<PrefixStore>(key, whole.groups.store());
-  auto part = join(own, {.are_job = false});
+  auto part = join(own, {.name = name_of_part, .are_job = false});
   base::set_log_rank(fmt::format("rank {}", whole.rank));
   return part;
 }

@@ -28,11 +28,12 @@ Call::Call(std::shared_ptr<CallDriver> driver, int worker, std::uint64_t sequenc
       types_(std::move(request.types)),
       where_(request.where),
       has_result_(request.has_result),
-      memory_(std::move(request.memory)) {}
+      memory_(request.memory ? std::make_shared<detail::PartMemory>(std::move(request.memory)) : nullptr) {}
 
-CallText Call::text(const std::string& host) const {
+CallText Call::text(const std::string& host, int rank) const {
   return {.worker = worker_,
           .host = host,
+          .rank = rank,
           .function = function_->name,
           .types = types_.empty() ? types_of(function_->signature) : types_,
           .where = where_};
@@ -41,7 +42,6 @@ CallText Call::text(const std::string& host) const {
 std::vector<std::function<void()>> Call::end(detail::Frame&& result, std::exception_ptr error) {
   result_ = std::move(result);
   error_ = std::move(error);
-  memory_ = nullptr;
   done_.store(true, std::memory_order_release);
   return std::exchange(listeners_, {});
 }
@@ -76,20 +76,22 @@ std::exception_ptr Call::error() const {
 }
 
 bool Call::cancel() {
-  const auto lock = driver_->lock();
+  auto lock = driver_->lock();
   if (is_done()) return false;
   driver_->cancel(*this);
+  driver_->run_callbacks(lock);
   return true;
 }
 
 void Call::then(std::function<void()> f) {
   {
-    const auto lock = driver_->lock();
+    auto lock = driver_->lock();
     if (!is_done()) {
       const bool is_first = listeners_.empty();
       listeners_.push_back(std::move(f));
       driver_->flush_for(*this);
       if (is_first) driver_->need_thread();
+      driver_->run_callbacks(lock);
       return;
     }
   }

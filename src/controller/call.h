@@ -42,6 +42,8 @@ class CallDriver {
   virtual void cancel(const Call& call) = 0;
   /// Somebody listens to a call: a thread sees to it if nobody else waits.
   virtual void need_thread() = 0;
+  /// Runs without the lock what calls have left to be run, and returns with it.
+  virtual void run_callbacks(Lock& lock) = 0;
 };
 
 /// A call that was made: its request while it is under way, and its end. All but `is_done` is under the lock of the controller.
@@ -64,9 +66,13 @@ class Call final : public detail::RemoteCall, public std::enable_shared_from_thi
 
   std::uint64_t sequence() const { return sequence_; }
   bool has_result() const { return has_result_; }
-  const detail::PartMemory& memory() const { return memory_; }
+  /// Returns what makes the memory of its result; null: part_memory does.
+  const std::shared_ptr<const detail::PartMemory>& memory() const { return memory_; }
   bool has_listeners() const { return !listeners_.empty(); }
-  CallText text(const std::string& host) const;
+  /// `host`, `rank`: of its worker.
+  CallText text(const std::string& host, int rank) const;
+  /// Returns what makes the memory of its result, which goes with the call's end.
+  std::shared_ptr<const detail::PartMemory> take_memory() { return std::move(memory_); }
   /// Ends the call. Returns the functions that are to be called then, without the lock.
   std::vector<std::function<void()>> end(detail::Frame&& result, std::exception_ptr error);
 
@@ -78,7 +84,7 @@ class Call final : public detail::RemoteCall, public std::enable_shared_from_thi
   const std::string types_;
   const std::source_location where_;
   const bool has_result_;
-  detail::PartMemory memory_;
+  std::shared_ptr<const detail::PartMemory> memory_;
   std::atomic<bool> done_{false};
   bool is_taken_ = false;
   detail::Frame result_;

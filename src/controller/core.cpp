@@ -7,29 +7,39 @@
 
 #include "base/error_text.h"
 #include "base/log.h"
+#include "base/switches.h"
 #include "controller/functions.h"
 #include "unisono/error.h"
 
 namespace unisono::controller {
 
-void Core::connect(std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts) {
+namespace {
+thread_local int callbacks_of_thread = 0;  // that this thread is in
+}  // namespace
+
+void Core::connect(std::vector<std::unique_ptr<FrameLink>> links, const Roster& roster) {
   const Lock lock(mutex_);
   workers_.resize(links.size());
   for (std::size_t i = 0; i < links.size(); ++i) {
     workers_[i].link = std::move(links[i]);
-    workers_[i].host = std::move(hosts[i]);
+    workers_[i].host = roster.hosts[i];
+    workers_[i].rank = roster.rank_of[i];
     start_receive(workers_[i]);
   }
 }
 
-void Core::reconnect(std::shared_ptr<group::Progress> progress, std::vector<std::unique_ptr<FrameLink>> links, std::vector<std::string> hosts) {
+void Core::reconnect(std::shared_ptr<group::Progress> progress, std::vector<std::unique_ptr<FrameLink>> links, const Roster& roster) {
   const Lock lock(mutex_);
   progress_ = std::move(progress);
   for (std::size_t i = 0; i < links.size(); ++i) {
     Worker& worker = workers_[i];
     worker.link = std::move(links[i]);
-    worker.host = std::move(hosts[i]);
-    if (!worker.link) continue;
+    worker.host = roster.hosts[i];
+    worker.rank = roster.rank_of[i];
+    if (!worker.link) {
+      if (!worker.failure) worker.failure = std::make_exception_ptr(PeerFailed("it was lost while the members changed"));
+      continue;
+    }
     if (std::exchange(worker.failure, nullptr)) ++worker.generation;
     start_receive(worker);
   }
@@ -44,14 +54,23 @@ void Core::disconnect() {
   --waiters_;
   leaves_.store(false);
   watched_.clear();
+  std::vector<std::pair<std::unique_ptr<FrameLink>, Work>> links;
   for (Worker& worker : workers_) {
-    try {  // the head stays where it is while it may be written
-      if (!worker.receive.cancel()) worker.receive.wait();
-    } catch (const std::exception& error) {
-      base::debug(error.what());
-    }
-    worker.receive = {};
-    worker.link.reset();
+    drop_answer(worker);
+    if (worker.link) worker.link->sweep(left_);
+    links.emplace_back(std::move(worker.link), std::exchange(worker.receive, {}));
+    finish_all(worker, std::make_exception_ptr(PeerFailed("the members changed before the call was carried out")));
+  }
+  run_callbacks(lock);
+  lock.unlock();
+  for (auto& link : links) let_go(link.second);  // the heads stay where they are while they may be written
+}
+
+void Core::give_up(const std::exception_ptr& why) {
+  const Lock lock(mutex_);
+  const auto lost = std::make_exception_ptr(PeerFailed("the members could not be changed: " + base::message_of(why)));
+  for (Worker& worker : workers_) {
+    if (!worker.link && !worker.failure) worker.failure = lost;
   }
 }
 
@@ -63,6 +82,7 @@ Worker& Core::at(int worker) {
 
 std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteRequest&& request) {
   check_limit(request.arguments, "the arguments have");
+  detail::Frame arguments = std::move(request.arguments);  // what is left of it goes without the lock
   Lock lock(mutex_);
   Worker& worker = at(number);
   const auto is_full = [&] { return std::cmp_greater_equal(worker.under_way.size(), most_in_flight_); };
@@ -77,10 +97,11 @@ std::shared_ptr<detail::RemoteCall> Core::begin(int number, detail::RemoteReques
                   .sequence = ++worker.last,
                   .function = number_of(*request.function),
                   .object = request.object};
-  detail::Frame arguments = std::move(request.arguments);
   const auto call = std::make_shared<Call>(shared_from_this(), number, head.sequence, std::move(request));
-  if (worker.failure) {
-    finish(call, {}, lost_worker(worker.failure, call->text(worker.host)));
+  if (worker.failure || !worker.link) {
+    const auto changing = [] { return std::make_exception_ptr(PeerFailed("the members are changing")); };
+    finish(call, {}, lost_worker(worker.failure ? worker.failure : changing(), call->text(worker.host, worker.rank)));
+    run_callbacks(lock);
     return call;
   }
   worker.under_way.push_back(call);
@@ -104,7 +125,7 @@ std::exception_ptr Core::failure(int number) {
   const Lock lock(mutex_);
   const Worker& worker = at(number);
   if (ended_) return std::make_exception_ptr(error_when_over());
-  return worker.failure ? lost_worker(worker.failure, {.worker = number, .host = worker.host}) : nullptr;
+  return worker.failure ? lost_worker(worker.failure, {.worker = number, .host = worker.host, .rank = worker.rank}) : nullptr;
 }
 
 int Core::generation(int number) {
@@ -132,11 +153,19 @@ void Core::tell_all(Kind kind) {
 
 void Core::finish_calls() {
   Lock lock(mutex_);
-  for (const Worker& worker : workers_) {
-    if (!worker.under_way.empty()) flush_for(*worker.under_way.back());
+  const auto are_done = [&] { return std::ranges::all_of(workers_, [](const Worker& worker) { return worker.under_way.empty(); }); };
+  while (!ended_) {
+    for (const Worker& worker : workers_) {
+      if (!worker.under_way.empty()) flush_for(*worker.under_way.back());
+    }
+    drive(lock, are_done, nullptr);
+    if (!are_done()) continue;
+    if (callbacks_.empty() && running_ <= callbacks_of_thread) return;
+    ++waiters_;  // a callback in another thread may make further calls
+    changed_.wait_for(lock, base::interruption_period);
+    --waiters_;
+    base::check_interruption(lock);
   }
-  drive(
-      lock, [&] { return std::ranges::all_of(workers_, [](const Worker& worker) { return worker.under_way.empty(); }); }, nullptr);
 }
 
 void Core::end(std::string_view reason) {
@@ -169,16 +198,29 @@ void Core::lose(int number, const std::exception_ptr& why) {
   Worker& worker = at(number);
   if (worker.failure) return;
   worker.failure = why;
+  try {  // its receive ends as well, which wakes the driver
+    if (worker.link && !base::is_a<PeerFailed>(why)) worker.link->abort(base::message_of(why));
+  } catch (const std::exception& error) {
+    base::debug(error.what());
+  }
+  finish_all(worker, why);
+  if (waiters_ > 0) changed_.notify_all();
+}
+
+void Core::finish_all(Worker& worker, const std::exception_ptr& why) {
   while (!worker.under_way.empty()) {
     const auto call = std::move(worker.under_way.front());
     worker.under_way.pop_front();
-    finish(call, {}, lost_worker(why, call->text(worker.host)));
+    finish(call, {}, lost_worker(why, call->text(worker.host, worker.rank)));
   }
 }
 
 void Core::send(int number, const Head& head, detail::Frame&& frame) {
+  const Worker& worker = at(number);
+  if (!worker.link) return;  // the members are changing; a worker that stays has nothing to do with it
   try {
-    at(number).link->send(head, std::move(frame));
+    worker.link->sweep(left_);
+    worker.link->send(head, std::move(frame));
   } catch (...) {
     lose(number, std::current_exception());
   }
@@ -186,6 +228,8 @@ void Core::send(int number, const Head& head, detail::Frame&& frame) {
 
 void Core::finish(const std::shared_ptr<Call>& call, detail::Frame&& result, std::exception_ptr error) {
   if (call->has_listeners()) --listened_;
+  leave(call);  // its last holder may be here, and it holds a result and functions of the program's
+  leave(call->take_memory());
   auto listeners = call->end(std::move(result), std::move(error));
   std::ranges::move(listeners, std::back_inserter(callbacks_));
 }
@@ -202,12 +246,19 @@ void Core::cancel(const Call& call) {
 }
 
 void Core::run_callbacks(Lock& lock) {
-  while (!callbacks_.empty()) {
+  while (!callbacks_.empty() || !left_.empty()) {
     Callbacks now = std::exchange(callbacks_, {});
+    auto left = std::exchange(left_, {});
+    ++running_;
     lock.unlock();
+    ++callbacks_of_thread;
     for (const auto& callback : now) group::call_back(callback);
     now.clear();  // what they hold may come back here, as the last handle to an object does
+    left.clear();
+    --callbacks_of_thread;
     lock.lock();
+    --running_;
+    if (waiters_ > 0) changed_.notify_all();
   }
 }
 

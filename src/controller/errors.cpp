@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error_text.h"
+#include "unisono/detail/remote_errors.h"
 
 namespace unisono::controller {
 namespace {
@@ -55,14 +56,21 @@ Type type_of(const Error& error) {
   return Type::plain;
 }
 
+/// The controller is told numbers of workers, not ranks in a group of this one.
 void put(base::ByteWriter& bytes, const Error& error) {
-  bytes.put(error.culprit().value_or(-1)).text(error.host());
+  bytes.put(detail::blamed_worker(error.info())).text(error.host());
   const auto* const late = dynamic_cast<const Timeout*>(&error);
   const auto* const lost = dynamic_cast<const PeerFailed*>(&error);
   bytes.put(static_cast<std::int32_t>(lost != nullptr ? lost->cause() : PeerFailed::Cause::disconnected));
-  bytes.put(static_cast<std::uint32_t>(late != nullptr ? late->missing().size() : 0));
-  if (late == nullptr) return;
-  for (const int rank : late->missing()) bytes.put(rank);
+  std::vector<int> missing;
+  for (const int rank : late != nullptr ? late->missing() : std::vector<int>()) {
+    ErrorInfo one = error.info();
+    if (one.culprit != rank) one.world_culprit = -1;
+    one.culprit = rank;
+    if (const int worker = detail::blamed_worker(one); worker >= 0) missing.push_back(worker);
+  }
+  bytes.put(static_cast<std::uint32_t>(missing.size()));
+  for (const int worker : missing) bytes.put(worker);
 }
 
 /// What travels of an error, beside its text, which has operation, group and hint already.
@@ -135,7 +143,6 @@ std::exception_ptr decode_error(std::span<const std::byte> encoded, const CallTe
   if (type != Type::other) facts = get(bytes);
   std::string message = call_text(call) + ": ";
   if (type == Type::other) message += name + (text.empty() ? "" : ": ");
-  // A rank of the workers' group is the number of a worker.
   ErrorInfo info{.operation = "call",
                  .group = base::group_of_workers,
                  .culprit = facts.culprit.value_or(call.worker),
@@ -165,7 +172,7 @@ std::exception_ptr lost_worker(const std::exception_ptr& why, const CallText& ca
                                              .culprit = call.worker,
                                              .host = call.host,
                                              .where = call.where,
-                                             .world_culprit = call.worker + 1},
+                                             .world_culprit = call.rank},
                                             cause));
 }
 

@@ -15,6 +15,7 @@ namespace unisono::controller {
 struct CallText {
   int worker = -1;
   std::string host = {};
+  int rank = -1;              ///< of the worker in the world of the job; -1: it is not known
   std::string function = {};  ///< the name
   std::string types = {};     ///< of the arguments: "string, int32"
   std::source_location where = {};

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <exception>
 #include <span>
 #include <utility>
 
@@ -34,20 +34,29 @@ detail::MessageRequest message(Operation operation, const void* data, std::size_
 
 Piece head_to_seal(const Head& head) { return {reinterpret_cast<const std::byte*>(&head), sizeof head - sizeof head.of_head}; }
 
-detail::FramePart made(const detail::PartMemory& memory, const PartHead& part) {
-  if (!memory) return detail::part_memory(part.slot, part.bytes);
-  detail::FramePart own = memory(part.slot, part.bytes);
-  if (own.bytes == part.bytes) return own;
-  throw InvalidArgument(fmt::format("the memory for part {} has {} bytes instead of {}", part.slot, own.bytes, part.bytes));
-}
-
-std::vector<Piece> pieces_of(Piece content, const std::vector<detail::FramePart>& parts) {
-  std::vector<Piece> pieces{content};
+std::vector<Piece> pieces_of(const std::vector<detail::FramePart>& parts) {
+  std::vector<Piece> pieces;
   for (const auto& part : parts) pieces.emplace_back(part.data, part.bytes);
   return pieces;
 }
 
+bool is_under_way(const Work& work) {
+  const detail::WorkState* const state = detail::WorkAccess::state_of(work);
+  return state != nullptr && !state->is_done();
+}
+
 }  // namespace
+
+void let_go(Work& receive) noexcept {
+  for (;;) {
+    try {
+      if (!receive.cancel()) receive.wait();
+      return;
+    } catch (...) {  // an interruption ends the wait alone
+      if (!is_under_way(receive)) return;
+    }
+  }
+}
 
 std::size_t bytes_of(const detail::Frame& frame) {
   std::size_t bytes = frame.body.size();
@@ -56,6 +65,7 @@ std::size_t bytes_of(const detail::Frame& frame) {
 }
 
 void check_limit(const detail::Frame& frame, std::string_view what) {
+  if (frame.parts.size() > most_parts) throw InvalidArgument(fmt::format("{} {} parts, and the most are {}", what, frame.parts.size(), most_parts));
   const std::size_t bytes = bytes_of(frame), limit = object_limits().bytes;
   if (bytes <= limit) return;
   throw InvalidArgument(fmt::format("{} {} bytes, and the limit is {}", what, bytes, limit), {.hint = "raise the limit with set_object_limits"});
@@ -67,20 +77,23 @@ FrameLink::FrameLink(ProcessGroup pair)
       sending_(detail::ObjectSeal::of_message(pair_.rank(), peer_, 0, pair_)),
       receiving_(detail::ObjectSeal::of_message(peer_, pair_.rank(), 0, pair_)) {}
 
-void FrameLink::start_send(const void* data, std::size_t bytes, std::shared_ptr<void> owner) {
-  if (bytes == 0) return;
+void FrameLink::start_send(const void* data, std::size_t bytes, std::shared_ptr<void>& owner) {
   Work work = detail::start(message(Operation::send, data, bytes, peer_), pair_, for_as_long_as_it_takes());
-  if (detail::WorkAccess::state_of(work) != nullptr) outgoing_.push_back({std::move(work), std::move(owner)});
+  if (is_under_way(work)) outgoing_.push_back({std::move(work), std::move(owner)});
 }
 
-void FrameLink::sweep() {
-  while (!outgoing_.empty() && outgoing_.front().work.is_completed()) outgoing_.pop_front();
+void FrameLink::sweep(std::vector<std::shared_ptr<const void>>& gone) {
+  for (; !outgoing_.empty() && !is_under_way(outgoing_.front().work); outgoing_.pop_front()) gone.push_back(std::move(outgoing_.front().owner));
 }
 
 void FrameLink::seal(Head& head, Piece content, const std::vector<detail::FramePart>& parts) const {
   if (!sending_.is_needed()) return;
   head.number = sending_.take_number();
-  head.of_rest = sending_.code(head.number, detail::ObjectSeal::body, pieces_of(content, parts));
+  if (head.has_content != 0) {
+    const detail::ObjectCode code = sending_.code(head.number, detail::ObjectSeal::body, content);
+    std::memcpy(head.inside.data(), &code, sizeof code);
+  }
+  if (!parts.empty()) head.of_parts = sending_.code(head.number, detail::ObjectSeal::body, pieces_of(parts));
   head.of_head = sending_.code(head.number, detail::ObjectSeal::head, head_to_seal(head));
 }
 
@@ -90,13 +103,19 @@ void FrameLink::check(const Head& head) const {
   receiving_.check_number(peer_, head.number);
 }
 
-void FrameLink::check_rest(const Head& head, Piece content, const std::vector<detail::FramePart>& parts) const {
-  if (!receiving_.is_needed()) return;
-  receiving_.check(peer_, head.number, detail::ObjectSeal::body, pieces_of(content, parts), head.of_rest);
+void FrameLink::check_content(const Head& head, Piece content) const {
+  if (!receiving_.is_needed() || head.has_content == 0) return;
+  detail::ObjectCode code{};
+  std::memcpy(&code, head.inside.data(), sizeof code);
+  receiving_.check(peer_, head.number, detail::ObjectSeal::body, content, code);
+}
+
+void FrameLink::check_parts(const Head& head, const std::vector<detail::FramePart>& parts) const {
+  if (!receiving_.is_needed() || parts.empty()) return;
+  receiving_.check(peer_, head.number, detail::ObjectSeal::body, pieces_of(parts), head.of_parts);
 }
 
 void FrameLink::send(const Head& about, detail::Frame&& frame) {
-  sweep();
   const auto head = std::make_shared<Head>(about);
   head->parts = static_cast<std::uint32_t>(frame.parts.size());
   head->content = frame.body.size() + frame.parts.size() * sizeof(PartHead);
@@ -122,64 +141,55 @@ void FrameLink::send(const Head& about, detail::Frame&& frame) {
     }
   }
   seal(*head, bytes, frame.parts);
-  start_send(head.get(), sizeof *head, head);
-  if (head->has_content != 0) start_send(bytes.data(), bytes.size(), content);
-  for (auto& part : frame.parts) start_send(part.data, part.bytes, std::move(part.owner));
+  std::shared_ptr<void> owner = head;
+  start_send(head.get(), sizeof *head, owner);
+  owner = content;
+  if (head->has_content != 0) start_send(bytes.data(), bytes.size(), owner);
+  for (auto& part : frame.parts) start_send(part.data, part.bytes, part.owner);
 }
 
-Work FrameLink::start_receive(Head& head) {
-  return detail::start(message(Operation::recv, &head, sizeof head, peer_), pair_, for_as_long_as_it_takes());
+Work FrameLink::start_receive(void* data, std::size_t bytes) {
+  return detail::start(message(Operation::recv, data, bytes, peer_), pair_, for_as_long_as_it_takes());
 }
 
 void FrameLink::receive(Head& head) {
-  receive_bytes(&head, sizeof head);
+  std::vector<std::shared_ptr<const void>> gone;
+  sweep(gone);
+  gone.clear();
+  if (outgoing_.empty()) {
+    receive(&head, sizeof head);
+  } else {
+    Work next = start_receive(&head, sizeof head);
+    try {
+      for (; !outgoing_.empty() && is_under_way(next); sweep(gone), gone.clear()) {
+        std::array both{next, outgoing_.front().work};
+        wait_any(both);
+      }
+      next.wait();
+    } catch (...) {
+      let_go(next);
+      throw;
+    }
+  }
   check(head);
 }
 
-bool FrameLink::has_come() {
-  sweep();
-  return detail::probe(message(Operation::recv, nullptr, 0, peer_), pair_, for_as_long_as_it_takes(), false).has_value();
-}
-
-void FrameLink::receive_bytes(void* data, std::size_t bytes) {
-  if (bytes > 0) detail::run(message(Operation::recv, data, bytes, peer_), pair_, for_as_long_as_it_takes());
+void FrameLink::receive(void* data, std::size_t bytes) {
+  detail::run(message(Operation::recv, data, bytes, peer_), pair_, for_as_long_as_it_takes());
 }
 
 /// A receive of another length throws the message away.
 void FrameLink::discard() {
   try {
-    detail::run(message(Operation::recv, nullptr, 0, peer_), pair_, for_as_long_as_it_takes());
+    receive(nullptr, 0);
   } catch (const Mismatch&) {  // NOLINT(bugprone-empty-catch): that is its length
   }
 }
 
-detail::Frame FrameLink::receive_rest(const Head& head, const detail::PartMemory& memory) {
-  detail::Frame frame;
-  std::vector<std::byte> content(head.content);
-  if (head.has_content != 0) receive_bytes(content.data(), content.size());
-  else std::copy_n(head.inside.begin(), std::min<std::size_t>(content.size(), Head::room), content.begin());
-  if (head.parts == 0) {
-    check_rest(head, content, {});
-    frame.body = std::move(content);
-    return frame;
-  }
-  if (content.size() / sizeof(PartHead) < head.parts) throw ProtocolError("a frame of a controller is too short");
-  std::exception_ptr error;
-  for (std::uint32_t i = 0; i < head.parts; ++i) {
-    PartHead part;
-    std::memcpy(&part, content.data() + i * sizeof part, sizeof part);
-    try {
-      if (!error) frame.parts.push_back(made(memory, part));
-    } catch (...) {
-      error = std::current_exception();
-    }
-    if (!error) receive_bytes(frame.parts.back().data, part.bytes);
-    else if (part.bytes > 0) discard();
-  }
-  if (error) std::rethrow_exception(error);
-  check_rest(head, content, frame.parts);
-  frame.body.assign(content.begin() + static_cast<std::ptrdiff_t>(head.parts * sizeof(PartHead)), content.end());
-  return frame;
+bool FrameLink::has_come() {
+  std::vector<std::shared_ptr<const void>> gone;
+  sweep(gone);
+  return detail::probe(message(Operation::recv, nullptr, 0, peer_), pair_, for_as_long_as_it_takes(), false).has_value();
 }
 
 }  // namespace controller

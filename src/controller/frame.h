@@ -33,8 +33,8 @@ enum class Kind : std::uint8_t {
   acknowledged,  ///< all calls up to that number are done
 };
 
-/// The first message of a frame, which has the same length for all. The rest of the frame follows unless it lies inside: its content (a PartHead for
-/// each part, and the body) in one message, and a message for each part that is not empty.
+/// The first message of a frame, which has the same length for all. The rest of the frame follows: its content (a PartHead for each part, and the
+/// body) in one message unless it lies inside, and a message for each part.
 struct Head {
   static constexpr std::size_t room = 168;
 
@@ -45,11 +45,11 @@ struct Head {
   std::uint64_t sequence = 0;  ///< of the call
   std::uint64_t function = 0;
   std::uint64_t object = 0;
-  std::uint64_t content = 0;  ///< bytes
-  std::array<std::byte, room> inside = {};
+  std::uint64_t content = 0;                ///< bytes
+  std::array<std::byte, room> inside = {};  ///< between hosts the code of a content that is a message of its own
   // Between hosts: what tells the other side that nobody has changed the frame.
   std::uint64_t number = 0;
-  detail::ObjectCode of_rest = {}, of_head = {};
+  detail::ObjectCode of_parts = {}, of_head = {};
 };
 static_assert(sizeof(Head) == 248 && std::is_trivially_copyable_v<Head>);
 
@@ -70,32 +70,34 @@ class FrameLink {
   /// Ends the group for both, with that reason.
   void abort(std::string_view reason) { pair_.abort(reason); }
 
-  /// Sends a frame, and returns when it is on its way. What has not left by then is kept until it has. `head`: kind, sequence, function, object.
+  /// Sends a frame, and returns when it is on its way. What keeps a part alive that has not left by then is kept until `sweep` finds that it has;
+  /// that of others stays in the frame. `head`: kind, sequence, function, object.
   void send(const Head& head, detail::Frame&& frame = {});
-  /// Lets go of what has left meanwhile.
-  void sweep();
+  /// Hands over what has kept alive what has left meanwhile: its end may be the program's, and takes no lock then.
+  void sweep(std::vector<std::shared_ptr<const void>>& gone);
 
-  /// Starts to receive the head of the next frame.
-  Work start_receive(Head& head);
-  /// Waits for the head of the next frame.
+  /// Starts to receive the next message.
+  Work start_receive(void* data, std::size_t bytes);
+  /// Waits for the head of the next frame, and checks it. Lets go of what leaves meanwhile.
   void receive(Head& head);
-  /// Tells whether a frame has come.
+  /// Waits for the next message.
+  void receive(void* data, std::size_t bytes);
+  /// Waits for the next message, and throws it away.
+  void discard();
+  /// Tells whether a frame has come. Lets go of what has left.
   bool has_come();
-  /// Checks that nobody has changed a head that was received.
+  // Throw ProtocolError if somebody has changed what was received, and end the group.
   void check(const Head& head) const;
-  /// Receives the rest of a frame whose head was received. What `memory` throws is thrown after the frame is gone.
-  detail::Frame receive_rest(const Head& head, const detail::PartMemory& memory);
+  void check_content(const Head& head, std::span<const std::byte> content) const;
+  void check_parts(const Head& head, const std::vector<detail::FramePart>& parts) const;
 
  private:
   struct Outgoing {
     Work work;
-    std::shared_ptr<void> owner;
+    std::shared_ptr<const void> owner;
   };
-  void start_send(const void* data, std::size_t bytes, std::shared_ptr<void> owner);
-  void receive_bytes(void* data, std::size_t bytes);
-  void discard();
+  void start_send(const void* data, std::size_t bytes, std::shared_ptr<void>& owner);
   void seal(Head& head, std::span<const std::byte> content, const std::vector<detail::FramePart>& parts) const;
-  void check_rest(const Head& head, std::span<const std::byte> content, const std::vector<detail::FramePart>& parts) const;
 
   ProcessGroup pair_;
   int peer_;
@@ -103,6 +105,11 @@ class FrameLink {
   std::deque<Outgoing> outgoing_;
 };
 
+/// No frame has more parts, so that what is said of them is bounded.
+inline constexpr std::size_t most_parts = std::size_t{1} << 20;
+
+/// Takes a receive back, or waits for its end: nobody writes into its memory afterwards.
+void let_go(Work& receive) noexcept;
 /// Returns the bytes of a frame's body and parts.
 std::size_t bytes_of(const detail::Frame& frame);
 /// Throws InvalidArgument if a frame is above the limit of objects. `what`: "the arguments have".

@@ -60,7 +60,7 @@ int end_with(const std::exception_ptr& why, context::State& whole) {
 ServiceEnd serve_once(context::State& whole, const Roster& roster, const ControllerOptions& options, Objects& objects, std::exception_ptr& error) {
   auto link = link_to_controller(whole);
   const auto workers = form_workers(whole, roster, options);
-  const Place place(roster.own, ProcessGroup(whole.whole));
+  const Place place(roster, ProcessGroup(whole.whole), workers->world);
   whole.launcher.tell_controlled();
   struct Within {
     context::State* const whole;
@@ -74,6 +74,7 @@ ServiceEnd serve_once(context::State& whole, const Roster& roster, const Control
   {
     const Within within(workers.get());
     end = service.run();
+    if (end != ServiceEnd::regroup) objects.clear();  // their destructors may still ask for their rank
   }
   error = service.error();
   if (end == ServiceEnd::lost) context::abandon(*workers, coordination::Leaving::by_exception);

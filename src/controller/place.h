@@ -1,7 +1,10 @@
 #pragma once
 
-#include <memory>
+#include <optional>
+#include <vector>
 
+#include "controller/meeting.h"
+#include "unisono/error.h"
 #include "unisono/process_group.h"
 
 namespace unisono::controller {
@@ -10,20 +13,26 @@ namespace unisono::controller {
 /// place of their process.
 class Place {
  public:
-  /// `worker`: its number; -1: it is the controller.
-  Place(int worker, ProcessGroup everyone);
+  /// `workers`: the world of the workers, on one of them.
+  Place(const Roster& roster, ProcessGroup everyone, const std::optional<ProcessGroup>& workers = {});
   ~Place();
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
+  /// Returns the number of the worker; -1: this is the controller.
   int worker() const { return worker_; }
   const ProcessGroup& everyone() const { return everyone_; }
+  /// See detail::blamed_worker.
+  int blamed_by(const ErrorInfo& error) const;
   /// Returns the place of the caller; null if there is none.
   static const Place* current() noexcept;
 
  private:
   const int worker_;
+  const std::vector<int> rank_of_;  ///< by worker, in the world of the job
+  const std::vector<int> living_;   ///< the workers, by their ranks in the world of the workers
   const ProcessGroup everyone_;
+  const std::optional<ProcessGroup> workers_;
   const bool is_of_thread_;
 };
 

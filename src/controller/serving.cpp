@@ -7,6 +7,7 @@
 #include "base/error_text.h"
 #include "controller/errors.h"
 #include "controller/functions.h"
+#include "controller/incoming.h"
 #include "unisono/error.h"
 
 namespace unisono::controller {
@@ -37,16 +38,19 @@ detail::Frame Objects::run(const detail::RemoteFunction& function, int worker, s
   detail::RemoteRun run{.worker = worker, .object = {}, .object_id = id};
   if (function.kind == FunctionKind::method) run.object = find(function, id).object;
   if (function.kind != FunctionKind::maker) return function.run(run, std::move(arguments));
-  Object& made = objects_[id];
-  made = {.actor = function.actor};
   try {
     detail::Frame result = function.run(run, std::move(arguments));
-    made.object = std::move(run.object);
+    objects_[id] = {.object = std::move(run.object), .actor = function.actor, .failure = "it has made none"};
     return result;
   } catch (...) {
-    made.failure = base::what_of(std::current_exception());
+    note_failure(function, id, base::what_of(std::current_exception()));
     throw;
   }
+}
+
+void Objects::note_failure(const detail::RemoteFunction& maker, std::uint64_t id, std::string text) {
+  if (maker.kind != detail::RemoteFunction::Kind::maker) return;
+  objects_[id] = {.object = {}, .actor = maker.actor, .failure = std::move(text)};
 }
 
 Service::Service(std::unique_ptr<FrameLink> link, int worker, Objects& objects, recorder::Recorder& recorder)
@@ -66,16 +70,14 @@ void Service::receive() {
   link_->receive(item.head);
   if (item.head.kind == Kind::cancel) return cancel(item.head.sequence);
   if (item.head.kind == Kind::call) {
-    const detail::RemoteFunction* const function = function_of(item.head.function);
-    try {
-      item.frame = link_->receive_rest(item.head, function == nullptr ? detail::PartMemory() : function->memory);
-    } catch (const PeerFailed&) {
-      throw;
-    } catch (const ProtocolError&) {
-      throw;
-    } catch (...) {  // of the memory for its parts
-      item.error = std::current_exception();
-    }
+    item.function = function_of(item.head.function);
+    static const auto& any_memory = *new const detail::PartMemory;
+    Incoming rest(*link_, item.head, Incoming::Receives::wait);
+    rest.open(item.function == nullptr ? any_memory : item.function->memory);
+    rest.start_parts();
+    rest.check();
+    item.error = rest.error();
+    if (!item.error) item.frame = rest.take();
   }
   queued_bytes_ += bytes_of(item.frame);
   queue_.push_back(std::move(item));
@@ -97,8 +99,9 @@ void Service::run_call(Item& item) {
   detail::Frame result;
   bool went_well = false;
   try {
+    const detail::RemoteFunction* const function = item.function;  // not looked up again: its memory has what has come
+    if (item.error && function != nullptr) objects_.note_failure(*function, head.object, base::what_of(item.error));
     if (item.error) std::rethrow_exception(item.error);
-    const detail::RemoteFunction* const function = function_of(head.function);
     if (function == nullptr) throw InvalidArgument("this worker has no function of that name and signature", {.hint = "every process registers it"});
     recorder::Recording recording(recorder_, {.label = function->name, .group = group_, .sequence = head.sequence});
     result = objects_.run(*function, worker_, head.object, std::move(item.frame));
@@ -122,6 +125,7 @@ void Service::carry_out(Item& item) {
       return;
     case Kind::call:
       if (!item.is_cancelled) return run_call(item);
+      if (item.function != nullptr) objects_.note_failure(*item.function, item.head.object, "the call was cancelled before it had begun");
       done_ = item.head.sequence;
       return answer(Kind::cancelled, done_);
     default: throw ProtocolError("a controller has sent what no worker understands");

@@ -18,7 +18,11 @@ class Objects {
  public:
   /// Runs a function, with the object that it belongs to. `id`: of the object that the call names.
   detail::Frame run(const detail::RemoteFunction& function, int worker, std::uint64_t id, detail::Frame&& arguments);
+  /// There is no such object, because the call that was to make it has failed with this text.
+  void note_failure(const detail::RemoteFunction& maker, std::uint64_t id, std::string text);
   void drop(std::uint64_t id) { objects_.erase(id); }
+  /// Drops all of them.
+  void clear() { objects_.clear(); }
 
  private:
   struct Object {
@@ -51,6 +55,7 @@ class Service {
  private:
   struct Item {
     Head head;
+    const detail::RemoteFunction* function = nullptr;  ///< of a call; null: this process has none of that name
     detail::Frame frame = {};
     std::exception_ptr error = {};  ///< of receiving it
     bool is_cancelled = false;

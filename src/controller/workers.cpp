@@ -34,8 +34,8 @@ Workers::Workers(const ControllerOptions& options, std::unique_ptr<LocalJob> loc
   context::State& whole = context::current();
   roster_ = meet(whole, {}, where);
   core_ = std::make_shared<Core>(whole.progress, options.most_in_flight);
-  core_->connect(link_to_workers(roster_), roster_.hosts);
-  place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
+  core_->connect(link_to_workers(roster_), roster_);
+  place_ = std::make_unique<Place>(roster_, ProcessGroup(whole.whole));
   whole.launcher.tell_controlled();
   if (local_) local_->note_met();
 }
@@ -46,7 +46,7 @@ std::shared_ptr<detail::RemoteCall> Workers::begin(int worker, detail::RemoteReq
 }
 
 ProcessGroup Workers::everyone() const {
-  if (!place_) throw NotInitialized("the controller has ended", {.operation = "everyone"});
+  if (!place_) throw NotInitialized("the controller has ended, or its members could not be changed", {.operation = "everyone"});
   return place_->everyone();
 }
 
@@ -61,18 +61,12 @@ void Workers::replace(int worker, std::source_location where) {
     if (!failure) return;
     core_->finish_calls();
     core_->tell_all(Kind::regroup);
+    core_->poll();
     Introduction own{.epoch = roster_.epoch, .workers = core_->size(), .lost = {worker}};
     for (int i = 0; i < core_->size(); ++i) {
       if (i != worker && core_->failure(i)) own.lost.push_back(i);
     }
-    core_->disconnect();
-    place_.reset();
-    const bool has_come = take_newcomers_in(longest_replacement);
-    context::State& whole = context::current();
-    roster_ = meet(whole, own, where);
-    core_->reconnect(whole.progress, link_to_workers(roster_), roster_.hosts);
-    place_ = std::make_unique<Place>(-1, ProcessGroup(whole.whole));
-    whole.launcher.tell_controlled();
+    const bool has_come = regroup(own, where);
     if (!has_come) {
       throw Timeout(fmt::format("no process has come in the place of worker {} within {} s; the others go on", worker, longest_replacement.count()),
                     {.operation = "replace",
@@ -81,6 +75,23 @@ void Workers::replace(int worker, std::source_location where) {
                      .hint = "does the launcher have restarts left (--max-restarts)?"});
     }
   });
+}
+
+bool Workers::regroup(const Introduction& own, std::source_location where) {
+  core_->disconnect();
+  try {
+    place_.reset();
+    const bool has_come = take_newcomers_in(longest_replacement);
+    context::State& whole = context::current();
+    roster_ = meet(whole, own, where);
+    core_->reconnect(whole.progress, link_to_workers(roster_), roster_);
+    place_ = std::make_unique<Place>(roster_, ProcessGroup(whole.whole));
+    whole.launcher.tell_controlled();
+    return has_come;
+  } catch (...) {
+    core_->give_up(std::current_exception());
+    throw;
+  }
 }
 
 void Workers::end(std::string_view reason) {

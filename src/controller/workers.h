@@ -31,6 +31,9 @@ class Workers final : public detail::RemoteWorkers {
   void end(std::string_view reason) override;
 
  private:
+  /// Has the living members leave their pairs, takes newcomers in, and meets them all again. Returns whether any have come.
+  bool regroup(const Introduction& own, std::source_location where);
+
   const ControllerOptions options_;
   std::unique_ptr<LocalJob> local_;
   std::unique_ptr<Context> context_;

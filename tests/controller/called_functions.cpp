@@ -9,7 +9,8 @@
 namespace unisono::testing {
 namespace {
 std::atomic<int> counters{0};
-}
+std::atomic<int> last_rank{-1};
+}  // namespace
 
 int add(int a, int b) { return a + b; }
 void do_nothing() {}
@@ -48,6 +49,9 @@ int Counter::add(int n) { return value_ += n; }
 int Counter::value() const { return value_; }
 void Counter::fail() { throw std::logic_error("a counter has failed"); }
 int Counter::alive() { return counters.load(); }
+Witness::~Witness() { last_rank.store(rank()); }
+int Witness::own_rank() const { return rank(); }
+int Witness::rank_at_last_end() { return last_rank.load(); }
 int counters_alive() { return Counter::alive(); }
 
 UNISONO_REMOTE(add)
@@ -67,5 +71,6 @@ UNISONO_REMOTE(sum_with_controller);
 UNISONO_REMOTE(wait_for_gate);
 UNISONO_REMOTE(counters_alive);
 UNISONO_ACTOR(Counter, &Counter::add, &Counter::value, &Counter::fail)
+UNISONO_ACTOR(Witness, &Witness::own_rank)
 
 }  // namespace unisono::testing

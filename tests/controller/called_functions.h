@@ -52,6 +52,17 @@ class Counter {
 };
 int counters_alive();
 
+/// Notes what rank() is when it ends.
+class Witness {
+ public:
+  Witness() = default;
+  ~Witness();
+  Witness(const Witness&) = delete;
+  Witness& operator=(const Witness&) = delete;
+  int own_rank() const;
+  static int rank_at_last_end();
+};
+
 /// Runs a controller in rank 0 of so many threads.
 template <class F>
 void with_workers(int workers, F&& body, ControllerOptions options = {}) {

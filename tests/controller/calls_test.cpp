@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -197,6 +198,20 @@ TEST(Controller, ThenMayMakeFurtherCalls) {
   });
 }
 
+TEST(Controller, ItsEndWaitsForTheCallsThatCallbacksMake) {
+  int last = 0;
+  run_threads(2, [&] {
+    std::function<void(const Future<int>&)> next;
+    const Controller workers;
+    next = [&](const Future<int>& done) {
+      last = done.get();
+      if (last < 50) workers[0].call(add, last, 1).then(next);
+    };
+    workers[0].call(add, 0, 1).then(next);
+  });
+  EXPECT_EQ(last, 50);
+}
+
 TEST(Controller, SeveralThreadsCallAndWait) {
   with_workers(2, [](const Controller& workers) {
     std::vector<std::thread> threads;
@@ -208,6 +223,27 @@ TEST(Controller, SeveralThreadsCallAndWait) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong.load(), 0);
+  });
+}
+
+TEST(Controller, SeveralThreadsFetchLargeResults) {
+  with_workers(2, [](const Controller& workers) {
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0}, called{0};
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 20; ++i) {
+          const std::size_t elements = 20'000 + static_cast<std::size_t>(1000 * i);
+          workers[i % 2].call(large, elements).then([&, elements](const Future<std::vector<float>>& done) {
+            called += done.get().size() == elements;
+          });
+          wrong += workers[(t + i) % 2].call(large, elements).get() != std::vector<float>(elements, 1.5F);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong.load(), 0);
+    while (called.load() != 60) workers.call(do_nothing).get();
   });
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -40,7 +41,13 @@ UNISONO_REMOTE(leave);
 UNISONO_REMOTE(together);
 UNISONO_REMOTE(rest);
 UNISONO_REMOTE(place);
+/// A group of workers 1 and 0, in this order, which is kept.
+std::optional<ProcessGroup> kept;
+void keep_group() { kept = new_group({1, 0}); }
+int together_in_group() { return all_reduce(1, ReduceOp::sum, *kept); }
 UNISONO_REMOTE(new_group_of_two);
+UNISONO_REMOTE(keep_group);
+UNISONO_REMOTE(together_in_group);
 
 int only_there(int n) { return n; }
 long other_signature(int n) { return n; }
@@ -111,6 +118,41 @@ void replace(int which) {
   say("done");
 }
 
+/// Two workers die, one of them without a call that tells the controller.
+void replace_one_of_two() {
+  Controller workers;
+  const auto pids = workers.call(own_pid).get();
+  const auto counter = workers.make<Counter>(1);
+  ::kill(pids[0], SIGKILL);
+  workers[1].call(die, SIGKILL).wait();
+  say_error("replacing", [&] { workers.replace(1); });
+  for (int i = 0; i < 2; ++i) say_error("worker " + std::to_string(i), [&] { static_cast<void>(workers[i].call(add, 1, 2).get()); });
+  say("kept " + std::to_string(counter[2].call(&Counter::value).get()));
+  say("done");
+}
+
+/// Worker 1 of 3 dies twice; the others name it, whose rank differs from its number in most groups.
+void blame() {
+  Controller workers;
+  for (const std::string when : {"first", "second"}) {
+    if (when == "first") workers.call(keep_group).get();
+    workers[1].call(die, SIGKILL).wait();
+    for (const int i : {0, 2}) {
+      const std::string who = when + " " + std::to_string(i);
+      say_error(who + " workers", [&] { workers[i].call(together, 1).get(); });
+      say_error(who + " everyone", [&] { workers[i].call(sum_with_controller, 1).get(); });
+    }
+    if (when == "first") say_error("group", [&] { workers[0].call(together_in_group).get(); });
+    try {
+      workers[1].call(do_nothing).get();
+    } catch (const PeerFailed& lost) {
+      say(when + " rank " + std::to_string(lost.world_culprit().value_or(-1)));
+    }
+    if (when == "first") workers.replace(1);
+  }
+  say("done");
+}
+
 void hold(const ControllerOptions& options, bool busy) {
   const Controller workers(options);
   std::string line = "ready " + std::to_string(::getpid());
@@ -165,6 +207,8 @@ int run(const std::string& what, const std::vector<std::string>& rest) {
     const Controller workers(options);
     say_error("left", [&] { workers[0].call(leave, 3).get(); });
   } else if (what == "replace") replace(options.workers);
+  else if (what == "replace_one_of_two") replace_one_of_two();
+  else if (what == "blame") blame();
   else if (what == "hold") hold(options, false);
   else if (what == "busy") hold(options, true);
   else if (what == "throw") throw_in_scope(options, false);

@@ -62,6 +62,32 @@ TEST(RemoteObjects, AHandleThatOutlivesItsControllerSaysSo) {
   });
 }
 
+TEST(RemoteObjects, AnObjectWhoseMakingWasCancelledSaysSo) {
+  with_workers(1, [](const Controller& workers) {
+    const std::string gate = ::testing::TempDir() + "unisono-gate4-" + std::to_string(::getpid());
+    const auto busy = workers[0].call(wait_for_gate, gate);
+    const auto counter = workers[0].make<Counter>(1);
+    const auto value = counter.call(&Counter::value);
+    EXPECT_TRUE(counter.made().cancel());
+    std::fclose(std::fopen(gate.c_str(), "w"));
+    busy.get();
+    std::remove(gate.c_str());
+    EXPECT_THROW(counter.made().get(), Cancelled);
+    const auto error = thrown_by<InvalidArgument>([&] { value.get(); });
+    EXPECT_NE(std::string(error.what()).find("Counter has failed: the call was cancelled before it had begun"), std::string::npos) << error.what();
+  });
+}
+
+TEST(RemoteObjects, TheLastObjectsEndWhileTheirWorkerIsOne) {
+  std::optional<Handle<Witness>> handle;
+  run_threads(2, [&] {
+    const Controller workers;
+    handle.emplace(workers[0].make<Witness>());
+    EXPECT_EQ(workers[0].call(add, 1, 1).get(), 2);
+  });
+  EXPECT_EQ(Witness::rank_at_last_end(), 0);
+}
+
 TEST(RemoteObjects, ACallbackMayHoldTheLastHandle) {
   with_workers(1, [](const Controller& workers) {
     const std::string gate = ::testing::TempDir() + "unisono-gate3-" + std::to_string(::getpid());

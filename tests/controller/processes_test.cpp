@@ -127,6 +127,28 @@ TEST(ControllerProcesses, ALauncherReplacesALostWorker) {
   expect_has(job.out(), "done");
 }
 
+TEST(ControllerProcesses, AWorkerThatIsLostBesideTheReplacedOneDoesNoHarm) {
+  RunningCommand job(run_controller({"-n", "2:4", "--max-restarts", "3"}, {"replace_one_of_two"}));
+  EXPECT_EQ(job.wait(), 0) << job.err() << job.out();
+  expect_has(job.out(), "kept 1");
+  expect_has(job.out(), "done");
+}
+
+TEST(ControllerProcesses, AnErrorOfACollectiveNamesTheWorkerByItsNumber) {
+  RunningCommand job(run_controller({"-n", "2:4", "--max-restarts", "3"}, {"blame"}));
+  job.wait();
+  for (const std::string when : {"first", "second"}) {
+    for (const std::string who : {"0", "2"}) {
+      expect_has(job.out(), fmt::format("{} {} workers: PeerFailed 1 ", when, who));
+      expect_has(job.out(), fmt::format("{} {} everyone: PeerFailed 1 ", when, who));
+    }
+  }
+  expect_has(job.out(), "group: PeerFailed 1 ");
+  expect_has(job.out(), "first rank 2");
+  expect_has(job.out(), "second rank 3");
+  expect_has(job.out(), "done");
+}
+
 TEST(ControllerProcesses, WorkersEndWithAControllerThatIsKilled) {
   RunningCommand alone({CONTROLLER_HELPER, "hold", "2"});
   ASSERT_TRUE(alone.until_out_has("ready ")) << alone.err();

@@ -116,6 +116,18 @@ TEST(RawCalls, MemoryThatCannotBeMadeFailsTheCallAlone) {
   });
 }
 
+TEST(RawCalls, AnArgumentIsLetGoOfOnceItsCallIsDone) {
+  with_raw_workers(1, [](detail::RemoteWorkers& workers) {
+    Frame frame;
+    frame.parts.push_back(detail::part_memory(0, std::size_t{8} << 20));
+    const std::weak_ptr<void> argument = frame.parts[0].owner;
+    const auto call = workers.begin(0, {.function = &echo(), .arguments = std::move(frame)});
+    frame = {};
+    EXPECT_TRUE(call->wait());
+    EXPECT_TRUE(argument.expired());
+  });
+}
+
 TEST(RawCalls, AFunctionIsRegisteredOnce) {
   static_cast<void>(echo());
   const auto error = thrown_by<InvalidArgument>([] { detail::register_remote({.name = "echo", .signature = "(bytes) -> bytes"}); });

@@ -112,12 +112,15 @@ if __name__ == "__main__":
         for future in dead:
             error = future.exception()
             print(type(error).__name__, error.culprit, error.cause.value)
+        for function in (calls.total, calls.receive):   # among the workers, and with the controller
+            error = workers[0].call(function, 10).exception()
+            print(type(error).__name__, error.culprit, error.cause.value)
         both = workers.call(work, 5)
         print(both[0].result(), type(both[1].exception()).__name__, counter[0].add.call(1).result(), type(workers[1].failure).__name__, workers[0].failure)
         try: workers.replace(1)
         except unisono.Unsupported as error: print("no replacement:", error)
 """)
-        self.assertEqual(output.splitlines()[:3], ["PeerFailed 1 killed", "PeerFailed 1 killed", "5 PeerFailed 2 PeerFailed None"])
+        self.assertEqual(output.splitlines()[:5], ["PeerFailed 1 killed"] * 4 + ["5 PeerFailed 2 PeerFailed None"])
         self.assertIn("no replacement: ", output)
 
     def test_an_exception_of_the_program_ends_its_workers_at_once(self):
@@ -245,6 +248,20 @@ with unisono.Controller() as workers:
 """, UNISONO_PICKLE="off")
         self.assertIn("RemoteError('call: worker 0: controller_calls.registered(): Hostile: text')", output)
         self.assertFalse((self.folder / "read").exists())
+
+    def test_methods_of_an_object_whose_class_was_refused_say_why(self):
+        output = self.ranks(PROGRAM + """
+if os.environ["RANK"] == "0":
+    @unisono.actor
+    class Only:
+        def step(self): pass
+with unisono.Controller() as workers:
+    only = workers[0].make(Only)
+    print("made", only.made.exception())
+    print("step", only.step.call().exception())
+""", UNISONO_PICKLE="off")
+        for what in ("made", "step"):
+            self.assertRegex(output, rf"{what} .*this worker has no class __main__\.Only")
 
     def test_a_lost_worker_is_replaced_in_an_elastic_job(self):
         output = self.ranks(PROGRAM + """

@@ -116,9 +116,14 @@ detail::RemoteMeeting take_place(const ControllerOptions& options, std::source_l
     }
     check_size(world_size());
     if (rank() == 0) return {.workers = std::make_shared<Workers>(options, nullptr, std::move(context), where)};
-    const int exit_code = serve(options, where);
-    static_cast<void>(context.release());  // it has been finalized
-    return {.workers = nullptr, .exit_code = exit_code};
+    try {
+      const int exit_code = serve(options, where);
+      static_cast<void>(context.release());  // it has been finalized
+      return {.workers = nullptr, .exit_code = exit_code};
+    } catch (const Mismatch&) {  // of the meeting
+      context.reset();
+      throw;
+    }
   }
   if (group::is_guarded_against_fork()) {
     refuse("this process is part of a job already, and its threads would be missing in forked workers", "make the controller before `initialize`");

@@ -32,7 +32,12 @@ bool replaces_processes(const context::State& whole) {
 Workers::Workers(const ControllerOptions& options, std::unique_ptr<LocalJob> local, std::unique_ptr<Context> context, std::source_location where)
     : options_(options), local_(std::move(local)), context_(std::move(context)) {
   context::State& whole = context::current();
-  roster_ = meet(whole, {}, where);
+  try {
+    roster_ = meet(whole, {}, where);
+  } catch (const Mismatch&) {  // which all ranks throw: none of them leaves the others alone
+    if (!local_) context_.reset();
+    throw;
+  }
   core_ = std::make_shared<Core>(whole.progress, options.most_in_flight);
   core_->connect(link_to_workers(roster_), roster_);
   place_ = std::make_unique<Place>(roster_, ProcessGroup(whole.whole));

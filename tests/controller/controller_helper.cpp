@@ -186,7 +186,6 @@ void differ(bool in_signature) {
   if (in_signature && !is_controller) detail::declare_pointer("differs", other_signature);
   if (is_controller) detail::declare_pointer(in_signature ? "differs" : "only_there", only_there);
   say_error("meeting", [] { const Controller workers; });
-  std::exit(1);  // NOLINT(concurrency-mt-unsafe): as at the end of main
 }
 
 void call_unknown() {

@@ -199,11 +199,11 @@ TEST(ControllerProcesses, AnExceptionOfTheControllerEndsTheWorkers) {
 
 TEST(ControllerProcesses, DifferentFunctionsAreNamedWhenTheProcessesMeet) {
   RunningCommand one_side(run_controller({"-n", "3"}, {"differ"}));
-  EXPECT_EQ(one_side.wait(), 1);
+  EXPECT_EQ(one_side.wait(), 0) << "every rank has caught the error: " << one_side.out();
   EXPECT_EQ(count(one_side.out(), "the function only_there(int32) -> int32 is registered in the controller, and not on worker 0 ("), 3)
       << one_side.out();
   RunningCommand signature(run_controller({"-n", "2"}, {"differ_in_signature"}));
-  EXPECT_EQ(signature.wait(), 1);
+  EXPECT_EQ(signature.wait(), 0) << signature.out();
   EXPECT_EQ(count(signature.out(), "the function differs is (int32) -> int32 in the controller, and (int32) -> int64 on worker 0 ("), 2)
       << signature.out();
 }

@@ -94,12 +94,21 @@ void Service::answer(Kind kind, std::uint64_t sequence, detail::Frame&& frame) {
   link_->send({.kind = kind, .sequence = sequence}, std::move(frame));
 }
 
+/// Returns the function of a call. The memory of the one that was known when the call came has its arguments. A call before this one may have
+/// registered another since, which takes arguments that lie in any memory.
+const detail::RemoteFunction* Service::function_for(const Item& item) {
+  if (item.function != nullptr) return item.function;
+  const detail::RemoteFunction* const registered = function_of(item.head.function);
+  const bool takes_any_memory = registered == nullptr || !registered->memory || item.frame.parts.empty();
+  return takes_any_memory ? registered : nullptr;
+}
+
 void Service::run_call(Item& item) {
   const Head& head = item.head;
   detail::Frame result;
   bool went_well = false;
   try {
-    const detail::RemoteFunction* const function = item.function;  // not looked up again: its memory has what has come
+    const detail::RemoteFunction* const function = function_for(item);
     if (item.error && function != nullptr) objects_.note_failure(*function, head.object, base::what_of(item.error));
     if (item.error) std::rethrow_exception(item.error);
     if (function == nullptr) throw InvalidArgument("this worker has no function of that name and signature", {.hint = "every process registers it"});

@@ -65,6 +65,7 @@ class Service {
   void cancel(std::uint64_t sequence);
   void carry_out(Item& item);
   void answer(Kind kind, std::uint64_t sequence, detail::Frame&& frame = {});
+  static const detail::RemoteFunction* function_for(const Item& item);
   void run_call(Item& item);
 
   const std::unique_ptr<FrameLink> link_;

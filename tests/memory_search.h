@@ -29,6 +29,7 @@ struct Places {
 /// Searches all that can be read of a process of this user, this one included. What it reads lies in memory that it does not search itself.
 inline Places search_memory(pid_t process, std::string_view bytes) {
   constexpr std::size_t piece = std::size_t{1} << 20;
+  constexpr std::size_t most_of_a_program = std::size_t{1} << 40;  // a larger mapping is a sanitizer's own, which says what memory is valid
   static char* const buffer = [] {
     void* const made = ::mmap(nullptr, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (made == MAP_FAILED || ::madvise(made, piece, MADV_DONTDUMP) != 0) throw std::runtime_error("no memory that is left out of core dumps");
@@ -44,6 +45,7 @@ inline Places search_memory(pid_t process, std::string_view bytes) {
     std::size_t begin = 0, end = 0;
     char dash = 0;
     std::istringstream(mapping) >> std::hex >> begin >> dash >> end;
+    if (end - begin > most_of_a_program) return false;
     for (std::size_t at = begin; at < end; at += piece - bytes.size()) {  // pieces overlap
       const ssize_t got = ::pread(memory.get(), buffer, std::min(piece, end - at), static_cast<off_t>(at));
       if (got > 0 && ::memmem(buffer, static_cast<std::size_t>(got), bytes.data(), bytes.size()) != nullptr) return true;

@@ -17,7 +17,6 @@
 #include <system_error>
 #include <thread>
 
-#include "base/processors.h"
 #include "launch/process/program.h"
 
 namespace unisono::launcher {
@@ -40,8 +39,6 @@ std::vector<int> allowed_cpus() {
   }
   return cpus;
 }
-
-int openmp_share(int ranks) { return std::max(1, base::allowed_processors() / ranks); }
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};

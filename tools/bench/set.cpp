@@ -79,7 +79,7 @@ std::vector<std::string> launch_command(const std::string& set, const std::strin
     return command;
   }
   if (set == "mpich") return {launcher, "-n", n};
-  return {launcher, "run", "-n", n, "--grace", "1", "--"};
+  return {launcher, "run", "-n", n, "--bind", "none", "--grace", "1", "--"};
 }
 
 }  // namespace

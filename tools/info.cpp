@@ -24,6 +24,7 @@
 #include "common/commands.h"
 #include "common/json.h"
 #include "help/usage.h"
+#include "base/deadline.h"
 #include "base/processors.h"
 #include "base/environment.h"
 #include "base/file_descriptor.h"
@@ -34,6 +35,7 @@
 #include "common/machine.h"
 #include "common/text.h"
 #include "kernels/vector.h"
+#include "rendezvous/launcher_store.h"
 #include "rendezvous/launchers.h"
 #include "unisono/collectives_v.h"
 #include "unisono/context.h"
@@ -64,6 +66,18 @@ Json backend_facts() {
   return facts;
 }
 
+/// Says where this rank's launcher lets its ranks run.
+std::string binding_facts(const base::Environment& environment) {
+  constexpr std::chrono::seconds time_to_answer{5};
+  try {
+    const auto store = rendezvous::store_of_own_launcher(environment, base::Deadline(time_to_answer));
+    if (store == nullptr) return "this process is no rank of unisono run";
+    return store->try_get(rendezvous::placement_key).value_or("not known");
+  } catch (const Error& error) {
+    return "not known: " + error.message();
+  }
+}
+
 Json host_facts() {
   Json facts;
   put(facts, {{"name", base::host_name()},
@@ -72,6 +86,7 @@ Json host_facts() {
               {"processor", cpu_model()},
               {"cpus usable", base::allowed_processors()},
               {"cpus", affinity_list()},
+              {"binding", binding_facts(base::Environment::process())},
               {"cpu quota", base::allowed_processors() < affinity_count() ? "fewer cpus than the affinity allows (control group)" : "none"},
               {"reduce kernels", kernels::target_name()},
               {"huge pages", chosen_word("/sys/kernel/mm/transparent_hugepage/enabled")}});

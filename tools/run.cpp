@@ -44,7 +44,7 @@ struct RunFlags {
   double silence_seconds = 30;
   int timeout_seconds = 0;  ///< 0: as the environment says
   bool own_backend = false;
-  std::string binding = "none";
+  std::string binding;  ///< empty: shares
   std::vector<std::string> forwarded;
   std::string standard_input = "0";
   bool no_pty = false;
@@ -172,7 +172,8 @@ void run(RunFlags& flags, const CLI::App& command) {
   // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
   job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, longest_grace_seconds) * 1000));
   job.hosts.silence = std::chrono::milliseconds(std::llround(flags.silence_seconds * 1000));
-  job.binding = flags.binding == "core" ? launcher::Binding::core : launcher::Binding::none;
+  using launcher::Binding;
+  job.binding = flags.binding.empty() ? Binding::share : flags.binding == "core" ? Binding::core : Binding::none;
   for (const auto& text : flags.forwarded) {
     const auto signal = launcher::parse_signal(text);
     if (!signal) throw CLI::ValidationError("--forward-signal", "\"" + text + "\" is no signal");
@@ -220,6 +221,10 @@ void explain_run(const CLI::App* command) {
              "finds there what torchrun sets."),
             ("The output of the ranks appears when they print it, with the rank in front of each line. Where that is a terminal, each rank has a "
              "terminal of its own. Standard input goes to rank 0."),
+            ("Each rank is bound to its share of the cores that the launcher may use, or to as many as OMP_NUM_THREADS says from two on, whole cores "
+             "before their hardware threads. None is bound where the ranks or their threads outnumber the cores, where another job of `unisono run` "
+             "on this host holds them, or where the program is started by taskset, numactl, mpirun or the like, also in a shell script. --bind none "
+             "leaves all ranks unbound; UNISONO_LOG=info, and `unisono info` as a rank, say what was done."),
             ("With -n MIN:MAX the job goes on while MIN ranks live: the survivors of a lost rank form a smaller group, and a process that takes "
              "its place, after 1, 2, 4, … seconds and at most --max-restarts times in all, is taken in by them. For that the program calls "
              "unisono's shrink_group and grow_group, or run_elastic, which does both; ranks of other programs fail with the lost one. On several "
@@ -238,7 +243,7 @@ void explain_run(const CLI::App* command) {
        .examples = {{"unisono run -n 4 -- ./app --epochs 3", "Four ranks of a program on this host."},
                     {"unisono run -n 2 -- python train.py", "Any program: the ranks are in its environment."},
                     {"unisono run -n 2:4 --max-restarts 10 -- ./app", "Four ranks, of which two may be missing for a while."},
-                    {"unisono run -n 8 --bind core --logs logs ./app", "Each rank on a core of its own, with a file for its output."},
+                    {"unisono run -n 8 --bind core --logs logs ./app", "Rank i on the i-th core, with files for the ranks' output."},
                     {"unisono run --nnodes 2 --node-rank 1 --master-addr 10.0.0.1 -n 4 -- ./app", "The second of two hosts."},
                     {"unisono run --nnodes 2:4 --master-addr 10.0.0.1 -n 4 -- ./app", "On each of two to four hosts, which come and go."},
                     {"unisono run --nnodes 2:4 --store etcd://10.0.0.9/train-17 -n 4 -- ./app", "The same, with host 0 found in etcd."},
@@ -307,7 +312,10 @@ void add_run(CLI::App& app) {
   add_views(command, job);
   add_times(*command, *flags);
   command->add_flag("--no-pty", flags->no_pty, "Ranks write to pipes, also where the launcher writes to a terminal");
-  only(command->add_option("--bind", flags->binding, "Keep rank i on the i-th core: core, or none (none)"), {"core", "none"});
+  only(command->add_option(
+           "--bind", flags->binding,
+           "Where ranks run: none: on any core; core: rank i on the i-th core alone (each on its share of the cores, where those are free)"),
+       {"core", "none"});
   offer(command->add_option("--forward-signal", flags->forwarded, "Hand this signal on to the ranks, beside USR1 and USR2")
             ->delimiter(',')
             ->allow_extra_args(false),

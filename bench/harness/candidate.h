@@ -57,17 +57,18 @@ std::string add_unisono(Candidates& candidates, const Plan& plan, Place place);
 /// Leaves the job; the candidates of add_unisono must not be called any more.
 void leave_unisono();
 
-/// A library that a driver is linked with.
+/// A library that a driver measures.
 struct PeerVersion {
-  std::string name;  ///< as in --peers
+  std::string name;  ///< as the driver was asked for it
   std::string version;
 };
 
 // The ranks of a driver are started by an MPI, or by unisono run: exactly one implementation of these functions is linked into it.
-Place join_processes(int& argc, char**& argv);
+Place join_processes(const Plan& plan);
 /// Adds the peer that has started the processes, if the plan asks for it.
 void add_starter(Candidates& candidates, const Plan& plan, Place place);
-std::vector<PeerVersion> starters();
+/// Throws std::runtime_error if this driver cannot measure `mpi`, a file or the name of one of the system.
+std::vector<PeerVersion> starters(const std::string& mpi);
 void leave_processes();
 
 /// A library that measures itself in any driver, if it was found.

@@ -58,7 +58,7 @@ void add_roofline(Candidates& candidates) {
 class Line {
  public:
   explicit Line(const Plan& plan)
-      : control_(::open(plan.control.c_str(), O_RDONLY | O_CLOEXEC)), events_(::open(plan.events.c_str(), O_WRONLY | O_CLOEXEC)), plan_(plan) {
+      : control_(::open(plan.control().c_str(), O_RDONLY | O_CLOEXEC)), events_(::open(plan.events().c_str(), O_WRONLY | O_CLOEXEC)), plan_(plan) {
     if (!control_ || !events_) throw std::system_error(errno, std::generic_category(), "cannot reach the command that started the bench");
   }
 
@@ -188,20 +188,29 @@ void take_part(const Plan& plan, Place place) {
   }
 }
 
-int run(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "--describe") {
-    json described = json::array();
-    std::vector<PeerVersion> versions = starters();
+/// Returns the peers of this driver with their versions, or why there are none.
+json description(const std::string& mpi) {
+  json described = json::array();
+  try {
+    std::vector<PeerVersion> versions = starters(mpi);
     for (const Peer& peer : peers()) std::ranges::move(peer.versions(), std::back_inserter(versions));
     for (const PeerVersion& peer : versions) described.push_back({{"name", peer.name}, {"version", peer.version}});
-    std::cout << described.dump() << std::endl;
+  } catch (const std::exception& error) {
+    return {{"why_not", error.what()}};
+  }
+  return described;
+}
+
+int run(int argc, char** argv) {
+  if (argc >= 2 && std::string_view(argv[1]) == "--describe") {
+    std::cout << description(argc > 2 ? argv[2] : "").dump() << std::endl;
     return 0;
   }
-  const Place place = join_processes(argc, argv);
   if (argc != 2) throw std::runtime_error("this program is started by unisono bench, with the path of a plan");
   std::ifstream file(argv[1]);
   if (!file) throw std::runtime_error("cannot read the plan " + std::string(argv[1]));
   const Plan plan = plan_from_json(std::string(std::istreambuf_iterator<char>(file), {}));
+  const Place place = join_processes(plan);
   try {
     take_part(plan, place);
   } catch (const PeerGaveUp&) {

@@ -38,6 +38,8 @@ void each_field(PlanType& plan, const Visit& visit) {
   visit("sizes", plan.sizes);
   visit("data", plan.data);
   visit("candidates", plan.candidates);
+  visit("mpi", plan.mpi.name);
+  visit("library", plan.mpi.library);
   visit("backend", plan.backend);
   visit("ranks", plan.ranks);
   visit("hosts", plan.hosts);
@@ -50,8 +52,6 @@ void each_field(PlanType& plan, const Visit& visit) {
   visit("timeout_ms", plan.timeout);
   visit("folder", plan.folder);
   visit("arena", plan.arena);
-  visit("control", plan.control);
-  visit("events", plan.events);
 }
 
 }  // namespace
@@ -90,7 +90,10 @@ std::string to_json(const Plan& plan) {
 
 Plan plan_from_json(const std::string& text) {
   nlohmann::json json = nlohmann::json::parse(text);
-  json.emplace("progress", false);  // scripts that start the drivers leave it out
+  // Scripts that start the drivers leave these out.
+  json.emplace("progress", false);
+  json.emplace("mpi", "");
+  json.emplace("library", "");
   Plan plan;
   each_field(plan, [&](const char* name, auto& value) { json.at(name).get_to(value); });
   plan.dtype = parse_dtype(json.at("dtype").get<std::string>());

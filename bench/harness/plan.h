@@ -18,14 +18,21 @@ namespace unisono::bench {
 /// touch: as varying, and the time includes a consumer that reads the whole output.
 enum class DataMode { constant, varying, touch };
 
+/// The MPI whose launcher starts the ranks.
+struct MpiOfPlan {
+  std::string name = {};     ///< as a candidate
+  std::string library = {};  ///< its file; empty: the system's own of that name, which is openmpi or mpich then
+};
+
 /// The measurements of one process set; written by the command, read by the drivers.
 struct Plan {
   std::vector<Operation> operations = {};
   std::vector<std::size_t> sizes = {};  ///< bytes of the larger buffer
   DType dtype = DType::float32;
   DataMode data = DataMode::constant;
-  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, unisono-unrecorded, openmpi, mpich, gloo, ucx, ucx-engine
-  std::string backend = "auto";              ///< the backend of unisono
+  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, unisono-unrecorded, gloo, ucx, ucx-engine, and the name of the MPI
+  MpiOfPlan mpi = {};
+  std::string backend = "auto";  ///< the backend of unisono
   int ranks = 1;
   int hosts = 1;  ///< number of hosts as which the ranks present themselves to unisono; with more than one it uses its engine between hosts
   bool in_place = false;
@@ -37,9 +44,9 @@ struct Plan {
   std::chrono::milliseconds timeout{600'000};  ///< the limit of every wait
   std::string folder = {};                     ///< the process set's folder for rendezvous files
   std::string arena = {};                      ///< the path under which the ranks map their shared memory
-  std::string control = {};                    ///< fifo: the command's orders to rank 0
-  std::string events = {};                     ///< fifo: rank 0's answers, one JSON object a line
 
+  std::string control() const { return folder + "/control"; }  ///< fifo: the command's orders to rank 0
+  std::string events() const { return folder + "/events"; }    ///< fifo: rank 0's answers, one JSON object a line
   bool asks_for(std::string_view candidate) const { return std::ranges::find(candidates, candidate) != candidates.end(); }
 };
 

@@ -1,4 +1,4 @@
-// Measures Open MPI and MPICH. It is compiled once for each; UNISONO_BENCH_MPI is the name.
+// Measures an MPI. It is compiled once for each ABI: with the headers of Open MPI, of MPICH, and with our declarations of the standard ABI.
 
 #include <mpi.h>
 
@@ -7,15 +7,14 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
-#include "harness/candidate.h"
+#include "peers/mpi_part.h"
 
 namespace unisono::bench {
 
 namespace {
-
-constexpr std::string_view peer_name = UNISONO_BENCH_MPI;
 
 MPI_Datatype type_of(DType dtype) {
   switch (dtype) {
@@ -31,9 +30,9 @@ MPI_Datatype type_of(DType dtype) {
 
 class MpiCandidate final : public Candidate {
  public:
-  explicit MpiCandidate(Place place) : rank_(place.rank), ranks_(place.ranks) {}
+  MpiCandidate(std::string name, Place place) : name_(std::move(name)), rank_(place.rank), ranks_(place.ranks) {}
 
-  std::string_view name() const override { return peer_name; }
+  std::string_view name() const override { return name_; }
   bool supports(Operation operation, DType dtype) const override {
     const OperationTraits* const traits = operation.traits();
     return operation != Operation::copy && (traits == nullptr || collectives[traits->operation] != nullptr) && type_of(dtype) != MPI_DATATYPE_NULL;
@@ -43,7 +42,7 @@ class MpiCandidate final : public Candidate {
     job_ = job;
     type_ = type_of(job.dtype);
     if (std::max(job.shape.in, job.shape.out) > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-      throw std::runtime_error("MPI counts elements in an int: this buffer is too long for " + std::string(peer_name));
+      throw std::runtime_error("MPI counts elements in an int: this buffer is too long for " + name_);
     in_ = static_cast<int>(job.shape.in);
     out_ = static_cast<int>(job.shape.out);
     const std::vector<std::size_t> blocks = counts_of(job.operation, job.shape.size, ranks_, rank_);
@@ -101,6 +100,7 @@ class MpiCandidate final : public Candidate {
     else if (!sends) MPI_Send(&answer, 1, MPI_CHAR, partner, 0, MPI_COMM_WORLD);
   }
 
+  std::string name_;
   int rank_;
   int ranks_;
   Job job_ = {};
@@ -140,31 +140,31 @@ const OperationMap<MpiCandidate::Call> MpiCandidate::collectives{
      }},
 };
 
-}  // namespace
-
-Place join_processes(int& argc, char**& argv) {
+Place join() {
   int provided = MPI_THREAD_SINGLE;
-  if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) throw std::runtime_error("MPI_Init_thread failed");
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) throw std::runtime_error("MPI_Init_thread failed");
   Place place;
   MPI_Comm_rank(MPI_COMM_WORLD, &place.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &place.ranks);
   return place;
 }
 
-void add_starter(Candidates& candidates, const Plan& plan, Place place) {
-  if (plan.asks_for(peer_name)) candidates.push_back(std::make_unique<MpiCandidate>(place));
-}
+void leave() { MPI_Finalize(); }
 
-void leave_processes() { MPI_Finalize(); }
+std::unique_ptr<Candidate> candidate(std::string name, Place place) { return std::make_unique<MpiCandidate>(std::move(name), place); }
 
-std::vector<PeerVersion> starters() {
+std::string version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);
-  std::string version(text, static_cast<std::size_t>(length));
-  version = version.substr(0, version.find_first_of(",\n"));
-  std::ranges::replace(version, '\t', ' ');
-  return {{.name = std::string(peer_name), .version = version}};
+  return std::string(text, static_cast<std::size_t>(length));
 }
 
+}  // namespace
 }  // namespace unisono::bench
+
+extern "C" [[gnu::visibility("default")]] const unisono::bench::MpiPart* unisono_bench_mpi_part() {
+  using namespace unisono::bench;
+  static constexpr MpiPart part{.join = join, .leave = leave, .candidate = candidate, .version = version};
+  return &part;
+}

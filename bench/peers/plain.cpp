@@ -7,7 +7,7 @@
 
 namespace unisono::bench {
 
-Place join_processes(int&, char**&) {
+Place join_processes(const Plan&) {
   const base::Environment& environment = base::Environment::process();
   const std::optional<int> rank = environment.get_int("RANK");
   const std::optional<int> ranks = environment.get_int("WORLD_SIZE");
@@ -15,7 +15,7 @@ Place join_processes(int&, char**&) {
   return {.rank = *rank, .ranks = *ranks};
 }
 void add_starter(Candidates&, const Plan&, Place) {}
-std::vector<PeerVersion> starters() { return {}; }
+std::vector<PeerVersion> starters(const std::string&) { return {}; }
 void leave_processes() {}
 
 }  // namespace unisono::bench

@@ -22,7 +22,12 @@ namespace unisono::launcher {
 /// The largest number of ranks of a job; a larger one is taken for a mistake.
 inline constexpr int most_ranks = 1 << 16;
 
-enum class Binding { none, core };
+/// Which processors ranks are bound to (launch/job/placement.h).
+enum class Binding {
+  none,
+  core,   ///< one core each, whoever else is there
+  share,  ///< their shares of the cores, unless somebody else binds them or uses the cores
+};
 enum class OutputMode {
   prefixed,   ///< "[rank] " before every line, --logs, tail of the first cause in the summary
   inherited,  ///< the ranks write to the launcher's standard output and error themselves

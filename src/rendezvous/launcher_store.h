@@ -22,6 +22,8 @@ namespace unisono::rendezvous {
 
 /// The key that is there where the launcher starts other processes in the place of lost ones.
 inline constexpr std::string_view elastic_key = "unisono/elastic";
+/// The key of a text that says which cores the launcher has bound its ranks to, or why it has not.
+inline constexpr std::string_view placement_key = "unisono/placement";
 
 /// Returns the address at which the launcher of a job serves the store of its ranks.
 base::SocketAddress launcher_address(std::string_view job_id, int attempt);

@@ -3,7 +3,7 @@
 # packets do.
 #   shaped_test.sh BENCH_HOSTS BUILD
 set -euo pipefail
-[[ -x $2/libexec/unisono/unisono-bench-openmpi ]] || { echo "skipped: the driver of Open MPI is not built"; exit 77; }
+[[ -e $2/libexec/unisono/unisono-bench-mpi.openmpi.so ]] || { echo "skipped: the bench's part for Open MPI is not built"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$1" --build "$2" --rate 1gbit --delay 5ms --shapes 2x2 --ops all_reduce --sizes 8,256KiB --peers openmpi,gloo --rounds 1 --json "$folder/cells" |

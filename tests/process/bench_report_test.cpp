@@ -106,6 +106,53 @@ TEST_F(BenchReport, APeerCountsByUnisonoInItsOwnSet) {
   EXPECT_NE(said.out.find("worst: all_reduce of 8 B 0.50 [0.45–0.55] beside mpich"), std::string::npos) << said.out;
 }
 
+TEST_F(BenchReport, EachConditionsHaveASummaryOfTheirOwn) {
+  json results = usual_results(), shared = usual_results();
+  for (json& row : results) row["cores"] = "near";
+  for (json& row : shared) {
+    row["buffers"] = "shared";
+    if (row.contains("ratio")) row["ratio"] = {{"median", 3}, {"low", 3}, {"high", 3}};
+    if (row.at("impl") == "openmpi") row["version"] = "Open MPI v5.0.11";
+    results.push_back(row);
+  }
+  const Said said = bench({"--from", write("a.json", results)});
+  const std::string summary = unwrapped(said.out.substr(said.out.find("summary:")));
+  EXPECT_NE(summary.find("\n\n2 ranks, f32, private buffers, static data, near cores\nslower than a peer in 1 of 3 cells; geometric mean 1.00 "),
+            std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find("\n\n2 ranks, f32, shared buffers, static data\nslower than a peer in 0 of 3 cells; geometric mean 3.00 "),
+            std::string::npos)
+      << summary;
+  EXPECT_NE(summary.find(" openmpi (Open MPI v5.0.11): slower than it in 0 of 3 cells"), std::string::npos) << summary;
+}
+
+TEST_F(BenchReport, AllCellsThatAreBehindAreNamed) {
+  json results;
+  for (std::size_t bytes = 1; bytes <= 8; ++bytes) {
+    results.push_back(result("gather", "unisono", bytes, 2));
+    results.push_back(result("gather", "mpich-5", bytes, 1, bytes == 8 ? 1.5 : 0.1 * static_cast<double>(bytes)));
+  }
+  const std::string summary = unwrapped(bench({"--from", write("a.json", results)}).out);
+  EXPECT_NE(summary.find("slower than a peer in 7 of 8 cells"), std::string::npos) << summary;
+  for (std::size_t bytes = 1; bytes <= 7; ++bytes)
+    EXPECT_NE(summary.find("gather of " + std::to_string(bytes) + " B 0." + std::to_string(bytes) + "0 ["), std::string::npos) << bytes << summary;
+  EXPECT_EQ(summary.find("gather of 8 B 1.50"), std::string::npos) << summary;
+}
+
+TEST_F(BenchReport, TheBaselineTellsOfOtherCoresAndVersions) {
+  json before = usual_results(), now = usual_results();
+  for (json& row : before) row["cores"] = "near";
+  for (json& row : now) row["cores"] = "distant";
+  before[1]["version"] = "Open MPI v5.0.10";
+  now[1]["version"] = "Open MPI v5.0.11";
+  const Said said = bench({"--from", write("now.json", now), "--baseline", write("before.json", before)});
+  const std::string text = unwrapped(said.out.substr(said.out.find("baseline ")));
+  EXPECT_NE(text.find("openmpi was Open MPI v5.0.10 and is Open MPI v5.0.11"), std::string::npos) << text;
+  EXPECT_NE(text.find("10 of 10 results are of cores that are nearer or more distant than before"), std::string::npos) << text;
+  const Said same = bench({"--from", path("now.json"), "--baseline", path("now.json")});
+  for (const char* word : {"more distant", " was Open MPI"}) EXPECT_EQ(unwrapped(same.out).find(word), std::string::npos) << same.out;
+}
+
 TEST_F(BenchReport, PartsOfUnisonoAreNoPeers) {
   const Said said = bench({"--from", write("a.json", json{result("all_reduce", "unisono", 8, 1), result("all_reduce", "ucx-engine", 8, 0.5, 0.5),
                                                           result("all_reduce", "unisono-unchecked", 8, 0.9, 0.9)})});

@@ -192,7 +192,7 @@ void add_subject(CLI::App& command, BenchOptions& options) {
       ->capture_default_str();
   offer(command.add_option("--backend", options.backend, "Backend of unisono: native, tcp, gloo, mpi, …")->capture_default_str(),
         {.words = engines::known_names});
-  offer(command.add_option("--peers", options.peers, "Other libraries to measure as well: openmpi, mpich, gloo, ucx")
+  offer(command.add_option("--peers", options.peers, "Other libraries to measure as well: openmpi, mpich, gloo, ucx, or ./folders with an MPI")
             ->delimiter(',')
             ->allow_extra_args(false),
         {.words = [] { return as_strings(peer_names()); }, .separators = ","});
@@ -237,6 +237,7 @@ void explain_bench(const CLI::App* command) {
            .examples = {{"unisono bench", "all_reduce, on one rank per core."},
                         {"unisono bench all_reduce broadcast -n 4 --sizes 8,64KiB,16MiB", "Two operations at three sizes."},
                         {"unisono bench --peers openmpi,mpich,gloo --json results.json", "Beside other libraries, and kept for programs."},
+                        {"unisono bench --peers gloo,/opt/openmpi-5,./mpich-5", "Beside the MPIs that lie in these folders."},
                         {"unisono bench --peers openmpi --fail-below 1.0 --baseline results.json",
                          "Fails where Open MPI is faster, and tells what changed."},
                         {"unisono bench --from private.json,shared.json --plot both.svg", "A picture of two runs."}},

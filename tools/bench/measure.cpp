@@ -138,6 +138,7 @@ bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOp
   if (options.compare != "on") plan.candidates.emplace_back("unisono-unchecked");
   if (options.record != "on") plan.candidates.emplace_back("unisono-unrecorded");
   plan.candidates.insert(plan.candidates.end(), setup.peers.begin(), setup.peers.end());
+  plan.mpi = {.name = setup.name, .library = setup.library};
   return plan;
 }
 
@@ -145,10 +146,8 @@ void describe_run(const BenchResults& results, const BenchSetup& setup, int want
   std::string peers;
   for (const std::string& peer : setup.peers) peers.append(", ").append(setup.versions.at(peer));
   const double barrier = results.barrier_ns(setup.name).value_or(0);
-  constexpr double near_cores_ns = 100, distant_cores_ns = 150;  // measured on virtual machines, where both states occur
-  const std::string_view label = barrier < near_cores_ns      ? "A, near cores"
-                                 : barrier > distant_cores_ns ? "B, distant or shared cores"
-                                                              : "between A and B";
+  const std::string_view cores = cores_of(barrier, results.conditions().ranks);
+  const std::string_view label = cores == near_cores ? "A, near cores" : cores == cores_between ? "between A and B" : "B, distant or shared cores";
   const std::string set = fmt::format("set {}: {}, backend {}{}", setup.name, text_of(results.conditions()), results.backend(setup.name), peers);
   const std::size_t done = results.rounds(setup.name);
   const std::string rounds = done == static_cast<std::size_t>(wanted_rounds) ? fmt::format("{}", done) : fmt::format("{} of {}", done, wanted_rounds);
@@ -241,7 +240,7 @@ BenchMeasured measure(const BenchOptions& options, const bench::Plan& plan, cons
   for (const BenchSetup& setup : setups) {
     sets.push_back(std::make_unique<BenchSet>(setup, plan_of_set(plan, setup, options), folder.path() / setup.name, base::Environment::process(),
                                               signals, watchdog));
-    results.add_set(setup.name, sets.back()->backend());
+    results.add_set(setup, sets.back()->backend());
   }
   const int rounds = options.rounds.value_or(options.quick ? quick_rounds : usual_rounds);
   BenchMeasured measured;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> known_peers = {"openmpi", "mpich", "gloo", "ucx"};
 
-bool is_peer(std::string_view word) { return std::ranges::find(known_peers, word) != known_peers.end(); }
+bool is_peer(std::string_view word) { return is_path(word) || std::ranges::find(known_peers, word) != known_peers.end(); }
 
 [[noreturn]] void refuse_word(const std::string& word) {
   std::vector<std::string_view> names;
@@ -35,6 +35,8 @@ bool is_peer(std::string_view word) { return std::ranges::find(known_peers, word
 
 std::span<const std::string_view> peer_names() { return known_peers; }
 
+bool is_path(std::string_view peer) { return peer.find('/') != std::string_view::npos; }
+
 void sort_words(BenchOptions& options) {
   std::erase(options.peers, "");  // "openmpi, gloo" has a comma at the end of a word
   std::erase(options.sizes, "");
@@ -44,9 +46,9 @@ void sort_words(BenchOptions& options) {
   std::vector<std::string> operations, sizes;
   for (const std::string& word : options.operations) {
     if (word == all_operations || bench::parse_operation(word)) operations.push_back(word);
+    else if (!options.report.from.empty() && word.ends_with(".json")) options.report.from.push_back(word);
     else if (lists_peers && is_peer(word)) options.peers.push_back(word);
     else if (is_peer(word)) throw InvalidArgument(fmt::format("'{}' is no operation; did you mean '--peers {}'?", word, word));
-    else if (!options.report.from.empty() && word.ends_with(".json")) options.report.from.push_back(word);
     else if (!word.empty() && word[0] >= '0' && word[0] <= '9') sizes.push_back(word);
     else refuse_word(word);
   }

@@ -51,5 +51,7 @@ inline constexpr std::string_view all_operations = "all";
 void sort_words(BenchOptions& options);
 /// Returns the names of other libraries for --peers.
 std::span<const std::string_view> peer_names();
+/// Tells whether a word of --peers is the path of a folder with one.
+bool is_path(std::string_view peer);
 
 }  // namespace unisono::tools

@@ -27,7 +27,7 @@ bool counts_messages(const BenchRow& row) { return row.operation == bench::Opera
 /// A copy reads and writes its bytes, so twice as many go through the cache.
 bool is_bound(const BenchRow& row, std::size_t cache_bytes) { return bench::moves_as_much_as_a_copy(row.operation) && row.bytes > cache_bytes / 2; }
 
-constexpr std::size_t most_named = 5;  // cells in one line
+constexpr std::size_t most_named = 5;  // cells in a message
 
 /// Returns a line that belongs to the one above it.
 std::string indented(const std::string& text) { return "\n  " + wrap(text, 4, 2); }
@@ -79,11 +79,10 @@ std::string standing(const std::vector<double>& ratios, std::string_view than) {
 std::string by_library(const std::vector<BenchCell>& cells) {
   std::map<std::string, std::vector<double>> ratios;
   for (const BenchCell& cell : cells)
-    for (const BenchRow* peer : cell.peers) ratios[peer->impl].push_back(peer->ratio->middle);
+    for (const BenchRow* peer : cell.peers)
+      ratios[peer->version.empty() ? peer->impl : fmt::format("{} ({})", peer->impl, peer->version)].push_back(peer->ratio->middle);
   std::string text;
-  for (const auto& [impl, all] : ratios) {
-    text += indented(fmt::format("{}: {} ({})", impl, standing(all, "than it"), range_text(all)));
-  }
+  for (const auto& [library, all] : ratios) text += indented(fmt::format("{}: {} ({})", library, standing(all, "than it"), range_text(all)));
   return text;
 }
 
@@ -113,8 +112,18 @@ std::string beside_peers(const std::vector<BenchCell>& cells) {
   std::string text = wrap(standing(ratios, "than a peer") + " (against the fastest peer of each cell)", 2) + by_library(cells);
   // The worst one is always named, others where they are behind.
   std::string list = names.with_ratio(*worst.front());
-  for (std::size_t i = 1; i < std::min(worst.size(), most_named) && *worst[i]->ratio() < 1; ++i) list += ", " + names.with_ratio(*worst[i]);
+  for (std::size_t i = 1; i < worst.size() && *worst[i]->ratio() < 1; ++i) list += ", " + names.with_ratio(*worst[i]);
   return text + indented("worst: " + list) + without_peer(cells, names);
+}
+
+/// Returns the conditions of the cells, and where the cores of their ranks were.
+std::string heading_of(const std::vector<BenchCell>& cells) {
+  std::set<std::string> places;
+  for (const BenchCell& cell : cells)
+    for (const BenchRow* peer : cell.peers) places.insert(peer->cores);
+  places.erase("");
+  const std::string cores = places.empty() ? std::string() : fmt::format(", {} cores", fmt::join(places, " and "));
+  return text_of(cells.front().conditions) + cores;
 }
 
 /// The first line: how much was measured, unisono's least time and greatest bandwidth, and what its parts take.
@@ -203,7 +212,15 @@ std::vector<BenchCell> cells_of(const std::vector<BenchRow>& rows) {
   return cells;
 }
 
-std::string summary_of(const std::vector<BenchRow>& rows) { return own_figures(rows) + "\n" + beside_peers(cells_of(rows)); }
+std::string summary_of(const std::vector<BenchRow>& rows) {
+  const auto groups = grouped(cells_of(rows), [](const BenchCell& cell) { return cell.conditions; });
+  std::string text = own_figures(rows);
+  for (const std::vector<BenchCell>& cells : groups) {
+    if (groups.size() > 1) text += "\n\n" + wrap(heading_of(cells), 2);
+    text += "\n" + beside_peers(cells);
+  }
+  return groups.empty() ? text + "\n" + beside_peers({}) : text;
+}
 
 std::string below_limit(const std::vector<BenchCell>& cells, double limit) {
   const std::vector<const BenchCell*> worst = worst_first(cells);

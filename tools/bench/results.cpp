@@ -96,12 +96,16 @@ std::optional<double> BenchResults::barrier_ns(const std::string& set) const {
 void BenchResults::add_rows(const Set& set, std::vector<BenchRow>& rows) const {
   std::map<Key, Series> series;
   std::vector<bench::Operation> order;
+  const double flag_ns = barrier_ns(set.name).value_or(0);
   for (const Round* round : kept(set))
     for (auto& [key, block] : fastest_of(round->blocks, order)) series[key].push_back(block);
   for (const auto& [key, one] : series) {
     const auto& [place, bytes, column, impl] = key;
     BenchRow row{.set = set.name, .conditions = conditions_, .operation = order[place], .impl = impl, .backend = impl, .bytes = bytes};
     if (impl.starts_with("unisono")) row.backend = set.backend;
+    if (const auto version = set.versions.find(impl); version != set.versions.end()) row.version = version->second;
+    row.flag_ns = flag_ns;
+    row.cores = cores_of(flag_ns, conditions_.ranks);
     std::vector<double> samples;
     for (const Measured& block : one) samples.insert(samples.end(), block.samples.begin(), block.samples.end());
     const std::vector<double> medians = each(one, &Measured::median);

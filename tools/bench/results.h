@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/rows.h"
+#include "bench/setups.h"
 
 namespace unisono::tools {
 
@@ -18,7 +20,9 @@ class BenchResults {
 
   const BenchConditions& conditions() const noexcept { return conditions_; }
   /// Adds a set, in which this is unisono's backend. The functions below know only those that were added.
-  void add_set(std::string name, std::string backend) { sets_.push_back({.name = std::move(name), .backend = std::move(backend)}); }
+  void add_set(const BenchSetup& setup, std::string backend) {
+    sets_.push_back({.name = setup.name, .backend = std::move(backend), .versions = setup.versions});
+  }
   const std::string& backend(const std::string& set) const { return sets_[place_of(set)].backend; }
   /// `stolen`: the share of the machine's time that other guests got meanwhile.
   void add(const std::string& set, const nlohmann::json& event, double stolen);
@@ -37,6 +41,7 @@ class BenchResults {
   };
   struct Set {
     std::string name, backend;
+    std::map<std::string, std::string> versions;  ///< of its peers
     std::vector<Round> rounds = {};
   };
   std::size_t place_of(const std::string& set) const;

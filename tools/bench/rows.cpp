@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <type_traits>
 #include <utility>
 
-#include "bench/options.h"
+#include "base/processors.h"
 #include "common/text.h"
 #include "unisono/error.h"
 
@@ -61,6 +62,10 @@ BenchRow row_from(const nlohmann::json& entry) {
     if constexpr (std::is_integral_v<Value>) value = whole(found, std::is_signed_v<Value> ? Value{1} : Value{0});
     else found.get_to(value);
   });
+  // Older results lack these.
+  row.version = entry.value("version", "");
+  row.cores = entry.value("cores", "");
+  row.flag_ns = entry.value("flag_ns", 0.0);
   if (const auto ratio = entry.find("ratio"); ratio != entry.end())
     row.ratio = bench::Interval{.middle = ratio->at("median"), .low = ratio->at("low"), .high = ratio->at("high")};
   return row;
@@ -125,6 +130,12 @@ std::size_t changed_in(const std::vector<Pair>& pairs) {
 
 }  // namespace
 
+std::string_view cores_of(double flag_ns, int ranks) {
+  constexpr double most_of_near = 100, least_of_distant = 150;  // measured on virtual machines, where both states occur
+  if (ranks > base::allowed_processors()) return shared_cores;
+  return flag_ns < most_of_near ? near_cores : flag_ns > least_of_distant ? distant_cores : cores_between;
+}
+
 std::string text_of(const BenchConditions& conditions) {
   const std::string hosts = conditions.hosts > 1 ? fmt::format(" as of {} hosts", conditions.hosts) : std::string();
   return fmt::format("{}{}, {}, {} buffers, {} data", counted(static_cast<std::size_t>(conditions.ranks), "rank"), hosts, conditions.dtype,
@@ -167,7 +178,7 @@ double messages_per_second(const BenchRow& row) {
 
 double bus_factor_of(const BenchRow& row) { return row.impl == roofline_impl ? 1 : bench::bus_factor(row.operation, row.conditions.ranks); }
 
-bool is_of_peer(const BenchRow& row) { return std::ranges::find(peer_names(), row.impl) != peer_names().end(); }
+bool is_of_peer(const BenchRow& row) { return !row.impl.starts_with("unisono") && row.impl != roofline_impl && row.impl != "ucx-engine"; }
 
 nlohmann::json to_json(const std::vector<BenchRow>& rows) {
   nlohmann::json list = nlohmann::json::array();
@@ -177,6 +188,8 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows) {
     entry["verified"] = true;  // a wrong result would have ended the run
     each_member(row, [&](const char* path, const auto& value) { entry[nlohmann::json::json_pointer(path)] = value; });
     if (bench::is_in_pairs(row.operation) && row.impl != roofline_impl) entry["messages_per_s"] = messages_per_second(row);
+    if (!row.version.empty()) entry["version"] = row.version;
+    if (!row.cores.empty()) entry.update({{"cores", row.cores}, {"flag_ns", row.flag_ns}});
     if (row.ratio) entry["ratio"] = {{"median", row.ratio->middle}, {"low", row.ratio->low}, {"high", row.ratio->high}};
     list.push_back(std::move(entry));
   }
@@ -216,9 +229,13 @@ void BenchBaseline::check_has(const BenchConditions& conditions, const std::vect
 std::string BenchBaseline::changes_in(const std::vector<BenchRow>& rows) const {
   std::vector<Pair> shown;   // unisono's times, and the others' by them
   std::vector<Pair> others;  // the others' own times, which tell whether the machine has changed
-  std::size_t missing = 0;
+  std::size_t missing = 0, moved = 0;
+  std::set<std::string> renewed;
   for (const BenchRow& row : rows) {
     const BenchRow* before = same_in(rows_, row);
+    if (before != nullptr && before->cores != row.cores && !before->cores.empty()) ++moved;
+    if (before != nullptr && before->version != row.version && !before->version.empty())
+      renewed.insert(fmt::format("{} was {} and is {}", row.impl, before->version, row.version));
     if (before == nullptr) {
       ++missing;
     } else if (row.impl == "unisono") {
@@ -234,6 +251,9 @@ std::string BenchBaseline::changes_in(const std::vector<BenchRow>& rows) const {
                           10);
   if (missing != 0)
     text += "\n" + wrap(fmt::format("{} of {} results have no counterpart in it (set, backend, operation or size)", missing, rows.size()), 2);
+  for (const std::string& peer : renewed) text += "\n" + wrap(peer, 2);
+  if (moved != 0)
+    text += "\n" + wrap(fmt::format("{} of {} results are of cores that are nearer or more distant than before", moved, rows.size()), 2);
   if (const std::size_t changed = changed_in(others); changed != 0)
     text += "\n" + wrap(fmt::format("{} of {} times of others changed as well, so the machine may have: trust the ratios (×) before the times",
                                     changed, others.size()),

@@ -34,6 +34,9 @@ struct BenchRow {
   bench::Operation operation = bench::Operation::barrier;
   std::string impl = {};
   std::string backend = {};  ///< unisono's; of others their own name
+  std::string version = {};  ///< of another library
+  std::string cores = {};    ///< where they were, as `cores_of` says; empty: an older result does not tell
+  double flag_ns = 0;        ///< the bench's own barrier, of the set
   std::size_t bytes = 0;
   bench::Interval time_us = {};  ///< the median of the rounds and its 95 % interval
   double p99_us = 0;
@@ -46,6 +49,9 @@ struct BenchRow {
   double processor_us = 0;
 };
 
+inline constexpr std::string_view near_cores = "near", cores_between = "between", distant_cores = "distant", shared_cores = "shared";
+/// Returns where the cores of so many ranks are, by the time of the bench's own barrier. Ranks that outnumber the cores share them.
+std::string_view cores_of(double flag_ns, int ranks);
 /// Returns "2 ranks, f32, private buffers, static data"; with `hosts` where there are several.
 std::string text_of(const BenchConditions& conditions);
 /// Returns "all_reduce of 8 B", or the operation alone where it moves no bytes.
@@ -64,14 +70,14 @@ double bus_factor_of(const BenchRow& row);
 /// Tells whether the row is of another library, and not of a part or a mode of unisono.
 bool is_of_peer(const BenchRow& row);
 
-/// Returns the rows together of which the function returns the same, in the order in which that first appears.
-template <class Key>
-std::vector<std::vector<BenchRow>> grouped(const std::vector<BenchRow>& rows, const Key& key_of) {
-  std::vector<std::vector<BenchRow>> groups;
-  for (const BenchRow& row : rows) {
-    auto found = std::ranges::find_if(groups, [&](const auto& group) { return key_of(group.front()) == key_of(row); });
-    if (found == groups.end()) found = groups.insert(found, std::vector<BenchRow>());
-    found->push_back(row);
+/// Returns the elements together of which the function returns the same, in the order in which that first appears.
+template <class Element, class Key>
+std::vector<std::vector<Element>> grouped(const std::vector<Element>& elements, const Key& key_of) {
+  std::vector<std::vector<Element>> groups;
+  for (const Element& element : elements) {
+    auto found = std::ranges::find_if(groups, [&](const auto& group) { return key_of(group.front()) == key_of(element); });
+    if (found == groups.end()) found = groups.insert(found, std::vector<Element>());
+    found->push_back(element);
   }
   return groups;
 }
@@ -89,7 +95,8 @@ class BenchBaseline {
 
   /// Throws InvalidArgument if nothing was measured under these conditions in any of these sets.
   void check_has(const BenchConditions& conditions, const std::vector<std::string>& sets) const;
-  /// Returns, in lines of 80 columns, which medians and ratios have changed: those whose 95 % intervals have no value in common.
+  /// Returns, in lines of 80 columns, which medians and ratios have changed: those whose 95 % intervals have no value in common. Tells as well where
+  /// the cores or the other libraries' versions are not the same.
   std::string changes_in(const std::vector<BenchRow>& rows) const;
 
  private:

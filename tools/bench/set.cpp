@@ -36,52 +36,6 @@ base::FileDescriptor make_fifo(const std::string& path) {
   return fifo;
 }
 
-struct MpiPeer {
-  std::string_view name;
-  std::string_view title;
-  std::array<std::string_view, 2> launchers;  // Debian's name first, because it is unambiguous
-  std::string_view packages;
-};
-
-constexpr std::array mpi_peers = {MpiPeer{"openmpi", "Open MPI", {"mpirun.openmpi", "mpirun"}, "libopenmpi-dev and openmpi-bin"},
-                                  MpiPeer{"mpich", "MPICH", {"mpiexec.mpich", "mpiexec.hydra"}, "libmpich-dev and mpich"}};
-
-/// Returns the driver that belongs to this command.
-std::string driver_of(const std::string& set) { return helper("unisono-bench-" + set).path; }
-
-std::optional<std::string> launcher_of(const MpiPeer& mpi) {
-  for (const std::string_view name : mpi.launchers)
-    if (auto path = find_tool(std::string(name))) return path;
-  return std::nullopt;
-}
-
-/// Asks the driver about the peers it is linked with.
-std::map<std::string, std::string> describe(const std::string& driver) {
-  const Captured captured = capture({driver, "--describe"}, std::chrono::seconds(30), ChildManner::Errors::inherited);
-  std::map<std::string, std::string> versions;
-  const nlohmann::json peers = nlohmann::json::parse(captured.printed, nullptr, false);
-  if (peers.is_discarded()) throw LaunchFailed("the bench's program " + driver + " does not run here (its message stands above)");
-  for (const auto& peer : peers) versions[peer.at("name")] = peer.at("version");
-  return versions;
-}
-
-LaunchFailed missing(std::string_view peer, std::string_view what, std::string_view packages) {
-  return LaunchFailed("the peer " + std::string(peer) + " is not available: " + std::string(what),
-                      {.hint = "install " + std::string(packages) + " and build again, or leave it out of --peers"});
-}
-
-std::vector<std::string> launch_command(const std::string& set, const std::string& launcher, int ranks, bool oversubscribed) {
-  const std::string n = std::to_string(ranks);
-  // In every set the ranks bind themselves.
-  if (set == "openmpi") {
-    std::vector<std::string> command = {launcher, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", n};
-    if (oversubscribed) command.insert(command.end(), {"--mca", "mpi_yield_when_idle", "1"});
-    return command;
-  }
-  if (set == "mpich") return {launcher, "-n", n};
-  return {launcher, "run", "-n", n, "--grace", "1", "--"};
-}
-
 }  // namespace
 
 BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesystem::path& folder, const base::Environment& environment,
@@ -94,10 +48,8 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
     throw LaunchFailed("cannot make shared memory: " + launcher::error_text(errno));
   plan_.folder = folder.string();
   plan_.arena = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(arena_.get());
-  plan_.control = (folder / "control").string();
-  plan_.events = (folder / "events").string();
-  control_ = make_fifo(plan_.control);
-  events_ = make_fifo(plan_.events);
+  control_ = make_fifo(plan_.control());
+  events_ = make_fifo(plan_.events());
   const std::string plan_file = (folder / "plan.json").string();
   std::ofstream(plan_file) << bench::to_json(plan_);
 
@@ -110,6 +62,8 @@ BenchSet::BenchSet(const BenchSetup& setup, bench::Plan plan, const std::filesys
                             .stdout_fd = STDERR_FILENO,  // only the table goes to standard output
                             .signals = &signals_};
   if (!child.environment.has("OMP_NUM_THREADS")) child.environment.set("OMP_NUM_THREADS", 1);  // the same in every set
+  for (const auto& [name, value] : setup_.variables)
+    if (!child.environment.has(name)) child.environment.set(name, value);
   child_ = launcher::start_child({.path = arguments.front(), .arguments = arguments}, child, watchdog_);
   try {
     backend_ = next_event().at("backend");
@@ -209,43 +163,6 @@ void BenchSet::end_quietly() noexcept {
   }
   ::kill(-child_.pid, SIGKILL);
   wait_for_exit(std::chrono::seconds(5));
-}
-
-std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int ranks, bool oversubscribed) {
-  const auto asked_for = [&](std::string_view peer) { return std::ranges::find(peers, peer) != peers.end(); };
-  for (const std::string& peer : peers)
-    if (std::ranges::find(peer_names(), peer) == peer_names().end()) {
-      const std::string_view meant = base::nearest(peer, peer_names());
-      throw InvalidArgument(meant.empty() ? fmt::format("unknown peer '{}'; peers are {}", peer, fmt::join(peer_names(), ", "))
-                                          : fmt::format("unknown peer '{}'; did you mean '{}'?", peer, meant));
-    }
-
-  std::vector<BenchSetup> setups;
-  for (const MpiPeer& mpi : mpi_peers) {
-    if (!asked_for(mpi.name)) continue;
-    const std::string name(mpi.name);
-    const std::string driver = driver_of(name);
-    if (driver.empty()) throw missing(mpi.name, "unisono was built without " + std::string(mpi.title), mpi.packages);
-    const std::optional<std::string> launcher = launcher_of(mpi);
-    if (!launcher) throw missing(mpi.name, std::string(mpi.launchers[0]) + " was not found along PATH", mpi.packages);
-    setups.push_back({.name = name, .driver = driver, .launcher = launch_command(name, *launcher, ranks, oversubscribed), .peers = {name}});
-  }
-  if (setups.empty()) {
-    const std::string driver = driver_of("plain");
-    if (driver.empty())
-      throw LaunchFailed("the bench's program libexec/unisono/unisono-bench-plain is missing beside this command", {.hint = "build or install it"});
-    setups.push_back({.name = "plain", .driver = driver, .launcher = launch_command("plain", path_of_command(), ranks, oversubscribed)});
-  }
-  if (asked_for("gloo")) setups.front().peers.emplace_back("gloo");
-  if (asked_for("ucx")) setups.front().peers.insert(setups.front().peers.end(), {"ucx", "ucx-engine"});
-  for (BenchSetup& setup : setups) {
-    setup.versions = describe(setup.driver);
-    if (setup.name == setups.front().name && asked_for("gloo") && !setup.versions.contains("gloo"))
-      throw missing("gloo", "unisono was built without Gloo", "libgloo-dev");
-    if (setup.name == setups.front().name && asked_for("ucx") && !setup.versions.contains("ucx"))
-      throw missing("ucx", "unisono was built without UCX", "libucx-dev");
-  }
-  return setups;
 }
 
 }  // namespace unisono::tools

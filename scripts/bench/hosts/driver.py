@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 ROOT = str(pathlib.Path(__file__).resolve().parents[3])
+FIFOS = ("control", "events")  # orders to rank 0, and its answers
 SKIPPED = 77  # the code of with_hosts where a system lets no hosts be made
 
 
@@ -41,12 +42,12 @@ def write_plan(folder, **changes):
     """Writes a plan (bench/harness/plan.h) and what it names into the folder. Returns the plan, and the path of its file."""
     plan = {"operations": [], "sizes": [], "dtype": "f32", "data": 0, "candidates": ["unisono"], "backend": "auto", "ranks": 2, "hosts": 1,
             "in_place": False, "shared_buffers": False, "bind": False, "seed": 1, "block_us": 3000, "timeout_ms": 120000, "folder": folder,
-            "arena": f"{folder}/arena", "control": f"{folder}/control", "events": f"{folder}/events"}
+            "arena": f"{folder}/arena"}
     plan.update(changes)
     with open(plan["arena"], "wb") as arena:
         arena.truncate(64 << 20)
-    os.mkfifo(plan["control"])
-    os.mkfifo(plan["events"])
+    for fifo in FIFOS:
+        os.mkfifo(f"{folder}/{fifo}")
     with open(f"{folder}/plan.json", "w", encoding="utf-8") as file:
         json.dump(plan, file)
     return plan, f"{folder}/plan.json"
@@ -57,7 +58,7 @@ def carry_out(words_of, rounds, variables, **changes):
     the rounds in microseconds."""
     with tempfile.TemporaryDirectory() as folder:
         plan, path = write_plan(folder, **changes)
-        control, events = (os.open(plan[each], os.O_RDWR) for each in ("control", "events"))
+        control, events = (os.open(f"{plan['folder']}/{fifo}", os.O_RDWR) for fifo in FIFOS)
         with open(f"{folder}/log", "w+", encoding="utf-8") as log:
             ranks = subprocess.Popen(words_of(path), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(os.environ, **variables))
             try:

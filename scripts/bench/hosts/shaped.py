@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -25,7 +26,7 @@ def launcher(peer, agent, hosts, each):
     if peer == "openmpi":
         words = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--map-by", "slot", "-n", ranks,
                  "--host", ",".join(f"{name}:{each}" for name in names), "--mca", "plm_rsh_agent", agent]
-        for variable in (*ON_NET0, "UNISONO_PLUGIN_PATH"):
+        for variable in (*ON_NET0, "UNISONO_PLUGIN_PATH", "UNISONO_TOKEN"):
             words += ["-x", variable]
         return words + (["--mca", "mpi_yield_when_idle", "1"] if hosts * each > os.cpu_count() else [])
     return ["mpiexec.mpich", "-launcher", "ssh", "-launcher-exec", agent, "-iface", "net0", "-n", ranks, "-ppn", str(each), "-hosts", ",".join(names)]
@@ -39,15 +40,17 @@ def measure(build, among, each, operations, sizes, peers, rounds):
     sets = [peer for peer in peers if peer != "gloo"]
     if not sets:
         sys.exit(f"{driver.name()}: on shaped links an MPI starts the ranks: name openmpi or mpich as well")
-    driver.check_programs(*(f"{build}/libexec/unisono/unisono-bench-{peer}" for peer in sets))
+    program = f"{build}/libexec/unisono/unisono-bench-mpi"
+    variables = {**ON_NET0, "UNISONO_PLUGIN_PATH": f"{build}/lib", "UNISONO_TOKEN": secrets.token_hex(16)}
+    driver.check_programs(program, *(f"{program}.{peer}.so" for peer in sets))
     with tempfile.TemporaryDirectory() as folder:
         agent = f"{folder}/agent"
         among.write_agent(agent)
         for number, peer in enumerate(sets):
             measured = [peer] + (["gloo"] if number == 0 and "gloo" in peers else [])
             samples = driver.carry_out(
-                lambda plan, peer=peer: [*among.enter(0), *launcher(peer, agent, count, each), f"{build}/libexec/unisono/unisono-bench-{peer}", plan],
-                rounds, {**ON_NET0, "UNISONO_PLUGIN_PATH": f"{build}/lib"}, operations=operations, sizes=wanted, ranks=count * each, backend="tcp",
+                lambda plan, peer=peer: [*among.enter(0), *launcher(peer, agent, count, each), program, plan],
+                rounds, variables, operations=operations, sizes=wanted, ranks=count * each, backend="tcp", mpi=peer,
                 candidates=["unisono", *measured], bind=count * each <= os.cpu_count())
             cells += cells_of(samples, f"{count}x{each}", wanted)
             for (impl, op, size), times in samples.items():

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
@@ -15,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "engines/mpi/kinds.h"
 #include "engines/mpi/launched.h"
 #include "engines/mpi/loaded.h"
 #include "unisono/engine.h"
@@ -22,34 +22,6 @@
 
 namespace unisono::engines::mpi {
 namespace {
-
-struct Kind {
-  Abi abi;
-  std::string_view name;
-  std::string_view readable;
-  std::array<const char*, 2>
-      libraries;  ///< the names of the system's own, of which the first that there is is opened where the program has loaded none
-};
-constexpr std::array kinds = {
-    Kind{Abi::openmpi, "openmpi", "Open MPI", {"libmpi.so.40", nullptr}},
-    Kind{Abi::mpich, "mpich", "MPICH", {"libmpich.so.12", "libmpi.so.12"}},
-};
-
-const Kind* find(std::string_view name) {
-  const auto found = std::ranges::find(kinds, name, &Kind::name);
-  return found == kinds.end() ? nullptr : &*found;
-}
-
-const Kind* find(Abi abi) {
-  const auto found = std::ranges::find(kinds, abi, &Kind::abi);
-  return found == kinds.end() ? nullptr : &*found;
-}
-
-std::string describe(const LoadedMpi& mpi) {
-  const Kind* const kind = find(mpi.abi);
-  const std::string_view abi = kind != nullptr ? kind->readable : mpi.abi == Abi::standard ? "the standard ABI" : "of an unknown kind";
-  return fmt::format("{} ({})", mpi.path, abi);
-}
 
 /// Returns the file of our part for a kind, which lies beside this one.
 std::filesystem::path part_for(const Kind& kind) {
@@ -81,7 +53,7 @@ const Kind* launching_kind() {
 /// Chooses where the program has loaded an MPI, which is used or left alone: another one is never opened beside it.
 Choice choose_loaded(LoadedMpi loaded) {
   const std::string has_loaded = "the program has loaded " + describe(loaded);
-  const Kind* const kind = find(loaded.abi);
+  const Kind* const kind = find_kind(loaded.abi);
   if (kind == nullptr) return {.why_not = has_loaded + ", for which this plug-in has no part"};
   if (!is_built(*kind)) return {.why_not = fmt::format("{}, for which there is no part: {} is missing", has_loaded, part_for(*kind).string())};
   if (const std::string other = bound_instead_of(loaded); !other.empty())
@@ -105,7 +77,7 @@ Choice choose_unloaded(const Kind* wanted, const Kind* launcher) {
 Choice choose() {
   const char* const variable = std::getenv("UNISONO_MPI");
   const std::string_view asked = variable != nullptr ? variable : "";
-  const Kind* const wanted = find(asked);
+  const Kind* const wanted = find_kind(asked);
   if (!asked.empty() && wanted == nullptr) return {.why_not = fmt::format("UNISONO_MPI is \"{}\"; it is openmpi or mpich", asked)};
   const Kind* const launcher = launching_kind();
   std::vector<LoadedMpi> loaded = loaded_mpis();
@@ -119,24 +91,6 @@ Choice choose() {
   if (wanted != nullptr && wanted != choice.kind) return contradiction("UNISONO_MPI asks for", *wanted);
   if (launcher != nullptr && !started_by(choice.kind->name)) return contradiction("the ranks were started by the launcher of", *launcher);
   return choice;
-}
-
-/// Opens the system's own MPI of a kind, for a program that has none. Returns why that is not possible; empty: it is loaded.
-std::string open_system(const Kind& kind) {
-  std::string why_not;
-  for (const char* const name : kind.libraries) {
-    if (name == nullptr) continue;
-    // Open MPI's components, which it loads later, need its symbols to be global, and so does our part.
-    if (void* const handle = ::dlopen(name, RTLD_NOW | RTLD_GLOBAL)) {
-      const std::vector<LoadedMpi> loaded = loaded_mpis();
-      if (!loaded.empty() && loaded.front().abi == kind.abi) return {};
-      ::dlclose(handle);
-      why_not = fmt::format("{} cannot be used: {} is another MPI", kind.readable, loaded.empty() ? name : describe(loaded.front()));
-      continue;
-    }
-    if (why_not.empty()) why_not = fmt::format("{} cannot be loaded: {}", kind.readable, ::dlerror());
-  }
-  return why_not;
 }
 
 struct Loaded {

@@ -48,7 +48,7 @@ AttemptEnd Attempt::run() {
 
 void Attempt::start() {
   starter_.start_all();
-  store_.serve(parts_.hosts, number_);
+  store_.serve(parts_.hosts, number_, parts_.placement.text);
   if (parts_.options.started) {
     EnvironmentBlock environment(parts_.options.environment);
     environment.set("UNISONO_JOB_ID", parts_.job_id);

@@ -2,9 +2,9 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "launch/hosts/hosts.h"
+#include "launch/job/placement.h"
 #include "launch/job_options.h"
 #include "launch/output/output.h"
 #include "launch/process/child.h"
@@ -21,7 +21,7 @@ struct JobParts {
   const JobOptions& options;
   const Task& task;
   const std::string& job_id;
-  const std::vector<int>& cpus;
+  const Placement& placement;
   const Watchdog& watchdog;
   Console& console;
   StdinPump& stdin_pump;
@@ -29,7 +29,6 @@ struct JobParts {
   Hosts& hosts;
   const std::string& log_folder;  ///< the folder of this job; empty if there is none
   std::size_t descriptor_limit;
-  int openmp_share;         ///< found once: the system is asked for each figure
   JobView* view;            ///< null for a function
   StatusLine* status_line;  ///< null where none is shown
 

@@ -88,7 +88,7 @@ void RankStarter::start(const Order& order) {
   const Record record = make_record(rank, order.name);
   if (*record) environment.set(recorder::record_variable, record->get());
   if (mpi_) mpi_->prepare(local_rank, plan);
-  if (!environment.has("OMP_NUM_THREADS")) environment.set("OMP_NUM_THREADS", parts_.openmp_share);
+  if (!environment.has("OMP_NUM_THREADS")) environment.set("OMP_NUM_THREADS", parts_.placement.threads);
   OutputMultiplexer::WritingEnds ends;
   if (options.shown.output == OutputMode::prefixed) {
     ends = output_.open(local_rank);
@@ -102,7 +102,7 @@ void RankStarter::start(const Order& order) {
   if (input) plan.stdin_fd = input.get();
   plan.launcher_fd = order.store_fd;
   plan.record_fd = record->get();
-  if (options.binding == Binding::core) plan.cpu = parts_.cpus[order.index % parts_.cpus.size()];
+  if (const auto& places = parts_.placement.processors; !places.empty()) plan.processors = places[order.index];
   plan.descriptor_limit = parts_.descriptor_limit;
   plan.signals = parts_.signals;
   processes_.put(order.index, start_child(parts_.task, plan, parts_.watchdog));  // from here on it is ended with the attempt, whatever fails

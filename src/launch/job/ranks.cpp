@@ -55,10 +55,11 @@ RankStore::Connection RankStore::connect(int rank) {
   return {.of_store = base::FileDescriptor(ends[0]), .of_rank = base::FileDescriptor(ends[1])};
 }
 
-void RankStore::serve(const Hosts& hosts, int attempt) {
+void RankStore::serve(const Hosts& hosts, int attempt, const std::string& placement) {
   rank_ends_.clear();
   server_ = std::make_unique<store::StoreServer>(store::ServerOptions{.family_of = ::getpid()});
   hosts.tell_ranks(*server_, attempt);  // first: a rank that finds nothing takes this host for the only one
+  server_->set(rendezvous::placement_key, placement);
   if (hosts.terms().least_ranks > 0) server_->set(rendezvous::elastic_key, "1");
   if (listening_) server_->listen(std::move(listening_));
   for (auto& end : own_ends_) server_->adopt(std::move(end));

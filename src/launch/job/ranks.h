@@ -32,8 +32,8 @@ class RankStore {
 
   /// Returns the rank's end of its connection, by its place on this host.
   int rank_end(std::size_t index) const { return rank_ends_[index].get(); }
-  /// Call it when the first ranks have been started, because the server has a thread.
-  void serve(const Hosts& hosts, int attempt);
+  /// Call it when the first ranks have been started, because the server has a thread. `placement`: what they are told of their cores.
+  void serve(const Hosts& hosts, int attempt, const std::string& placement);
   void close() { server_.reset(); }
 
   /// A connection of a rank that is started later.

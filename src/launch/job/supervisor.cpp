@@ -94,14 +94,14 @@ std::vector<int> handled_signals(const JobOptions& options) {
 }
 
 /// Logs the choices at level info only (UNISONO_LOG=info), because nothing is wrong.
-void say_what_was_chosen(const JobOptions& options) {
+void say_what_was_chosen(const JobOptions& options, const Placement& placement) {
   if (base::log_level() > base::LogLevel::info) return;
   const std::string cores = counted(base::allowed_processors(), "core"), ranks = counted(options.ranks, "rank");
   // The process of a function has already read its environment, so nothing is set for it.
   if (!options.function && !options.environment.has("OMP_NUM_THREADS")) {
-    base::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", openmp_share(options.ranks), cores, ranks));
+    base::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", placement.threads, cores, ranks));
   }
-  if (options.ranks > base::allowed_processors()) base::info(fmt::format("{} share {}", ranks, cores));
+  if (!options.function || options.ranks > base::allowed_processors()) base::info(placement.text);
 }
 
 /// Those who look at a job while it runs: the server of metrics and the status line, as far as they were asked for, and in a job of several hosts
@@ -291,8 +291,7 @@ JobResult run_job(const JobOptions& given) {
   Task task{.arguments = options.command, .function = options.function};
   if (task.function) task.program_descriptors = open_descriptors();
   else task.path = find_program(options.command.front(), options.environment);
-  const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks));
-  const std::vector<int> cpus = allowed_cpus();
+  const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks) + allowed_cpus().size());  // a core that is held takes one
   const std::string job_id = random_id();
   const LogFolder logs =
       options.shown.log_directory.empty() ? LogFolder{} : make_log_folder(options.shown.log_directory, job_id, options.shown.log_name);
@@ -312,19 +311,26 @@ JobResult run_job(const JobOptions& given) {
   Console console(options.environment, options.shown.verbosity, options.shown.conductor);
   console.tell_met();
   StdinPump stdin_pump(options.standard_input);
-  say_what_was_chosen(options);
+  const Placement placement = place_on_this_host(options, task.path);
+  say_what_was_chosen(options, placement);
   check_stdin(options, hosts->terms().world_size);
   Observers observers(options, job_id, console, *hosts);
   if (!logs.path.empty()) console.say("logs: " + logs.path, Topic::logs);
   if (!logs.warning.empty()) console.say("warning: " + logs.warning);
   console.flush();
-  const JobParts parts{options,          task,
-                       job_id,           cpus,
-                       watchdog,         console,
-                       stdin_pump,       signal_scope,
-                       *hosts,           logs.path,
-                       limit.original(), openmp_share(options.ranks),
-                       observers.view(), observers.status_line()};
+  const JobParts parts{options,
+                       task,
+                       job_id,
+                       placement,
+                       watchdog,
+                       console,
+                       stdin_pump,
+                       signal_scope,
+                       *hosts,
+                       logs.path,
+                       limit.original(),
+                       observers.view(),
+                       observers.status_line()};
 
   JobResult result;
   const auto start = base::Clock::now();

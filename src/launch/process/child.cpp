@@ -32,14 +32,14 @@ void become_rank(const ChildPlan& plan, const Watchdog& watchdog, pid_t launcher
   if (plan.launcher_fd >= 0) ::fcntl(plan.launcher_fd, F_SETFD, 0);
   if (plan.record_fd >= 0) ::fcntl(plan.record_fd, F_SETFD, 0);
   if (plan.pmi_fd >= 0) ::fcntl(plan.pmi_fd, F_SETFD, 0);
-  if (plan.cpu) {
+  if (!plan.processors.empty()) {
     // The set covers processors beyond the 1024 of cpu_set_t. For setting, the kernel accepts a set shorter than its own.
     constexpr int bits = 8 * sizeof(unsigned long), most_processors = 1 << 16;
     unsigned long words[most_processors / bits] = {};
-    if (*plan.cpu < most_processors) {
-      words[*plan.cpu / bits] |= 1UL << (*plan.cpu % bits);
-      ::sched_setaffinity(0, sizeof words, reinterpret_cast<const cpu_set_t*>(words));
+    for (const int processor : plan.processors) {
+      if (processor < most_processors) words[processor / bits] |= 1UL << (processor % bits);
     }
+    ::sched_setaffinity(0, sizeof words, reinterpret_cast<const cpu_set_t*>(words));
   }
   if (plan.descriptor_limit != 0) {
     rlimit limit{};

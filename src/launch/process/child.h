@@ -3,6 +3,7 @@
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct ChildPlan {
   int launcher_fd = -1;                                              ///< stays open in the child
   int record_fd = -1;                                                ///< stays open in the child
   int pmi_fd = -1;                                                   ///< stays open in the child, for an MPI
-  std::optional<int> cpu = {};                                       ///< the only processor it may run on
+  std::span<const int> processors = {};                              ///< the only ones it may run on; empty: those of the launcher
   std::size_t descriptor_limit = 0;                                  ///< the limit to restore; 0: leave it
   const SignalScope* signals = nullptr;                              ///< to undo in the child; null: nothing was changed
 };

@@ -19,7 +19,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/processors.h"
 #include "launch/process/program.h"
 
 namespace unisono::launcher {
@@ -52,8 +51,6 @@ std::vector<int> allowed_cpus() {
   }
   return cpus;
 }
-
-int openmp_share(int ranks) { return std::max(1, base::allowed_processors() / ranks); }
 
 std::string random_id() {
   std::array<unsigned char, 16> bytes{};

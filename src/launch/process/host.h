@@ -12,9 +12,6 @@ namespace unisono::launcher {
 /// Returns the processors that this process may run on, ascending.
 std::vector<int> allowed_cpus();
 
-/// Returns how many threads each of so many ranks may use: its share of the processors, at least 1.
-int openmp_share(int ranks);
-
 /// Returns 32 hexadecimal digits.
 std::string random_id();
 

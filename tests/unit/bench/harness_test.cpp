@@ -128,6 +128,7 @@ TEST(BenchPlan, APlanSurvivesTheWayToTheRanks) {
                   .dtype = DType::bfloat16,
                   .data = DataMode::touch,
                   .candidates = {"unisono", "gloo"},
+                  .mpi = {.name = "openmpi-5", .library = "/x/libmpi.so.40"},
                   .backend = "native",
                   .ranks = 7,
                   .hosts = 3,
@@ -138,9 +139,7 @@ TEST(BenchPlan, APlanSurvivesTheWayToTheRanks) {
                   .block_time = std::chrono::microseconds(17),
                   .timeout = std::chrono::milliseconds(18),
                   .folder = "/a \"b\"",
-                  .arena = "c",
-                  .control = "d",
-                  .events = "e"};
+                  .arena = "c"};
   const Plan back = plan_from_json(to_json(plan));
   EXPECT_EQ(to_json(back), to_json(plan));
   EXPECT_EQ(back.operations, plan.operations);

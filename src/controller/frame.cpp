@@ -15,9 +15,7 @@
 #include "unisono/detail/request.h"
 #include "unisono/error.h"
 
-namespace unisono {
-
-namespace controller {
+namespace unisono::controller {
 namespace {
 
 using Piece = std::span<const std::byte>;
@@ -192,5 +190,4 @@ bool FrameLink::has_come() {
   return detail::probe(message(Operation::recv, nullptr, 0, peer_), pair_, for_as_long_as_it_takes(), false).has_value();
 }
 
-}  // namespace controller
-}  // namespace unisono
+}  // namespace unisono::controller

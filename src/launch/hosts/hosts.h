@@ -49,7 +49,7 @@ class Hosts {
   /// Makes a way to exchange texts during an attempt. `name` is that of its purpose. Null on one host.
   virtual std::unique_ptr<NodeExchange> make_exchange(std::string_view /*name*/, int /*attempt*/) const { return nullptr; }
   /// Tells the launchers of the other hosts what this one's ranks do, when they ask: `look` is called by another thread, to the end of this object.
-  virtual void answer_for_states(std::function<JobSeen()> /*look*/) {}
+  virtual void answer_for_states(std::function<JobSeen()> /*look*/) {}  // NOLINT(performance-unnecessary-value-param): others keep it
   /// Returns what the ranks of the other hosts do, of those whose launchers answer within two seconds. Any thread may call it after
   /// answer_for_states.
   virtual std::vector<JobSeen> states_of_others() const { return {}; }
@@ -58,11 +58,11 @@ class Hosts {
 
   virtual void begin(int /*attempt*/) {}
   /// Calls `ready` in a round in which there is something to take.
-  virtual void wait_for(PollSet& /*set*/, std::function<void()> /*ready*/) {}
+  virtual void wait_for(PollSet& /*set*/, std::function<void()> /*ready*/) {}  // NOLINT(performance-unnecessary-value-param): others keep it
   /// Tells the others, who wait for the next attempt or its end, that there will be none.
   virtual void give_up_restart(int /*attempt*/, int /*signal*/) noexcept {}
   /// Reports trouble on this node. Only the first report of an attempt counts, whichever node writes it.
-  virtual void tell(Trouble /*trouble*/) {}
+  virtual void tell(Trouble /*trouble*/) {}  // NOLINT(performance-unnecessary-value-param): others keep it
   /// Takes no host in any more, because the job comes to its end.
   virtual void close() {}
   /// Returns which hosts have come and gone since the last call, as sentences.

@@ -33,6 +33,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   /// Continues to form the communicators; returns true when they are formed. Throws the error of a failure.
   bool form();
+  /// Returns the formed communicator of a process that has only one, for calls of NCCL beside those of `launch`.
+  Comm comm() const { return members_.front().comm; }
   /// Returns the number of a call to be enqueued: all ranks enqueue calls in this order.
   std::uint64_t take_turn() { return next_turn_++; }
   bool is_turn(std::uint64_t turn) const { return turn == turn_; }

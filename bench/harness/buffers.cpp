@@ -11,6 +11,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "harness/device.h"
 #include "harness/statistics.h"
 #include "unisono/shared_memory.h"
 
@@ -81,7 +82,7 @@ std::optional<std::string> wrong_sum(const T* out, std::size_t count, int ranks,
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(std::size_t capacity, bool shared) : shared_(shared) {
+GuardedBuffer::GuardedBuffer(std::size_t capacity, bool shared, BenchDevice* device) : shared_(shared), device_(device) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   mapped_ = (capacity + page - 1) / page * page + 2 * page;
   void* map =
@@ -89,6 +90,7 @@ GuardedBuffer::GuardedBuffer(std::size_t capacity, bool shared) : shared_(shared
   if (map == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "no memory for a buffer of " + std::to_string(capacity) + " bytes");
   map_ = static_cast<std::byte*>(map);
   data_ = map_ + page;
+  if (device != nullptr) on_device_ = device->allocate(mapped_) + page;
   guard(capacity);
 }
 
@@ -101,6 +103,18 @@ void GuardedBuffer::guard(std::size_t used) noexcept {
   used_ = used;
   std::fill_n(data_ - guard_bytes, guard_bytes, guard_value);
   std::fill_n(data_ + used, guard_bytes, guard_value);
+}
+
+void GuardedBuffer::to_device() {
+  if (device_ == nullptr) return;
+  device_->copy(on_device_ - guard_bytes, data_ - guard_bytes, used_ + 2 * guard_bytes);
+  device_->synchronise();
+}
+
+void GuardedBuffer::from_device() {
+  if (device_ == nullptr) return;
+  device_->copy(data_ - guard_bytes, on_device_ - guard_bytes, used_ + 2 * guard_bytes);
+  device_->synchronise();
 }
 
 bool GuardedBuffer::guards_intact() const noexcept {

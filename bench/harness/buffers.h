@@ -12,15 +12,24 @@
 
 namespace unisono::bench {
 
-/// Private memory, or memory of unisono's shared pool, that begins on a page and has guard bytes before and after the part in use.
+class BenchDevice;
+
+/// Private memory, or memory of unisono's shared pool, that begins on a page and has guard bytes before and after the part in use. With a device
+/// the candidates get memory of it that is laid out in the same way.
 class GuardedBuffer {
  public:
-  explicit GuardedBuffer(std::size_t capacity, bool shared = false);
+  explicit GuardedBuffer(std::size_t capacity, bool shared = false, BenchDevice* device = nullptr);
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
+  /// Returns the memory of the host.
   std::byte* data() noexcept { return data_; }
+  /// Returns the memory that the candidates get: the same, or that of the device.
+  std::byte* given() noexcept { return on_device_ != nullptr ? on_device_ : data_; }
+  /// Copies the part in use and its guard bytes to the device, or back, and waits for the device. Without one they do nothing.
+  void to_device();
+  void from_device();
   /// Gives `used` bytes to the candidates and writes the guard bytes around them.
   void guard(std::size_t used) noexcept;
   bool guards_intact() const noexcept;
@@ -30,6 +39,8 @@ class GuardedBuffer {
   std::byte* data_ = nullptr;
   std::size_t mapped_ = 0;
   bool shared_ = false;
+  BenchDevice* device_ = nullptr;
+  std::byte* on_device_ = nullptr;
   std::size_t used_ = 0;
 };
 

@@ -19,6 +19,7 @@ struct Job {
   Shape shape = {};
   void* in = nullptr;
   void* out = nullptr;
+  Device device = {};  ///< where both lie. On a device, a call is put on the thread's current stream and need not be over when it returns
 
   bool in_place() const noexcept { return in == out; }
   /// Returns the first element of a message of a window.
@@ -74,7 +75,8 @@ void leave_processes();
 /// A library that measures itself in any driver, if it was found.
 struct Peer {
   void (*add)(Candidates& candidates, const Plan& plan, Place place);  ///< adds its candidates that the plan asks for
-  std::vector<PeerVersion> (*versions)();
+  /// Tells the versions of its candidates; nothing of a library that it opens only if it is asked for. Throws why that cannot be measured.
+  std::vector<PeerVersion> (*versions)(std::string_view asked_for);
 };
 /// Returns the peers of this driver; each adds itself before main.
 inline std::vector<Peer>& peers() {

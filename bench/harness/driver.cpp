@@ -32,8 +32,8 @@ using nlohmann::json;
 /// The bound beside every figure: each rank copies its bytes and does nothing else.
 class RooflineCandidate final : public Candidate {
  public:
-  using Copy = void (*)(void* to, const void* from, std::size_t bytes);
-  RooflineCandidate(std::string name, Copy copy) : name_(std::move(name)), copy_(copy) {}
+  using Copy = std::function<void(void* to, const void* from, std::size_t bytes)>;
+  RooflineCandidate(std::string name, Copy copy) : name_(std::move(name)), copy_(std::move(copy)) {}
 
   std::string_view name() const override { return name_; }
   bool supports(Operation operation, DType) const override { return operation == Operation::copy; }
@@ -46,8 +46,13 @@ class RooflineCandidate final : public Candidate {
   Job job_ = {};
 };
 
-/// Adds "roofline": each rank copies its bytes, once with each copy kernel; the report takes the fastest one.
-void add_roofline(Candidates& candidates) {
+/// Adds "roofline": each rank copies its bytes, once with each copy kernel; the report takes the fastest one. A device copies them itself.
+void add_roofline(Candidates& candidates, BenchDevice* device) {
+  if (device != nullptr) {
+    const auto copy = [device](void* to, const void* from, std::size_t bytes) { device->copy(to, from, bytes); };
+    candidates.push_back(std::make_unique<RooflineCandidate>("roofline/device", copy));
+    return;
+  }
   const auto libc_copy = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
   candidates.push_back(std::make_unique<RooflineCandidate>("roofline/cached", kernels::copy));
   candidates.push_back(std::make_unique<RooflineCandidate>("roofline/streaming", kernels::copy_streaming));
@@ -139,8 +144,8 @@ json event_of(std::int64_t round, double barrier_ns, const std::vector<Block>& b
   return {{"round", round}, {"barrier_ns", barrier_ns}, {"blocks", std::move(list)}};
 }
 
-void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::string& backend) {
-  Session session(plan, arena, candidates);
+void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::string& backend, BenchDevice* device) {
+  Session session(plan, arena, candidates, device);
   std::optional<Line> line;
   if (arena.rank() == 0) line.emplace(plan);
   if (line) line->report({{"backend", backend}});
@@ -168,17 +173,20 @@ void take_part(const Plan& plan, Place place) {
   const Binding binding(place, plan.bind);
   Arena arena(plan.arena, place.rank, place.ranks, binding.own_core(), plan.timeout);
   try {
+    std::optional<BenchDevice> device;
+    if (plan.on_device) device.emplace(engines::nccl::vendor(engines::nccl::Wanted::runtime_only), place.rank, plan.timeout);
+    BenchDevice* const used = device ? &*device : nullptr;
     Candidates candidates;
     // Threads of a library may run anywhere, as they would without a bench; this includes the engine that unisono uses.
     for (const Peer& peer : peers()) peer.add(candidates, plan, place);
-    const bool own_threads = plan.backend != "auto" && plan.backend != "native";
+    const bool own_threads = plan.on_device || (plan.backend != "auto" && plan.backend != "native");
     if (!own_threads) binding.bind();
     const std::string backend = add_unisono(candidates, plan, place);
     binding.bind();
     add_starter(candidates, plan, place);
-    add_roofline(candidates);
+    add_roofline(candidates, used);
     arena.barrier();
-    measure(plan, arena, candidates, backend);
+    measure(plan, arena, candidates, backend, used);
     arena.barrier();
     candidates.clear();
     leave_unisono();
@@ -189,12 +197,12 @@ void take_part(const Plan& plan, Place place) {
 }
 
 /// Returns the peers of this driver with their versions, or why there are none.
-json description(const std::string& mpi) {
+json description(const std::string& peer) {
   json described = json::array();
   try {
-    std::vector<PeerVersion> versions = starters(mpi);
-    for (const Peer& peer : peers()) std::ranges::move(peer.versions(), std::back_inserter(versions));
-    for (const PeerVersion& peer : versions) described.push_back({{"name", peer.name}, {"version", peer.version}});
+    std::vector<PeerVersion> versions = starters(peer);
+    for (const Peer& each : peers()) std::ranges::move(each.versions(peer), std::back_inserter(versions));
+    for (const PeerVersion& each : versions) described.push_back({{"name", each.name}, {"version", each.version}});
   } catch (const std::exception& error) {
     return {{"why_not", error.what()}};
   }

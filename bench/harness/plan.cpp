@@ -45,6 +45,7 @@ void each_field(PlanType& plan, const Visit& visit) {
   visit("hosts", plan.hosts);
   visit("in_place", plan.in_place);
   visit("shared_buffers", plan.shared_buffers);
+  visit("on_device", plan.on_device);
   visit("bind", plan.bind);
   visit("progress", plan.progress);
   visit("seed", plan.seed);
@@ -91,6 +92,7 @@ std::string to_json(const Plan& plan) {
 Plan plan_from_json(const std::string& text) {
   nlohmann::json json = nlohmann::json::parse(text);
   // Scripts that start the drivers leave these out.
+  json.emplace("on_device", false);
   json.emplace("progress", false);
   json.emplace("mpi", "");
   json.emplace("library", "");

@@ -30,13 +30,14 @@ struct Plan {
   std::vector<std::size_t> sizes = {};  ///< bytes of the larger buffer
   DType dtype = DType::float32;
   DataMode data = DataMode::constant;
-  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, unisono-unrecorded, gloo, ucx, ucx-engine, and the name of the MPI
+  std::vector<std::string> candidates = {};  ///< unisono, unisono-unchecked, unisono-unrecorded, gloo, ucx, ucx-engine, nccl, and the name of the MPI
   MpiOfPlan mpi = {};
   std::string backend = "auto";  ///< the backend of unisono
   int ranks = 1;
   int hosts = 1;  ///< number of hosts as which the ranks present themselves to unisono; with more than one it uses its engine between hosts
   bool in_place = false;
   bool shared_buffers = false;  ///< in memory that the other ranks can reach, which only unisono uses
+  bool on_device = false;       ///< in memory of CUDA devices
   bool progress = false;        ///< rank 0 tells the command during a round how much of it is done
   bool bind = true;             ///< bind each rank to a core of its own
   std::uint64_t seed = 1;

@@ -17,6 +17,9 @@ namespace {
 constexpr std::size_t batched_below_bytes = 4096;
 constexpr int largest_batch = 64;
 constexpr std::int64_t longest_batch_ns = 2'000'000;
+// On a device calls of any size are timed in rows, as NCCL's own tests and the programs on devices have them: several are enqueued, and the host
+// waits once.
+constexpr int smallest_batch_on_device = 4;
 
 std::int64_t now_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -46,13 +49,14 @@ std::size_t capacity_of(const Plan& plan, int rank) {
 
 }  // namespace
 
-Session::Session(const Plan& plan, Arena& arena, Candidates& candidates)
+Session::Session(const Plan& plan, Arena& arena, Candidates& candidates, BenchDevice* device)
     : plan_(plan),
       arena_(arena),
       candidates_(candidates),
+      device_(device),
       element_size_(size_of(plan.dtype)),
-      in_(capacity_of(plan, arena.rank()), plan.shared_buffers),
-      out_(capacity_of(plan, arena.rank()), plan.shared_buffers),
+      in_(capacity_of(plan, arena.rank()), plan.shared_buffers, device),
+      out_(capacity_of(plan, arena.rank()), plan.shared_buffers, device),
       pattern_(plan.dtype, arena.ranks()),
       rewriter_(plan.dtype, arena.rank(), arena.ranks()) {}
 
@@ -99,8 +103,9 @@ double Session::barrier_ns() {
 Job Session::job_of(Operation operation, std::size_t bytes) {
   Job job{.operation = operation, .dtype = plan_.dtype, .shape = shape_of(operation, arena_.ranks(), bytes, element_size_, arena_.rank())};
   const bool in_place = one_buffer(operation) || (plan_.in_place && operation == Operation::all_reduce);
-  job.out = out_.data();
-  job.in = in_place ? job.out : in_.data();
+  job.out = out_.given();
+  job.in = in_place ? job.out : in_.given();
+  if (device_ != nullptr) job.device = device_->place();
   return job;
 }
 
@@ -111,8 +116,9 @@ Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) 
     own = {.operation = Operation::copy,
            .dtype = job.dtype,
            .shape = {.in = elements, .out = elements, .size = elements},
-           .in = in_.data(),
-           .out = out_.data()};
+           .in = in_.given(),
+           .out = out_.given(),
+           .device = job.device};
   }
   in_.guard(own.shape.in * element_size_);
   out_.guard(own.shape.out * element_size_);
@@ -143,12 +149,16 @@ Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) 
 }
 
 void Session::timed(Candidate& candidate, const Job& job, int sample, int batch) {
-  if (plan_.data != DataMode::constant) rewriter_.rewrite(static_cast<std::byte*>(job.in), job.shape.in * element_size_);
+  if (plan_.data != DataMode::constant) {
+    rewriter_.rewrite(input_of(job).data(), job.shape.in * element_size_);
+    input_of(job).to_device();
+  }
   arena_.barrier();
   Stamp stamp;
   stamp.begin = now_ns();
   for (int i = 0; i < batch; ++i) candidate.call();
-  if (plan_.data == DataMode::touch) sink_ += consume(static_cast<const std::byte*>(job.out), job.shape.out * element_size_);
+  if (device_ != nullptr) device_->synchronise();
+  if (plan_.data == DataMode::touch) sink_ += consume(out_.data(), job.shape.out * element_size_);
   stamp.end = now_ns();
   arena_.stamps()[static_cast<std::size_t>(sample)] = stamp;
 }
@@ -186,8 +196,10 @@ Session::Pace Session::pace_of(Candidate& candidate, const Job& job) {
   }
   const std::int64_t call = std::max<std::int64_t>(1, arena_.agree_on_maximum(shortest));
   Pace pace;
-  const bool batched = plan_.data == DataMode::constant && synchronises(job.operation, arena_.ranks()) && std::get<1>(key) < batched_below_bytes;
-  if (batched) pace.batch = static_cast<int>(std::clamp<std::int64_t>(longest_batch_ns / call, 1, largest_batch));
+  const bool is_short = synchronises(job.operation, arena_.ranks()) && std::get<1>(key) < batched_below_bytes;
+  const int smallest_batch = device_ != nullptr ? smallest_batch_on_device : 1;
+  if (plan_.data == DataMode::constant && (device_ != nullptr || is_short))
+    pace.batch = static_cast<int>(std::clamp<std::int64_t>(longest_batch_ns / call, smallest_batch, largest_batch));
   const std::int64_t block = std::chrono::nanoseconds(plan_.block_time).count();
   constexpr std::int64_t fewest_samples = 5, warmup_ns = 1'000'000, fewest_warmups = 2, most_warmups = 10;
   pace.samples = static_cast<int>(std::clamp<std::int64_t>(block / (call * pace.batch), fewest_samples, Arena::most_samples));
@@ -195,13 +207,21 @@ Session::Pace Session::pace_of(Candidate& candidate, const Job& job) {
   return paces_.emplace(key, pace).first->second;
 }
 
-void Session::verify(Candidate& candidate, const Job& job, std::uint64_t seed) {
-  if (job.operation == Operation::barrier) return verify_barrier(candidate);
-  if (!job.in_place()) std::memset(job.out, 0xFF, job.shape.out * element_size_);
-  pattern_.fill(job.in, job.shape.in, arena_.rank(), seed);
+void Session::call_once(Candidate& candidate) {
+  in_.to_device();
+  out_.to_device();
   arena_.barrier();
   candidate.call();
-  std::optional<std::string> wrong = pattern_.wrong(job.operation, job.out, job.shape, arena_.rank(), seed);
+  in_.from_device();
+  out_.from_device();
+}
+
+void Session::verify(Candidate& candidate, const Job& job, std::uint64_t seed) {
+  if (job.operation == Operation::barrier) return verify_barrier(candidate);
+  if (!job.in_place()) std::memset(out_.data(), 0xFF, job.shape.out * element_size_);
+  pattern_.fill(input_of(job).data(), job.shape.in, arena_.rank(), seed);
+  call_once(candidate);
+  std::optional<std::string> wrong = pattern_.wrong(job.operation, out_.data(), job.shape, arena_.rank(), seed);
   if (!in_.guards_intact() || !out_.guards_intact()) wrong = "bytes outside the buffers were written";
   conclude(candidate, job, wrong);
 }
@@ -221,13 +241,12 @@ void Session::verify_barrier(Candidate& candidate) {
 
 void Session::verify_reals(Candidate& candidate, const Job& job, std::uint64_t seed) {
   if (job.operation != Operation::all_reduce || (job.dtype != DType::float32 && job.dtype != DType::float64)) return;
-  fill_reals(job.dtype, job.in, job.shape.in, arena_.rank(), seed);
-  arena_.barrier();
-  candidate.call();
-  std::optional<std::string> wrong = wrong_real_sum(job.dtype, job.out, job.shape.out, arena_.ranks(), seed);
+  fill_reals(job.dtype, input_of(job).data(), job.shape.in, arena_.rank(), seed);
+  call_once(candidate);
+  std::optional<std::string> wrong = wrong_real_sum(job.dtype, out_.data(), job.shape.out, arena_.ranks(), seed);
   conclude(candidate, job, wrong);
   if (!candidate.name().starts_with("unisono")) return;  // only unisono promises the same bits on all ranks
-  const std::uint64_t hash = hash_of(static_cast<const std::byte*>(job.out), job.shape.out * element_size_) >> 1;
+  const std::uint64_t hash = hash_of(out_.data(), job.shape.out * element_size_) >> 1;
   const std::int64_t largest = arena_.agree_on_maximum(static_cast<std::int64_t>(hash));
   if (largest != static_cast<std::int64_t>(hash)) wrong = "the outputs of the ranks differ in their bits";
   conclude(candidate, job, wrong);

@@ -10,6 +10,7 @@
 #include "harness/arena.h"
 #include "harness/buffers.h"
 #include "harness/candidate.h"
+#include "harness/device.h"
 
 namespace unisono::bench {
 
@@ -37,7 +38,8 @@ struct WrongResult : std::runtime_error {
 /// A rank's part of the measurement. Every rank calls the same functions in the same order.
 class Session {
  public:
-  Session(const Plan& plan, Arena& arena, Candidates& candidates);
+  /// `device`: the candidates get memory of it.
+  Session(const Plan& plan, Arena& arena, Candidates& candidates, BenchDevice* device = nullptr);
 
   /// Measures one verified block of calls of each candidate, for each operation and size, in an order drawn anew. Calls the function between sizes
   /// with the part of the round that is done.
@@ -54,7 +56,11 @@ class Session {
   using Key = std::tuple<Operation, std::size_t, std::string>;
 
   Job job_of(Operation operation, std::size_t bytes);
+  /// Returns the buffer of the input.
+  GuardedBuffer& input_of(const Job& job) { return job.in_place() ? out_ : in_; }
   Block block(Candidate& candidate, const Job& job, std::uint64_t round);
+  /// Calls once, with what the buffers have in memory of the host; this is where the result is afterwards, too.
+  void call_once(Candidate& candidate);
   void verify(Candidate& candidate, const Job& job, std::uint64_t seed);
   void verify_barrier(Candidate& candidate);
   void verify_reals(Candidate& candidate, const Job& job, std::uint64_t seed);
@@ -68,6 +74,7 @@ class Session {
   const Plan& plan_;
   Arena& arena_;
   Candidates& candidates_;
+  BenchDevice* device_;
   std::size_t element_size_;
   GuardedBuffer in_;
   GuardedBuffer out_;

@@ -51,8 +51,13 @@ class UnisonoCandidate final : public Candidate {
   }
 
  private:
-  TensorView in() const { return {job_.in, job_.dtype, job_.shape.in}; }
-  TensorView out() const { return {job_.out, job_.dtype, job_.shape.out}; }
+  TensorView in() const { return view(job_.in, job_.shape.in); }
+  TensorView out() const { return view(job_.out, job_.shape.out); }
+  TensorView view(void* data, std::size_t count) const {
+    if (job_.device.type == Device::Type::cpu) return {data, job_.dtype, count};
+    const std::array shape{static_cast<std::int64_t>(count)};
+    return {data, job_.dtype, shape, {}, job_.device};
+  }
   /// Returns the request that a user's function makes. All but its views are constants there.
   std::optional<detail::Request> request_of(const OperationTraits* traits) const {
     if (traits == nullptr) return std::nullopt;

@@ -199,7 +199,7 @@ void add(Candidates& candidates, const Plan& plan, Place place) {
   candidates.push_back(std::make_unique<GlooCandidate>(std::move(context)));
 }
 
-std::vector<PeerVersion> versions() {
+std::vector<PeerVersion> versions(std::string_view) {
   const auto text = [](int number) { return std::to_string(number); };
   return {{.name = "gloo", .version = "Gloo " + text(GLOO_VERSION_MAJOR) + "." + text(GLOO_VERSION_MINOR) + "." + text(GLOO_VERSION_PATCH)}};
 }

@@ -221,7 +221,7 @@ void add(Candidates& candidates, const Plan& plan, Place place) {
   candidates.push_back(std::make_unique<UcxCandidate>("ucx-engine", place, std::move(engine)));
 }
 
-std::vector<PeerVersion> versions() {
+std::vector<PeerVersion> versions(std::string_view) {
   const std::string version = std::string("UCX ") + ucp_get_version_string();
   return {{.name = "ucx", .version = version}, {.name = "ucx-engine", .version = "the engine ucx alone, over " + version}};
 }

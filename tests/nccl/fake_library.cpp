@@ -19,7 +19,8 @@ FAKE_EXPORT int cudaMemcpy(void* to, const void* from, std::size_t size, int) {
 }
 
 [[gnu::constructor]] static void switch_on() {
-  fake::reset(2);
+  const char* const devices = std::getenv("FAKE_DEVICES");
+  fake::reset(devices == nullptr ? 2 : std::atoi(devices));
   fake::others(std::size_t{20} << 20);
 }
 

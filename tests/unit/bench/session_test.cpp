@@ -1,8 +1,6 @@
 // A measurement among ranks that are threads: what it reports, and that no wrong result passes.
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -12,26 +10,13 @@
 #include <set>
 #include <thread>
 
-#include "base/file_descriptor.h"
-#include "harness/arena.h"
+#include "arena_file.h"
 #include "harness/session.h"
 
 namespace unisono::bench {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// Memory for an arena, found by a path as the drivers find it.
-class ArenaFile {
- public:
-  explicit ArenaFile(int ranks) : fd_(::memfd_create("test", MFD_CLOEXEC)) {
-    if (::ftruncate(fd_.get(), static_cast<off_t>(Arena::bytes(ranks))) != 0) throw std::runtime_error("no memory");
-  }
-  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_.get()); }
-
- private:
-  base::FileDescriptor fd_;
-};
 
 /// An all_reduce of float32 for threads, right or with a flaw.
 class ThreadCandidate final : public Candidate {

@@ -34,8 +34,8 @@ checks.equal("a shell", words("completion", ""), {"bash", "zsh", "fish"})
 if has_bench:
     checks.true("operations", {"all_reduce", "barrier"} <= words("bench", "all_reduce", ""))
     checks.true("operations after options", "all_gather" in words("bench", "--in-place", "--sizes", "8", ""))
-    checks.equal("peers", words("bench", "--peers", ""), {"openmpi", "mpich", "gloo", "ucx"})
-    checks.equal("more peers", words("bench", "--peers", "mpich,"), {"mpich,openmpi", "mpich,gloo", "mpich,ucx"})
+    checks.equal("peers", words("bench", "--peers", ""), {"openmpi", "mpich", "gloo", "ucx", "nccl"})
+    checks.equal("more peers", words("bench", "--peers", "mpich,"), {"mpich,openmpi", "mpich,gloo", "mpich,ucx", "mpich,nccl"})
     checks.true("dtypes", {"f32", "bf16", "i64"} <= words("bench", "--dtype", ""))
     for name in ("buffers", "data", "compare"):
         for word in words("bench", f"--{name}", ""):

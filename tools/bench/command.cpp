@@ -174,13 +174,16 @@ void add_subject(CLI::App& command, BenchOptions& options) {
   offer(command.add_option("OP", options.operations,
                            "What to measure (all_reduce, broadcast, all_to_all, all_gather_v, ping_pong, …); all: everything"),
         {.words = operation_names});
-  command.add_option("-n,--ranks", options.ranks, "Processes to start; one per core where not given")->check(whole_number(1, most_ranks_here));
+  command.add_option("-n,--ranks", options.ranks, "Processes to start; if not given, one per core, or one per device")
+      ->check(whole_number(1, most_ranks_here));
   command.add_option("--hosts", options.hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
       ->check(whole_number(1, most_ranks_here));
   offer(command.add_option("--sizes", options.sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false),
         {.words = [] { return BenchOptions().sizes; }, .separators = ","});
   offer(command.add_option("--dtype", options.dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str(),
         {.words = [] { return as_strings(bench::dtype_names()); }});
+  only(command.add_option("--device", options.device, "host: ordinary memory; cuda: memory of CUDA devices, for the collectives"), {"host", "cuda"})
+      ->capture_default_str();
   only(command.add_option("--buffers", options.buffers,
                           "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach"),
        {"private", "shared"})
@@ -190,9 +193,9 @@ void add_subject(CLI::App& command, BenchOptions& options) {
            "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time"),
        {"static", "varying", "touch"})
       ->capture_default_str();
-  offer(command.add_option("--backend", options.backend, "Backend of unisono: native, tcp, gloo, mpi, …")->capture_default_str(),
+  offer(command.add_option("--backend", options.backend, "Backend of unisono: native, tcp, gloo, mpi, nccl, …")->capture_default_str(),
         {.words = engines::known_names});
-  offer(command.add_option("--peers", options.peers, "Other libraries to measure as well: openmpi, mpich, gloo, ucx, or ./folders with an MPI")
+  offer(command.add_option("--peers", options.peers, "Other libraries to measure as well: openmpi, mpich, gloo, ucx, ./folders with an MPI, or nccl")
             ->delimiter(',')
             ->allow_extra_args(false),
         {.words = [] { return as_strings(peer_names()); }, .separators = ","});
@@ -233,6 +236,8 @@ void explain_bench(const CLI::App* command) {
                           "library, its time as a multiple of unisono's, with the range of the rounds. The roofline copies as many bytes on each "
                           "rank. Ctrl-C ends the run, and the table shows what there is. The document design/performance.md, among those of unisono, "
                           "tells how to read it.",
+                          "With --device cuda the calls are enqueued in rows, for all libraries alike, and a time is that of a row, to the end of "
+                          "the device's work, divided by its calls.",
                           "The summary counts cells: an operation at one size. In each, the fastest of the peers stands for all of them."},
            .examples = {{"unisono bench", "all_reduce, on one rank per core."},
                         {"unisono bench all_reduce broadcast -n 4 --sizes 8,64KiB,16MiB", "Two operations at three sizes."},
@@ -240,6 +245,7 @@ void explain_bench(const CLI::App* command) {
                         {"unisono bench --peers gloo,/opt/openmpi-5,./mpich-5", "Beside the MPIs that lie in these folders."},
                         {"unisono bench --peers openmpi --fail-below 1.0 --baseline results.json",
                          "Fails where Open MPI is faster, and tells what changed."},
+                        {"unisono bench --device cuda --backend nccl --peers nccl", "In memory of devices, beside NCCL called directly."},
                         {"unisono bench --from private.json,shared.json --plot both.svg", "A picture of two runs."}},
            .exit_codes = {{"0", "Everything was measured, and every result was right."},
                           {"1", "A result was wrong, the ranks could not be started or did not answer, or a cell is below --fail-below."},

@@ -20,6 +20,7 @@
 #include "bench/set.h"
 #include "common/machine.h"
 #include "common/text.h"
+#include "engines/nccl/loader.h"
 #include "engines/registry.h"
 #include "launch/process/program.h"
 #include "unisono/error.h"
@@ -111,6 +112,9 @@ void keep_first(std::vector<T>& list) {
 
 /// Returns why the operation cannot be measured with these ranks and sizes; empty where it can.
 std::string why_not(bench::Operation operation, const bench::Plan& plan) {
+  const OperationTraits* const traits = operation.traits();
+  if (plan.on_device && (traits == nullptr || traits->in == Layout::nothing))
+    return fmt::format("{} is measured in memory of the host alone, and --device cuda is for collectives with data", bench::to_string(operation));
   const bool has_partner = operation == bench::Operation::send_recv || bench::is_in_pairs(operation);
   if (has_partner && plan.ranks == 1) return fmt::format("{} needs at least two ranks", bench::to_string(operation));
   const std::size_t most = bench::most_bytes_of(operation);
@@ -130,6 +134,30 @@ void add_operations(bench::Plan& plan, const std::vector<std::string>& names) {
     if (const std::string why = why_not(plan.operations.back(), plan); !why.empty()) throw InvalidArgument(why);
   }
   keep_first(plan.operations);
+}
+
+/// Refuses what goes with memory of the host alone.
+void check_device(const BenchOptions& options) {
+  const auto of_host = [](const std::string& what) { throw InvalidArgument(what + " goes with memory of the host, and not with --device cuda"); };
+  for (const std::string& peer : options.peers) {
+    const bool is_of_device = peer == "nccl";
+    if (options.device == "cuda" && !is_of_device) throw InvalidArgument(fmt::format("--device cuda measures the peer nccl alone, and not {}", peer));
+    if (options.device == "host" && is_of_device) throw InvalidArgument("the peer nccl goes with memory of devices", {.hint = "--device cuda"});
+  }
+  if (options.device == "host") return;
+  if (options.buffers != "private") of_host("--buffers " + options.buffers);
+  if (options.data == "touch") of_host("--data touch");
+  if (options.hosts > 1) of_host("--hosts");
+}
+
+/// Returns how many devices this machine has. Throws BackendUnavailable, with what is missing, if there is none.
+int count_devices() {
+  namespace nccl = engines::nccl;
+  try {
+    return nccl::vendor(nccl::Wanted::runtime_only)->devices;
+  } catch (const BackendUnavailable& missing) {
+    throw BackendUnavailable("--device cuda cannot be used: " + missing.message());
+  }
 }
 
 bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOptions& options) {
@@ -199,11 +227,14 @@ void print_results(const BenchResults& results, const std::vector<BenchRow>& row
 
 bench::Plan plan_of(const BenchOptions& options) {
   bench::Plan plan;
+  check_device(options);
+  plan.on_device = options.device == "cuda";
+  const int usual_ranks = plan.on_device ? count_devices() : std::max(2, base::allowed_processors());
   for (const std::string& size : options.sizes) plan.sizes.push_back(parse_bytes(size));
   std::ranges::sort(plan.sizes);
   keep_first(plan.sizes);
   plan.dtype = bench::parse_dtype(options.dtype);
-  plan.ranks = options.ranks > 0 ? options.ranks : std::max(2, base::allowed_processors());
+  plan.ranks = options.ranks > 0 ? options.ranks : usual_ranks;
   add_operations(plan, options.operations);
   plan.hosts = options.hosts;
   if (plan.hosts > plan.ranks) throw InvalidArgument("--hosts asks for more hosts than there are ranks");
@@ -228,7 +259,7 @@ BenchConditions conditions_of(const BenchOptions& options, const bench::Plan& pl
   return {.ranks = plan.ranks,
           .hosts = plan.hosts,
           .dtype = std::string(bench::short_name(plan.dtype)),
-          .buffers = options.buffers,
+          .buffers = plan.on_device ? std::string(device_buffers) : options.buffers,
           .data = std::string(to_string(plan.data))};
 }
 

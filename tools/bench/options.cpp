@@ -15,7 +15,7 @@ namespace unisono::tools {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> known_peers = {"openmpi", "mpich", "gloo", "ucx"};
+constexpr std::array<std::string_view, 5> known_peers = {"openmpi", "mpich", "gloo", "ucx", "nccl"};
 
 bool is_peer(std::string_view word) { return is_path(word) || std::ranges::find(known_peers, word) != known_peers.end(); }
 

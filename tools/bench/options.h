@@ -23,10 +23,11 @@ struct BenchReportOptions {
 /// The command line of `unisono bench`, as it was typed.
 struct BenchOptions {
   std::vector<std::string> operations = {};  ///< all_reduce where none is named; or "all"
-  int ranks = 0;                             ///< 0: one per core that may be used, at least two
+  int ranks = 0;                             ///< 0: one per core that may be used, at least two; on devices, one per device
   int hosts = 1;
   std::vector<std::string> sizes = {"8", "1KiB", "16KiB", "64KiB", "256KiB", "1MiB", "4MiB", "16MiB", "64MiB"};
   std::string dtype = "f32";
+  std::string device = "host";
   std::string buffers = "private";
   std::string data = "static";
   std::string backend = "auto";

@@ -190,6 +190,12 @@ void print_table(std::ostream& out, const std::vector<BenchRow>& rows, std::size
          row->ratio ? ratio_text(*row->ratio) : std::string());
     last = row;
   }
+  if (!shown.empty() && shown.front()->conditions.buffers == device_buffers)
+    out << "\n"
+        << wrap(
+               "cuda buffers: memory of devices. Calls are enqueued in rows; a time is that of a row, to the end of the device's work, by its calls.",
+               2)
+        << "\n";
   if (has_bound)
     out << "\n"
         << wrap("roofline: each rank copies as many bytes, with the fastest copy there is. Shown from where memory sets the time.", 10) << "\n";

@@ -188,6 +188,7 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows) {
     entry["verified"] = true;  // a wrong result would have ended the run
     each_member(row, [&](const char* path, const auto& value) { entry[nlohmann::json::json_pointer(path)] = value; });
     if (bench::is_in_pairs(row.operation) && row.impl != roofline_impl) entry["messages_per_s"] = messages_per_second(row);
+    if (row.conditions.buffers == device_buffers) entry["timing"] = "rows of calls, to the end of the device's work";
     if (!row.version.empty()) entry["version"] = row.version;
     if (!row.cores.empty()) entry.update({{"cores", row.cores}, {"flag_ns", row.flag_ns}});
     if (row.ratio) entry["ratio"] = {{"median", row.ratio->middle}, {"low", row.ratio->low}, {"high", row.ratio->high}};

@@ -16,6 +16,8 @@
 namespace unisono::tools {
 
 inline constexpr std::string_view roofline_impl = "roofline";
+/// Stands for memory of devices among the buffers of a result.
+inline constexpr std::string_view device_buffers = "cuda";
 
 /// What two results have to share to be compared. One run has one of them.
 struct BenchConditions {

@@ -137,10 +137,15 @@ BenchSetup setup_of_folder(const std::string& folder, int ranks, bool oversubscr
   return setup;
 }
 
-BenchSetup plain_setup(int ranks) {
+/// `peer`: one that the driver looks for only if it is asked for; or none.
+BenchSetup plain_setup(int ranks, const std::string& peer) {
   BenchSetup setup{.name = "plain", .driver = driver_of_ranks("plain")};
   setup.launcher = {path_of_command(), "run", "-n", std::to_string(ranks), "--bind", "none", "--grace", "1", "--"};
-  setup.versions = describe(setup.driver, "").versions;
+  Description description = describe(setup.driver, peer);
+  if (!description.why_not.empty())
+    throw LaunchFailed(fmt::format("the peer {} is not available: {}", peer, description.why_not), {.hint = "leave it out of --peers"});
+  setup.versions = std::move(description.versions);
+  if (!peer.empty()) setup.peers = {peer};
   return setup;
 }
 
@@ -168,7 +173,7 @@ std::vector<BenchSetup> bench_setups(const std::vector<std::string>& peers, int 
     setups.push_back(std::move(setup));
   }
   // UCX is not for the processes of an MPI, which may bring a UCX of its own.
-  if (setups.empty() || asked_for("ucx")) setups.push_back(plain_setup(ranks));
+  if (setups.empty() || asked_for("ucx")) setups.push_back(plain_setup(ranks, asked_for("nccl") ? "nccl" : ""));
   if (asked_for("ucx")) {
     if (!setups.back().versions.contains("ucx")) throw missing("ucx", "unisono was built without UCX", "libucx-dev");
     setups.back().peers = {"ucx", "ucx-engine"};

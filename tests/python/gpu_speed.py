@@ -1,11 +1,10 @@
 """Times all_reduce of tensors in a GPU's memory, for scripts/test/gpu: a line for each length, with bytes and microseconds.
 
-gpu_speed.py unisono | nccl | parts | gloo | torch-unisono | torch-nccl [BYTES...]
+gpu_speed.py unisono | parts | gloo | torch-unisono | torch-nccl [BYTES...]
 
-unisono: the package's own call, on the backend that the environment asks for. nccl: ncclAllReduce itself, of UNISONO_NCCL_LIBRARY. parts: what a call through the host does, each by itself and in one
+unisono: the package's own call, on the backend that the environment asks for. parts: what a call through the host does, each by itself and in one
 piece, on all ranks at the same time; the name of the part follows the figures. The others: torch.distributed, by that backend."""
 
-import ctypes
 import os
 import sys
 import time
@@ -13,40 +12,8 @@ import time
 import torch
 
 
-def nccl_itself():
-    """Returns all_reduce of a tensor by a call of NCCL's library, on the current stream; ranks meet through unisono."""
-    import unisono
-
-    nccl, comm = ctypes.CDLL(os.environ["UNISONO_NCCL_LIBRARY"]), ctypes.c_void_p()
-
-    class UniqueId(ctypes.Structure):
-        _fields_ = [("internal", ctypes.c_byte * 128)]
-
-    def check(result):
-        if result != 0:
-            raise RuntimeError(f"NCCL has answered {result}")
-
-    own = UniqueId()
-    if unisono.rank() == 0:
-        check(nccl.ncclGetUniqueId(ctypes.byref(own)))
-    shared = UniqueId.from_buffer_copy(unisono.broadcast_object(bytes(own), 0))
-    check(nccl.ncclCommInitRank(ctypes.byref(comm), unisono.world_size(), shared, unisono.rank()))
-    float32, largest = 7, 2
-
-    def all_reduce(x):
-        stream, place = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream), ctypes.c_void_p(x.data_ptr())
-        check(nccl.ncclAllReduce(place, place, ctypes.c_size_t(x.numel()), float32, largest, comm, stream))
-
-    return all_reduce
-
-
 def calls(kind):
     """Returns all_reduce of a tensor, the rank, and the end."""
-    if kind == "nccl":
-        import unisono
-
-        unisono.initialize("native")
-        return nccl_itself(), unisono.rank(), unisono.finalize
     if kind == "unisono":
         import unisono
 

@@ -78,7 +78,7 @@ TEST(BenchCuda, ThereIsARankForEachDevice) {
 
 void expect_refused(const std::vector<std::string>& arguments, int code, const std::string& sentence,
                     std::map<std::string, std::string> variables = {}) {
-  std::vector<std::string> words = {"bench", "-n", "1", "--sizes", "8"};
+  std::vector<std::string> words = {"bench", "--sizes", "8"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   RunningCommand command(unisono_command(words), {.environment = std::move(variables)});
   EXPECT_EQ(command.wait(), code) << command.err();

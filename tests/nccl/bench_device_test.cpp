@@ -43,24 +43,22 @@ void run_ranks(const Plan& plan, const Body& body) {
 }
 
 TEST(BenchDevice, NcclIsMeasuredInTheCollectivesThatItHas) {
-  for (const int ranks : {1, 2, 3}) {
-    for (const DType dtype : {DType::float32, DType::bfloat16, DType::int64}) {
-      Plan plan = plan_for(ranks);
-      plan.dtype = dtype;
-      plan.data = ranks == 2 ? DataMode::varying : DataMode::constant;
-      plan.operations.assign(operations().begin(), operations().end());
-      const auto store = std::make_shared<MemoryStore>();
-      run_ranks(plan, [&](int rank, BenchDevice&, Candidates& candidates, const auto& measure) {
-        candidates.push_back(nccl_candidate(fake::vendor(), {.rank = rank, .ranks = ranks}, store, plan.timeout));
-        std::set<std::string_view> measured;
-        for (const Block& block : measure()) {
-          measured.insert(to_string(block.operation));
-          EXPECT_EQ(block.samples_ns.size() >= 5, rank == 0);
-        }
-        EXPECT_EQ(measured, (std::set<std::string_view>{"all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "gather", "scatter",
-                                                        "all_to_all", "gather_v", "scatter_v", "all_to_all_v"}));
-      });
-    }
+  for (const auto& [ranks, dtype] : {std::pair(1, DType::float32), std::pair(2, DType::bfloat16), std::pair(3, DType::int64)}) {
+    Plan plan = plan_for(ranks);
+    plan.dtype = dtype;
+    plan.data = ranks == 2 ? DataMode::varying : DataMode::constant;
+    plan.operations.assign(operations().begin(), operations().end());
+    const auto store = std::make_shared<MemoryStore>();
+    run_ranks(plan, [&, ranks = ranks](int rank, BenchDevice&, Candidates& candidates, const auto& measure) {
+      candidates.push_back(nccl_candidate(fake::vendor(), {.rank = rank, .ranks = ranks}, store, plan.timeout));
+      std::set<std::string_view> measured;
+      for (const Block& block : measure()) {
+        measured.insert(to_string(block.operation));
+        EXPECT_EQ(block.samples_ns.size() >= 5, rank == 0);
+      }
+      EXPECT_EQ(measured, (std::set<std::string_view>{"all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "gather", "scatter",
+                                                      "all_to_all", "gather_v", "scatter_v", "all_to_all_v"}));
+    });
   }
 }
 

@@ -22,6 +22,7 @@
 #include "harness/candidate.h"
 #include "harness/session.h"
 #include "kernels/copy.h"
+#include "unisono/error.h"
 
 namespace unisono::bench {
 
@@ -203,6 +204,8 @@ json description(const std::string& peer) {
     std::vector<PeerVersion> versions = starters(peer);
     for (const Peer& each : peers()) std::ranges::move(each.versions(peer), std::back_inserter(versions));
     for (const PeerVersion& each : versions) described.push_back({{"name", each.name}, {"version", each.version}});
+  } catch (const Error& error) {
+    return {{"why_not", error.message()}};
   } catch (const std::exception& error) {
     return {{"why_not", error.what()}};
   }

@@ -46,7 +46,9 @@ std::map<std::string, std::set<std::string>> operations_in(const json& rows) {
     EXPECT_EQ(row.at("timing"), "rows of calls, to the end of the device's work");
     EXPECT_EQ(row.at("verified"), true);
     EXPECT_GT(row.at("median_us").get<double>(), 0);
-    if (row.at("impl") == "nccl") EXPECT_EQ(row.at("version"), "NCCL 2.32.3");
+    if (row.at("impl") == "nccl") {
+      EXPECT_EQ(row.at("version"), "NCCL 2.32.3");
+    }
   }
   return operations;
 }
@@ -68,7 +70,9 @@ TEST(BenchCuda, RanksWithoutNcclGoThroughTheHost) {
   EXPECT_EQ(operations_in(measured.rows)["unisono"], (std::set<std::string>{"all_reduce", "all_to_all"}));
   for (const json& row : measured.rows) {
     EXPECT_EQ(row.at("ranks"), 2);
-    if (row.at("impl") == "unisono") EXPECT_EQ(row.at("backend"), "native");
+    if (row.at("impl") == "unisono") {
+      EXPECT_EQ(row.at("backend"), "native");
+    }
   }
 }
 
@@ -100,7 +104,7 @@ TEST(BenchCuda, WhatGoesWithMemoryOfTheHostIsRefused) {
   refused({"-n", "2", "--hosts", "2"}, "--hosts goes with memory of the host, and not with --device cuda");
   refused({"ping_pong", "-n", "2"}, "ping_pong is measured in memory of the host alone, and --device cuda is for collectives with data");
   refused({"barrier"}, "barrier is measured in memory of the host alone, and --device cuda is for collectives with data");
-  expect_refused({"--device", "tpu"}, wrong_use, "--device");
+  expect_refused({"--device", "tpu"}, wrong_use, "--device must be host or cuda, not 'tpu'");
   expect_refused({"--peers", "nccl"}, wrong_use, "the peer nccl goes with memory of devices");
 }
 

@@ -30,7 +30,7 @@ void begin(State& state);
 std::unique_ptr<State> join(const InitOptions& options, const Terms& terms = {});
 
 /// The name of the group of a world that form_part has made, by which errors tell it from the job's.
-inline constexpr const char* name_of_part = "workers";
+inline constexpr const char* name_of_part = "all workers";
 
 /// Makes a world of some ranks of a world, which have numbers of their own in it: as if they were a job. Collective over them; all give the same key,
 /// which no other part of that world has had.

@@ -15,6 +15,15 @@ std::atomic<int> last_rank{-1};
 int add(int a, int b) { return a + b; }
 void do_nothing() {}
 int own_rank() { return rank(); }
+std::string own_mismatch() {
+  try {
+    if (rank() == 1) barrier();
+    else static_cast<void>(all_reduce(1));
+  } catch (const Mismatch& error) {
+    return error.what();
+  }
+  return {};
+}
 int sum_of_ranks() { return all_reduce(rank()) * 10 + world_size(); }
 std::string joined(const std::map<std::string, int>& counts, std::string_view between) {
   std::string text;
@@ -57,6 +66,7 @@ int counters_alive() { return Counter::alive(); }
 UNISONO_REMOTE(add)
 UNISONO_REMOTE(do_nothing);
 UNISONO_REMOTE(own_rank);
+UNISONO_REMOTE(own_mismatch);
 UNISONO_REMOTE(sum_of_ranks);
 UNISONO_REMOTE(joined);
 UNISONO_REMOTE(doubled);

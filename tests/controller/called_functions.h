@@ -34,6 +34,8 @@ int throws_invalid_argument(int a);
 std::vector<float> large(std::size_t elements);
 int worker_in_call();
 int sum_with_controller(int own);
+/// Has rank 1 call something else than the others; returns the text of the error.
+std::string own_mismatch();
 /// Returns when the controller has called open_gate, or another worker has.
 void wait_for_gate(const std::string& path);
 

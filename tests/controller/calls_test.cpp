@@ -72,6 +72,15 @@ TEST(Controller, WorkersUseCollectivesAmongThemselves) {
   });
 }
 
+TEST(Controller, AnErrorThatAWorkerCatchesNamesARankOfItsWorld) {
+  with_workers(3, [](const Controller& workers) {
+    for (const std::string& text : workers.call(own_mismatch).get()) {
+      EXPECT_NE(text.find("on group all workers"), std::string::npos) << text;
+      EXPECT_NE(text.find("[culprit: rank 1 "), std::string::npos) << text;
+    }
+  });
+}
+
 TEST(Controller, TheControllerTakesPartInCollectivesOfEverybody) {
   with_workers(3, [](const Controller& workers) {
     const auto sums = workers.call(sum_with_controller, 10);

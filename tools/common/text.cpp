@@ -93,8 +93,6 @@ std::size_t parse_bytes(const std::string& text) {
   throw InvalidArgument("'" + text + "' is no size", {.hint = "sizes look like 8, 1KiB, 64MiB"});
 }
 
-std::string counted(std::size_t number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
-
 std::string format_bytes(std::size_t bytes) {
   for (const auto& [name, shift] : {std::pair{"GiB", 30}, std::pair{"MiB", 20}, std::pair{"KiB", 10}})
     if (bytes >> shift != 0 && (bytes & ((std::size_t{1} << shift) - 1)) == 0) return fmt::format("{} {}", bytes >> shift, name);

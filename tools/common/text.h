@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/counted.h"
+
 namespace unisono::tools {
 
 /// The width of all text that the command prints for people.
@@ -36,8 +38,7 @@ std::optional<Number> parse_number(std::string_view text, int base = 10) {
   return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-/// Returns "1 rank" or "2 ranks".
-std::string counted(std::size_t number, std::string_view what);
+using base::counted;
 
 /// Reads "8", "8B", "1KiB", "1K", "64MiB" or "1G" as bytes. Throws InvalidArgument for other text and for zero.
 std::size_t parse_bytes(const std::string& text);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/environment.h"
 #include "launch/job_options.h"
 #include "launch/process/cores.h"
 
@@ -19,7 +18,7 @@ struct Placement {
   HeldCores held = {};                            ///< the cores of the ranks that are bound, as long as this object lives
 };
 
-/// What the placement depends on, beside the cores.
+/// The facts on which the placement depends, beside the cores.
 struct PlacementFacts {
   Binding binding = Binding::share;
   int ranks = 1;                                    ///< on this host
@@ -36,10 +35,6 @@ struct PlacementFacts {
 /// was bound to the rest would be kept there when those have ended.
 /// `take`: takes a core for this job, or returns false. What was taken is to be given back if no rank is bound.
 Placement place_ranks(const PlacementFacts& facts, const std::vector<Core>& cores, const std::function<bool(const Core&)>& take);
-
-/// Returns who places the processes of such a command by itself: "taskset", if its words, or the shell script that they run, name such a program;
-/// a variable that names processors for OpenMP's threads. Empty: nobody. `program`: the file of the command.
-std::string other_binder(const std::string& program, const std::vector<std::string>& command, const base::Environment& environment);
 
 /// Places the ranks of a job on the cores of this host that this process may use, and holds those that they are bound to.
 Placement place_on_this_host(const JobOptions& options, const std::string& program);

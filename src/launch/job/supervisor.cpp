@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/deadline.h"
 #include "base/host.h"
 #include "base/log.h"
@@ -24,9 +25,6 @@ namespace unisono::launcher {
 using std::chrono::milliseconds;
 
 namespace {
-
-/// Returns "1 rank", "2 ranks".
-std::string counted(int number, std::string_view what) { return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s"); }
 
 void check_stdin(const JobOptions& options, int world_size) {
   const StdinTarget& target = options.standard_input;
@@ -96,7 +94,8 @@ std::vector<int> handled_signals(const JobOptions& options) {
 /// Logs the choices at level info only (UNISONO_LOG=info), because nothing is wrong.
 void say_what_was_chosen(const JobOptions& options, const Placement& placement) {
   if (base::log_level() > base::LogLevel::info) return;
-  const std::string cores = counted(base::allowed_processors(), "core"), ranks = counted(options.ranks, "rank");
+  const std::string cores = base::counted(static_cast<std::size_t>(base::allowed_processors()), "core"),
+                    ranks = base::counted(static_cast<std::size_t>(options.ranks), "rank");
   // The process of a function has already read its environment, so nothing is set for it.
   if (!options.function && !options.environment.has("OMP_NUM_THREADS")) {
     base::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", placement.threads, cores, ranks));

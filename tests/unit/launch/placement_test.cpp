@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/job/other_binder.h"
 #include "unit/temporary_file.h"
 
 namespace unisono::launcher {

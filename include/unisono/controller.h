@@ -43,7 +43,7 @@ namespace detail {
 
 /// The result of a function or a method.
 template <class F>
-using remote_result_t = typename remote_pointer<std::remove_const_t<decltype(pointer_of(std::declval<const F&>()))>>::result;
+using remote_result_t = typename remote_pointer<std::remove_const_t<decltype(pointer_of(std::declval<const F&>()))>>::result_type;
 
 /// An object on a worker, which is dropped there with the last handle.
 class UNISONO_API RemoteObject {
@@ -88,7 +88,7 @@ constexpr void check_method() {
   static_assert(std::is_member_function_pointer_v<F>, "unisono: a handle calls methods of its object: handle.call(&Trainer::step, 3)");
   check_call<F, A...>();
   if constexpr (std::is_member_function_pointer_v<F>)
-    static_assert(std::is_same_v<typename remote_pointer<F>::actor, T>, "unisono: the method belongs to another type than the handle");
+    static_assert(std::is_same_v<typename remote_pointer<F>::actor_type, T>, "unisono: the method belongs to another type than the handle");
 }
 
 /// Makes the request of a call.
@@ -97,7 +97,7 @@ RemoteRequest request_of(std::source_location where, const F& f, A&&... argument
   const auto pointer = pointer_of(f);
   using Pointer = remote_pointer<std::remove_const_t<decltype(pointer)>>;
   RemoteRequest request{.function = &registered(pointer), .arguments = Pointer::frame(std::forward<A>(arguments)...), .where = where};
-  if constexpr (!std::is_void_v<typename Pointer::result>) request.memory = &memory_of_arguments<typename Pointer::result>;
+  if constexpr (!std::is_void_v<typename Pointer::result_type>) request.memory = &memory_of_arguments<typename Pointer::result_type>;
   return request;
 }
 
@@ -191,7 +191,7 @@ class Handles : public detail::Callable<Handles<T>> {
 namespace detail {
 /// Puts data of other libraries on workers. A component that has such data specialises it: unisono/torch/remote.h does for at::Tensor.
 template <class T>
-struct remote_placement {
+struct remote_placement_traits {
   static_assert(sizeof(T) == 0, "unisono: only tensors can be put on workers: include unisono/torch.h for at::Tensor");
 };
 }  // namespace detail
@@ -207,7 +207,7 @@ class Worker : public detail::Callable<Worker>, public detail::ObjectMaker<Worke
   /// Returns a copy of a tensor on this worker: unisono/torch/remote.h.
   template <class T>
   auto tensor(const T& tensor) const {
-    return detail::remote_placement<T>::on_worker(workers_, number_, tensor);
+    return detail::remote_placement_traits<T>::on_worker(workers_, number_, tensor);
   }
 
   Worker(std::shared_ptr<detail::RemoteWorkers> workers, int number) noexcept : workers_(std::move(workers)), number_(number) {}
@@ -273,7 +273,7 @@ class UNISONO_API Controller : public detail::Callable<Controller>, public detai
   /// Returns copies of a tensor, one on each worker: unisono/torch/remote.h.
   template <class T>
   auto tensor(const T& tensor) const {
-    return detail::remote_placement<T>::on_all(workers_, tensor);
+    return detail::remote_placement_traits<T>::on_all(workers_, tensor);
   }
 
   /// Puts another process in the place of a worker that is lost: its number is the same, its objects are gone, and calls of it go on. Waits until all
@@ -319,8 +319,8 @@ class UNISONO_API Controller : public detail::Callable<Controller>, public detai
 
 }  // namespace unisono
 
-#define UNISONO_DETAIL_JOIN_(a, b) a##b
-#define UNISONO_DETAIL_JOIN(a, b) UNISONO_DETAIL_JOIN_(a, b)
+#define UNISONO_DETAIL_JOIN_NOW(a, b) a##b
+#define UNISONO_DETAIL_JOIN(a, b) UNISONO_DETAIL_JOIN_NOW(a, b)
 
 /// Lets controllers call a function on this program's workers: UNISONO_REMOTE(sum_of_file), in a source, behind the function's declaration. The name
 /// is part of what processes compare. A lambda without captures that has a name may stand in place of a function.

@@ -92,8 +92,8 @@ constexpr void check_result() {
       "with UNISONO_FIELDS) or void");
 }
 
-/// What a rank does, and what it is known by in a process that runs the program again: a type, and
-/// for a plain function, whose type others have, too, its address.
+/// The function of a rank, and the facts by which a process that runs the program again knows it: a
+/// type, and for a plain function, whose type others have, too, its address.
 struct RankBody {
   std::function<Bytes(int local_rank)> call;
   const std::type_info* type = nullptr;

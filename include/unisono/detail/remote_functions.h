@@ -21,7 +21,7 @@ template <class Pointer>
 struct remote_pointer;
 template <class R, class... P>
 struct remote_pointer<R (*)(P...)> {
-  using result = R;
+  using result_type = R;
   static constexpr std::size_t parameters = sizeof...(P);
   static constexpr bool is_sound = check_remote_result<R>() && (check_parameter<P>() && ...);
   static std::string signature() { return signature_of<R, P...>(); }
@@ -32,8 +32,8 @@ struct remote_pointer<R (*)(P...)> {
   }
   template <class... A>
   static constexpr bool takes = sizeof...(A) == sizeof...(P);
-  static RemoteFunction function(std::string name, R (*f)(P...)) {
-    return {.name = std::move(name),
+  static RemoteFunction function(const std::string& name, R (*f)(P...)) {
+    return {.name = name,
             .signature = signature(),
             .run = [f](RemoteRun&, Frame&& arguments) { return run_with_frame<R, P...>(f, arguments); },
             .memory = memory()};
@@ -41,10 +41,10 @@ struct remote_pointer<R (*)(P...)> {
 };
 
 template <class C, class Self, class Pointer, class R, class... P>
-struct remote_method : remote_pointer<R (*)(P...)> {
-  using actor = C;
-  static RemoteFunction function(std::string name, Pointer f) {
-    return {.name = std::move(name),
+struct remote_method_of : remote_pointer<R (*)(P...)> {
+  using actor_type = C;
+  static RemoteFunction function(const std::string& name, Pointer f) {
+    return {.name = name,
             .signature = signature_of<R, P...>(),
             .kind = RemoteFunction::Kind::method,
             .actor = type_text(typeid(C)),
@@ -58,9 +58,9 @@ struct remote_method : remote_pointer<R (*)(P...)> {
   }
 };
 template <class C, class R, class... P>
-struct remote_pointer<R (C::*)(P...)> : remote_method<C, C, R (C::*)(P...), R, P...> {};
+struct remote_pointer<R (C::*)(P...)> : remote_method_of<C, C, R (C::*)(P...), R, P...> {};
 template <class C, class R, class... P>
-struct remote_pointer<R (C::*)(P...) const> : remote_method<C, const C, R (C::*)(P...) const, R, P...> {};
+struct remote_pointer<R (C::*)(P...) const> : remote_method_of<C, const C, R (C::*)(P...) const, R, P...> {};
 template <class R, class... P>
 struct remote_pointer<R (*)(P...) noexcept> : remote_pointer<R (*)(P...)> {};
 template <class C, class R, class... P>
@@ -123,7 +123,7 @@ template <class T, class... Method>
 bool declare_actor(std::string_view written, Method... methods) {
   static_assert((std::is_member_function_pointer_v<Method> && ...),
                 "unisono: UNISONO_ACTOR takes a type and its methods: UNISONO_ACTOR(Trainer, &Trainer::step, &Trainer::loss)");
-  static_assert((std::is_same_v<typename remote_pointer<Method>::actor, T> && ...),
+  static_assert((std::is_same_v<typename remote_pointer<Method>::actor_type, T> && ...),
                 "unisono: a method in UNISONO_ACTOR belongs to another type, perhaps to a base: give the methods of the type itself");
   (static_cast<void>(declare_pointer(take_name(written), methods)), ...);
   return true;
@@ -135,7 +135,7 @@ const RemoteFunction& registered(const Pointer& pointer) {
   const RemoteFunction* const function = find_remote(typeid(Pointer), bytes_of_pointer(pointer));
   if (function != nullptr) return *function;
   if constexpr (std::is_member_function_pointer_v<Pointer>) {
-    throw InvalidArgument("a method of " + type_text(typeid(typename remote_pointer<Pointer>::actor)) + " is called that is not registered",
+    throw InvalidArgument("a method of " + type_text(typeid(typename remote_pointer<Pointer>::actor_type)) + " is called that is not registered",
                           {.operation = "call", .hint = "name it in UNISONO_ACTOR(Type, &Type::method), in a source of every process's program"});
   } else {
     throw InvalidArgument("a function of the type " + type_text(typeid(std::remove_pointer_t<Pointer>)) + " is called that is not registered",

@@ -30,16 +30,16 @@ struct ReceivedSpan {
 
 /// The type as which a parameter of a function, or a result, travels.
 template <class P>
-struct travelling {
+struct travelling_as {
   using type = sent_as_t<P>;
 };
 template <class T>
 requires numeric<std::remove_const_t<T>>
-struct travelling<std::span<T>> {
+struct travelling_as<std::span<T>> {
   using type = ReceivedSpan<std::remove_const_t<T>>;
 };
 template <class P>
-using travelling_t = typename travelling<std::remove_cvref_t<P>>::type;
+using travelling_t = typename travelling_as<std::remove_cvref_t<P>>::type;
 
 template <class V>
 inline constexpr bool is_received_span = false;

@@ -89,7 +89,7 @@ inline const bool remote_device_is_known = know_remote_device();
 
 /// Makes Worker::tensor and Controller::tensor of at::Tensor.
 template <>
-struct remote_placement<at::Tensor> {
+struct remote_placement_traits<at::Tensor> {
   UNISONO_API static at::Tensor on_worker(const std::shared_ptr<RemoteWorkers>& workers, int worker, const at::Tensor& tensor);
   UNISONO_API static RemoteTensors on_all(const std::shared_ptr<RemoteWorkers>& workers, const at::Tensor& tensor);
 };

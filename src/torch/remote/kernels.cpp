@@ -137,7 +137,7 @@ void register_operators() {
   aten.impl("set_", set_empty);
   aten.impl("resize_", resize_);
   aten.impl("_has_compatible_shallow_copy_type", can_take_place);
-  aten.impl("copy_", copy_);
+  aten.impl("copy_", copy_into);
   aten.impl("_copy_from", copy_from);
   aten.impl("_local_scalar_dense", local_scalar);
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {

@@ -177,11 +177,11 @@ bool know_remote_device() {
   return known;
 }
 
-at::Tensor remote_placement<at::Tensor>::on_worker(const std::shared_ptr<RemoteWorkers>& workers, int worker, const at::Tensor& tensor) {
+at::Tensor remote_placement_traits<at::Tensor>::on_worker(const std::shared_ptr<RemoteWorkers>& workers, int worker, const at::Tensor& tensor) {
   return tensor.to(device_of(workers, worker));
 }
 
-RemoteTensors remote_placement<at::Tensor>::on_all(const std::shared_ptr<RemoteWorkers>& workers, const at::Tensor& tensor) {
+RemoteTensors remote_placement_traits<at::Tensor>::on_all(const std::shared_ptr<RemoteWorkers>& workers, const at::Tensor& tensor) {
   std::vector<at::Tensor> tensors;
   for (int worker = 0; worker < workers->size(); ++worker) tensors.push_back(tensor.to(device_of(workers, worker)));
   return RemoteTensors(std::move(tensors));

@@ -60,7 +60,7 @@ void store_into(const at::Tensor& to, const at::Tensor& from) {
 
 /// Has the worker copy, with conversion and broadcast.
 void copy_on_worker(const at::Tensor& to, const at::Tensor& from) {
-  static const auto copy = c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", "");
+  static const auto& copy = *new c10::OperatorHandle(c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""));
   torch::jit::Stack stack{to, from, false};
   carry_out(copy, &stack);
 }
@@ -132,7 +132,7 @@ at::Tensor moved_to(const at::Tensor& local, const at::Device& device) {
   return remote;
 }
 
-at::Tensor& copy_(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
+at::Tensor& copy_into(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   const at::AutoDispatchBelowADInplaceOrView below;
   if (!is_remote(to)) {
     if (!to.is_cpu()) to.copy_(fetched(from));
@@ -156,7 +156,7 @@ at::Tensor& copy_(at::Tensor& to, const at::Tensor& from, bool non_blocking) {
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   at::Tensor target = to;
-  return copy_(target, from, non_blocking);
+  return copy_into(target, from, non_blocking);
 }
 
 at::Scalar local_scalar(const at::Tensor& tensor) {

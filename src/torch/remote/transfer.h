@@ -10,7 +10,7 @@ at::Tensor fetched(const at::Tensor& remote);
 at::Tensor moved_to(const at::Tensor& local, const at::Device& device);
 
 /// The kernel of copy_ between tensors of which one at least is remote.
-at::Tensor& copy_(at::Tensor& to, const at::Tensor& from, bool non_blocking);
+at::Tensor& copy_into(at::Tensor& to, const at::Tensor& from, bool non_blocking);
 /// The kernel of _copy_from.
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking);
 /// The kernel of _local_scalar_dense.

@@ -7,8 +7,8 @@
 
 namespace unisono::bench {
 
-/// What the driver asks of an MPI. A module for each ABI has it: compiled for that ABI and linked to no MPI, it is loaded once an MPI is, and finds
-/// its functions among the global ones.
+/// The functions by which the driver measures an MPI. A module for each ABI has them: compiled for that ABI and linked to no MPI, it is loaded once
+/// an MPI is, and finds the MPI's functions among the global ones.
 struct MpiPart {
   Place (*join)();
   void (*leave)();

@@ -31,7 +31,7 @@ def _end_with(parent):
 
 
 def _call(function, args, init):
-    """What function(local_rank, *args) returns in an initialized context."""
+    """Returns what function(local_rank, *args) returns in an initialized context."""
     from ._context import initialize
 
     initialize(**init)

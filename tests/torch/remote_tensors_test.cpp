@@ -89,7 +89,7 @@ TEST(RemoteTensors, ViewsShareTheElements) {
   });
 }
 
-TEST(RemoteTensors, InPlaceOperatorsAndGivenResultsAreWrittenOnTheWorker) {
+TEST(RemoteTensors, TensorsThatAnOperatorWritesIntoAreWrittenOnTheWorker) {
   with_workers(1, [](const Controller& workers) {
     auto local = numbers();
     torch::Tensor there = workers[0].tensor(local);

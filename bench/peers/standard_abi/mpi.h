@@ -1,7 +1,7 @@
 #pragma once
 
-// What the bench calls of MPI, by the application binary interface that the MPI standard has fixed since version 5.0: any library that is called
-// libmpi_abi.so.1 has it. Declared here, so that no MPI is needed to build it.
+// The functions of MPI that the bench calls, by the application binary interface that the MPI standard has fixed since version 5.0: any library that
+// is called libmpi_abi.so.1 has them. The header declares them, so that no MPI is needed to build the bench.
 
 // NOLINTBEGIN: MPI's own names, types and macros
 #include <cstdint>

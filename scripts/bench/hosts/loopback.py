@@ -7,7 +7,7 @@ import tempfile
 
 from hosts.cells import PEERS, asked_size, bytes_of
 
-# What keeps the peers off shared memory, so that they use TCP as between hosts. MPICH's Debian build works on UCX, whose transports UCX_TLS names; that of
+# These variables keep the peers off shared memory, so that they use TCP as between hosts. MPICH's Debian build works on UCX, whose transports UCX_TLS names; that of
 # PyPI and Intel MPI work on libfabric. Intel MPI's collectives use shared memory beside libfabric, unless they consist of messages.
 TCP_ALONE = {"OMPI_MCA_btl": "tcp,self", "MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self", "FI_PROVIDER": "tcp", "I_MPI_FABRICS": "ofi",
              "I_MPI_COLL_INTRANODE": "pt2pt"}

@@ -24,7 +24,7 @@
 namespace unisono::launcher {
 namespace {
 
-/// What all DescriptorLimits of the process have changed.
+/// The change that all DescriptorLimits of the process have made together.
 struct {
   std::mutex mutex;
   std::size_t needed = 0;    ///< by all of them

@@ -18,7 +18,7 @@ namespace {
 /// A user who means it presses Ctrl-C once more after that time; the processes that signal a job twice do so at once.
 constexpr std::chrono::seconds time_of_a_request{1};
 
-/// What all KeptChildren of the process have changed.
+/// The change that all KeptChildren of the process have made together.
 struct {
   std::mutex mutex;
   int users = 0;

@@ -66,6 +66,7 @@ void give_storage(const at::Tensor& tensor, const c10::Storage& storage, const G
   if (const std::size_t bytes = bytes_of(geometry); bytes > storage.nbytes()) storage.unsafeGetStorageImpl()->set_nbytes(bytes);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the types are those of the operator
 at::Tensor& set_part(at::Tensor& self, at::Storage source, std::int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) {
   const at::DimVector own = strides.empty() && !sizes.empty() ? row_strides(sizes) : copied(strides);
   give_storage(self, source, {self.scalar_type(), copied(sizes), own, offset});
@@ -87,11 +88,11 @@ at::Tensor& set_empty(at::Tensor& self) {
   return set_part(self, make_storage(handle.session, handle.worker, handle.session->new_storage(), 0), 0, {0}, {1});
 }
 
-const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> format) {
+const at::Tensor& resize_in_place(const at::Tensor& self, at::IntArrayRef sizes, std::optional<at::MemoryFormat> format) {
   const Geometry geometry{self.scalar_type(), copied(sizes), strides_for(sizes, format.value_or(at::MemoryFormat::Contiguous)),
                           self.storage_offset()};
   give_storage(self, self.storage(), geometry);
-  return self;
+  return self;  // NOLINT(bugprone-return-const-ref-from-parameter): as the operator does
 }
 
 /// Lets set_data() put a remote tensor in the place of one of the cpu, as Module::to does.
@@ -135,7 +136,7 @@ void register_operators() {
   aten.impl("set_.source_Storage", set_whole);
   aten.impl("set_.source_Tensor", set_alike);
   aten.impl("set_", set_empty);
-  aten.impl("resize_", resize_);
+  aten.impl("resize_", resize_in_place);
   aten.impl("_has_compatible_shallow_copy_type", can_take_place);
   aten.impl("copy_", copy_into);
   aten.impl("_copy_from", copy_from);

@@ -33,6 +33,15 @@ if(UNISONO_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)  # the library counts its branches for the fuzzer
 endif()
 
+# Programs that only `scripts/test.sh --long` runs. An ordinary build leaves them out; the target long_tests makes them.
+if(PROJECT_IS_TOP_LEVEL)
+  add_custom_target(long_tests)
+endif()
+function(unisono_only_long)
+  set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+  add_dependencies(long_tests ${ARGN})
+endfunction()
+
 # A compiler cache is used where there is one; -DCMAKE_CXX_COMPILER_LAUNCHER= turns it off. A build folder set up without one stays without, because
 # another launcher changes the command lines and everything would be compiled again.
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)

@@ -73,6 +73,7 @@ rm -rf build/release/coverage  # records of tests that no longer exist
 step "test release" run_tests release
 tested=(release)
 if [[ $long == yes ]]; then
+  step "build long" build long "$preset" -DUNISONO_TORCH=$with_torch
   step "test long" run_tests long
   tested+=(long)
   step "sanitizers" ./scripts/test/sanitizers --long

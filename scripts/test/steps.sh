@@ -22,9 +22,9 @@ build() {  # build <build preset> <configure preset> <option of cmake>...
   cmake --build --preset "$preset"
 }
 
-# Most tests wait for processes far more than they compute: ctest has two places for each processor, and a test that computes takes two of them
+# Most tests wait for processes far more than they compute: ctest has three places for each processor, and a test that computes takes two of them
 # (PROCESSORS; UNISONO_BUSY of tests/CMakeLists.txt).
-parallel=$((2 * $(nproc)))
+parallel=$((3 * $(nproc)))
 run_tests() {  # run_tests <preset> <command before ctest>...
   local preset=$1
   shift

@@ -26,9 +26,13 @@ double predicted_us(const Cost& cost, const NetworkParameters& network, std::siz
   if (is_crowded) {
     // The processors have the messages of all ranks to carry, whatever waits for what. The parameters are those of pairs of ranks, of which one sends
     // and the other receives; each rank does both.
+    const double own_ns = between_shared_processors(network.crowding).ns_per_byte, slowness = network.network.ns_per_byte / own_ns;
     const double work = cost.reduced * network.reduce_ns_per_byte + cost.mean_copied * network.copy_ns_per_byte;
-    const double ns = 2 * cost.mean_sent * byte_ns + (work * network.crowding + cost.host_elements * network.host.ns_per_byte) * bytes;
-    return waiting + 2 * cost.mean_messages * network.network.gap_us + ns / 1000;
+    const double processors_ns =
+        2 * cost.mean_sent * byte_ns / std::max(slowness, 1.0) + (work * network.crowding + cost.host_elements * network.host.ns_per_byte) * bytes;
+    // A network that is slower than the processors has its bytes follow each other as it does elsewhere.
+    const double network_ns = slowness > 1 ? cost.path * byte_ns * sharing : 0;
+    return waiting + 2 * cost.mean_messages * network.network.gap_us + std::max(processors_ns, network_ns) / 1000;
   }
   const double ns = cost.path * byte_ns * sharing + cost.reduced * bytes * network.reduce_ns_per_byte +
                     cost.copied * bytes * network.copy_ns_per_byte + cost.host_elements * bytes * network.host.ns_per_byte;

@@ -169,6 +169,19 @@ TEST(Schedules, SchedulesOfMiddlingCallsWithARootBeginWithTheComparisonOfTheCall
   EXPECT_EQ(pattern_of(Operation::scan, 2, 1 << 14, 1), std::nullopt);
 }
 
+TEST(Schedules, RanksThatShareProcessorsChooseByTheNetworkWhereThatIsSlower) {
+  Case one{.operation = Operation::broadcast, .size = 8, .count = 1 << 19, .hosts = {0, 1, 2, 3, 4, 5, 6, 7}};
+  const auto topologies = one.topologies();
+  Setting setting = connections;
+  setting.topology = topologies.data();
+  setting.network.crowding = 4;
+  setting.network.network = between_shared_processors(4);
+  const std::string_view on_loopback = chosen(one.problem(0), setting);
+  EXPECT_TRUE(on_loopback == "exchange" || on_loopback == "binomial") << on_loopback << ": all ways have as many bytes";
+  setting.network.network.ns_per_byte = 8;  // 1 Gbit/s
+  EXPECT_EQ(chosen(one.problem(0), setting), "chain") << "the others send the vector over one link again and again";
+}
+
 TEST(Schedules, TheNetworkMayBeGiven) {
   EXPECT_FALSE(parse_network(""));
   EXPECT_EQ(parse_network("assumed"), NetworkParameters());

@@ -34,6 +34,20 @@ class Checked(RankTest):
             with self.assertRaisesRegex(torch._dynamo.exc.TorchRuntimeError, f"ValueError.*{text}"):
                 torch.compile(wrong, fullgraph=True, backend="aot_eager")(torch.ones(2 * self.size + 1))
 
+    def test_a_change_in_place_that_loses_a_gradient_is_refused_while_it_is_compiled(self):
+        logging.disable(logging.CRITICAL)
+        self.addCleanup(logging.disable, logging.NOTSET)
+
+        for in_place in (ops.all_reduce_, ops.broadcast_):
+            def change(x):
+                y = x * 2
+                in_place(y)
+                return y.sum()
+
+            torch._dynamo.reset()
+            with self.assertRaisesRegex(torch._dynamo.exc.Unsupported, "NotImplementedError.*lose the gradient"):
+                torch.compile(change, fullgraph=True, backend="aot_eager")(torch.ones(3, requires_grad=True))
+
 
 class Compiled(RankTest):
     backend = "aot_eager"

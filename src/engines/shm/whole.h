@@ -174,9 +174,11 @@ inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
 
 class OneShotAllReduce : public WholeTask {
  public:
-  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : OneShotAllReduce(engine, call, one_slot(engine, call)) {}
 
  protected:
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : WholeTask(engine, call, pieces) {}
+
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
     Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
@@ -194,7 +196,7 @@ class OneShotAllReduce : public WholeTask {
 /// reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
 class OneShot : public OneShotAllReduce {
  public:
-  using OneShotAllReduce::OneShotAllReduce;
+  OneShot(Lockstep& engine, const CollectiveCall& call) : OneShotAllReduce(engine, call, whole_slots(engine, call)) {}
 
  private:
   void produce(std::size_t k) override {

@@ -184,21 +184,24 @@ class ReduceScatter : public SharedSlotTask {
 
 /// Below this the second exchange costs more than the additional reading.
 inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
-/// Two ranks share the work from here on where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded.
-inline constexpr std::size_t sliced_halves_bytes = std::size_t{32} << 10;
+/// Two ranks share the work of more than a slot where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded. For
+/// less, the second exchange and the copy of what the other one has combined cost more than that.
+inline constexpr std::size_t sliced_halves_bytes = std::size_t{1} << 20;
 inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
   const DType dtype = call.in.dtype();
   const std::size_t bytes = call.count * size_of(dtype);
   if (bytes <= one_shot_bytes) return true;
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
-  return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes && call.operation == Operation::all_reduce);
+  return ranks <= 2 && !(is_half && bytes > sliced_halves_bytes && call.operation == Operation::all_reduce);
 }
 
 class OneShotAllReduce : public WholeTask {
  public:
-  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : OneShotAllReduce(engine, call, one_slot(engine, call)) {}
 
  protected:
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : WholeTask(engine, call, pieces) {}
+
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
     stage(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
@@ -216,7 +219,7 @@ class OneShotAllReduce : public WholeTask {
 /// reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
 class OneShot : public OneShotAllReduce {
  public:
-  using OneShotAllReduce::OneShotAllReduce;
+  OneShot(Lockstep& engine, const CollectiveCall& call) : OneShotAllReduce(engine, call, whole_slots(engine, call)) {}
 
  private:
   void produce(std::size_t k) override {

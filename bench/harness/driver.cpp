@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -145,6 +147,45 @@ json event_of(std::int64_t round, double barrier_ns, const std::vector<Block>& b
   return {{"round", round}, {"barrier_ns", barrier_ns}, {"blocks", std::move(list)}};
 }
 
+json to_json(const CountedCalls& counted) {
+  json functions = json::array();
+  for (const auto& each : counted.functions) {
+    functions.push_back({{"name", each.name},
+                         {"others", each.is_of_other_threads},
+                         {"kind", each.kind},
+                         {"calls", each.calls},
+                         {"in_vain", each.in_vain},
+                         {"bytes", each.bytes},
+                         {"ns", each.ns}});
+  }
+  return {{"op", to_string(counted.operation)}, {"impl", counted.candidate}, {"bytes", counted.bytes}, {"calls", counted.calls}, {"ns", counted.ns},
+          {"functions", std::move(functions)}};
+}
+
+/// Returns, on rank 0, what all ranks have counted in the last round, by rank; every rank calls it.
+json gather_counts(const Plan& plan, Arena& arena, const Session& session) {
+  const auto file_of = [&](int rank) { return plan.folder + "/counts." + std::to_string(rank); };
+  json own = json::array();
+  for (const CountedCalls& each : session.counted_calls()) own.push_back(to_json(each));
+  if (std::ofstream file(file_of(arena.rank())); !(file << own.dump()).flush()) throw std::runtime_error("cannot write " + file_of(arena.rank()));
+  arena.barrier();
+  json all = json::array();
+  for (int rank = 0; arena.rank() == 0 && rank < arena.ranks(); ++rank) all.push_back(json::parse(std::ifstream(file_of(rank))));
+  return all;
+}
+
+/// Begins this program anew with the library that counts, which lies beside it. Returns where it is loaded already.
+void load_counts(char** argv) {
+  const std::filesystem::path library = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libunisono-counts.so";
+  const char* const loaded = std::getenv("LD_PRELOAD");
+  const std::string before = loaded == nullptr ? "" : loaded;
+  if (before.starts_with(library.string())) return;
+  if (!std::filesystem::exists(library)) throw std::runtime_error(library.string() + " is missing, which counts what a call takes");
+  ::setenv("LD_PRELOAD", (library.string() + (before.empty() ? "" : ":" + before)).c_str(), 1);
+  ::execv("/proc/self/exe", argv);
+  throw std::system_error(errno, std::generic_category(), "cannot begin anew");
+}
+
 void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::string& backend, BenchDevice* device) {
   Session session(plan, arena, candidates, device);
   std::optional<Line> line;
@@ -156,10 +197,12 @@ void measure(const Plan& plan, Arena& arena, Candidates& candidates, const std::
     const double barrier_ns = session.barrier_ns();
     try {
       const auto report_part = [&](double part) { line->report({{"part", part}}); };
-      const bool reports = line && plan.progress;
+      const bool reports = line && plan.reports_on("progress");
       const std::vector<Block> blocks =
           session.round(static_cast<std::uint64_t>(round), reports ? std::function<void(double)>(report_part) : std::function<void(double)>());
-      if (line) line->report(event_of(round, barrier_ns, blocks));
+      json event = event_of(round, barrier_ns, blocks);
+      if (plan.reports_on("counts")) event["counts"] = gather_counts(plan, arena, session);
+      if (line) line->report(event);
     } catch (const WrongResult& wrong) {
       // All ranks throw it alike, so all of them can still leave in good order.
       if (line) line->report({{"wrong", wrong.what()}});
@@ -221,6 +264,7 @@ int run(int argc, char** argv) {
   std::ifstream file(argv[1]);
   if (!file) throw std::runtime_error("cannot read the plan " + std::string(argv[1]));
   const Plan plan = plan_from_json(std::string(std::istreambuf_iterator<char>(file), {}));
+  if (plan.reports_on("counts")) load_counts(argv);
   const Place place = join_processes(plan);
   try {
     take_part(plan, place);

@@ -47,7 +47,7 @@ void each_field(PlanType& plan, const Visit& visit) {
   visit("shared_buffers", plan.shared_buffers);
   visit("on_device", plan.on_device);
   visit("bind", plan.bind);
-  visit("progress", plan.progress);
+  visit("reports", plan.reports);
   visit("seed", plan.seed);
   visit("block_us", plan.block_time);
   visit("timeout_ms", plan.timeout);
@@ -93,7 +93,7 @@ Plan plan_from_json(const std::string& text) {
   nlohmann::json json = nlohmann::json::parse(text);
   // Scripts that start the drivers leave these out.
   json.emplace("on_device", false);
-  json.emplace("progress", false);
+  json.emplace("reports", nlohmann::json::array());
   json.emplace("mpi", "");
   json.emplace("library", "");
   Plan plan;

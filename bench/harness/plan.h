@@ -38,8 +38,9 @@ struct Plan {
   bool in_place = false;
   bool shared_buffers = false;  ///< in memory that the other ranks can reach, which only unisono uses
   bool on_device = false;       ///< in memory of CUDA devices
-  bool progress = false;        ///< rank 0 tells the command during a round how much of it is done
-  bool bind = true;             ///< bind each rank to a core of its own
+  /// What rank 0 tells the command beside the figures. progress: during a round, how much of it is done; counts: what a call takes of each rank.
+  std::vector<std::string> reports = {};
+  bool bind = true;  ///< bind each rank to a core of its own
   std::uint64_t seed = 1;
   std::chrono::microseconds block_time{3000};  ///< the aimed duration of a block of calls
   std::chrono::milliseconds timeout{600'000};  ///< the limit of every wait
@@ -49,6 +50,7 @@ struct Plan {
   std::string control() const { return folder + "/control"; }  ///< fifo: the command's orders to rank 0
   std::string events() const { return folder + "/events"; }    ///< fifo: rank 0's answers, one JSON object a line
   bool asks_for(std::string_view candidate) const { return std::ranges::find(candidates, candidate) != candidates.end(); }
+  bool reports_on(std::string_view what) const { return std::ranges::find(reports, what) != reports.end(); }
 };
 
 std::string to_json(const Plan& plan);

@@ -1,5 +1,6 @@
 #include "harness/session.h"
 
+#include <dlfcn.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -62,6 +63,7 @@ Session::Session(const Plan& plan, Arena& arena, Candidates& candidates, BenchDe
 
 std::vector<Block> Session::round(std::uint64_t number, const std::function<void(double part)>& on_progress) {
   std::vector<Block> blocks;
+  counted_calls_.clear();
   const auto steps = static_cast<double>(plan_.operations.size() * plan_.sizes.size());
   std::size_t begun = 0;
   Draws draws(plan_.seed * 1'000'003 + number);  // the same on every rank
@@ -144,6 +146,7 @@ Block Session::block(Candidate& candidate, const Job& job, std::uint64_t round) 
     result.samples_ns = collect(pace.samples, messages);
     result.cost = collect_cost(pace.samples, messages);
   }
+  if (plan_.reports_on("counts") && own.operation != Operation::copy) counted_calls_.push_back(count(candidate, own, pace));
   verify(candidate, own, seed + 1);  // the result must still be right after all these calls
   return result;
 }
@@ -161,6 +164,42 @@ void Session::timed(Candidate& candidate, const Job& job, int sample, int batch)
   if (plan_.data == DataMode::touch) sink_ += consume(out_.data(), job.shape.out * element_size_);
   stamp.end = now_ns();
   arena_.stamps()[static_cast<std::size_t>(sample)] = stamp;
+}
+
+CountedCalls Session::count(Candidate& candidate, const Job& job, const Pace& pace) {
+  static const auto entry = reinterpret_cast<CountsEntry>(::dlsym(RTLD_DEFAULT, counts_entry));
+  if (entry == nullptr) throw std::runtime_error("libunisono-counts.so, which counts what a call takes, is not loaded");
+  CountedThreads& threads = *entry();
+  const auto calls = static_cast<std::uint64_t>(pace.samples) * static_cast<std::uint64_t>(pace.batch);
+  CountedCalls counted{
+      .operation = job.operation, .candidate = std::string(candidate.name()), .bytes = bytes_of(job.shape, element_size_), .calls = calls};
+  const auto each_function = [&](auto&& visit) {
+    for (CountedFunction& function : threads.own) visit(function, false);
+    for (CountedFunction& function : threads.others) visit(function, true);
+  };
+  each_function([](CountedFunction& function, bool) { function.calls = function.in_vain = function.bytes = function.ns = 0; });
+  std::int64_t ns = 0;
+  for (int s = 0; s < pace.samples; ++s) {
+    arena_.barrier();
+    threads.is_counting = true;
+    const std::int64_t begin = now_ns();
+    for (int i = 0; i < pace.batch; ++i) candidate.call();
+    ns += now_ns() - begin;
+    threads.is_counting = false;
+  }
+  arena_.barrier();
+  counted.ns = static_cast<double>(ns) / static_cast<double>(calls);
+  each_function([&](const CountedFunction& function, bool of_others) {
+    if (function.calls == 0) return;
+    counted.functions.push_back({.name = function.name,
+                                 .is_of_other_threads = of_others,
+                                 .kind = function.kind,
+                                 .calls = function.calls,
+                                 .in_vain = function.in_vain,
+                                 .bytes = function.bytes,
+                                 .ns = function.ns});
+  });
+  return counted;
 }
 
 std::vector<double> Session::collect(int samples, int batch) {

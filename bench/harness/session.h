@@ -10,6 +10,7 @@
 #include "harness/arena.h"
 #include "harness/buffers.h"
 #include "harness/candidate.h"
+#include "harness/counted.h"
 #include "harness/device.h"
 
 namespace unisono::bench {
@@ -30,6 +31,22 @@ struct Block {
   Cost cost = {};
 };
 
+/// What the calls of a block take of this rank.
+struct CountedCalls {
+  Operation operation = Operation::barrier;
+  std::string candidate;
+  std::size_t bytes = 0;
+  std::uint64_t calls = 0;
+  double ns = 0;  ///< that a call takes on this rank
+  struct Function {
+    std::string name;
+    bool is_of_other_threads = false;
+    CountedFunction::Kind kind = CountedFunction::Kind::plain;
+    std::uint64_t calls = 0, in_vain = 0, bytes = 0, ns = 0;  ///< of all calls
+  };
+  std::vector<Function> functions = {};
+};
+
 /// A wrong result, with the same text on every rank: candidate, operation and size.
 struct WrongResult : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -44,6 +61,8 @@ class Session {
   /// Measures one verified block of calls of each candidate, for each operation and size, in an order drawn anew. Calls the function between sizes
   /// with the part of the round that is done.
   std::vector<Block> round(std::uint64_t number, const std::function<void(double part)>& on_progress = {});
+  /// Returns what the calls of the last round's blocks took, where the plan asks for it.
+  const std::vector<CountedCalls>& counted_calls() const { return counted_calls_; }
   /// Returns the median of the harness's own barrier, which is reported beside every figure.
   double barrier_ns();
 
@@ -68,6 +87,7 @@ class Session {
   void conclude(const Candidate& candidate, const Job& job, const std::optional<std::string>& wrong);
   Pace pace_of(Candidate& candidate, const Job& job);
   void timed(Candidate& candidate, const Job& job, int sample, int batch);
+  CountedCalls count(Candidate& candidate, const Job& job, const Pace& pace);
   std::vector<double> collect(int samples, int batch);
   Cost collect_cost(int samples, int batch);
 
@@ -81,6 +101,7 @@ class Session {
   Pattern pattern_;
   Rewriter rewriter_;
   std::map<Key, Pace> paces_;
+  std::vector<CountedCalls> counted_calls_;
   std::uint64_t sink_ = 0;
 };
 

@@ -103,6 +103,16 @@ std::span<const std::byte> Carried::block_of(int rank) const {
   return own.subspan(begin, std::min(each, own.size() - begin));
 }
 
+std::span<const std::byte> Carried::part_for(int rank) const {
+  if (towards >= 0 && rank != towards) return {};
+  return pattern == Pattern::blocks ? block_of(rank) : own;
+}
+
+std::size_t Carried::direct_bytes(int from, int to) const {
+  if ((only >= 0 && from != only) || (towards >= 0 && to != towards)) return 0;
+  return pattern == Pattern::blocks && only < 0 ? block_of(to).size() : each;
+}
+
 std::size_t Carried::begin_of_host(int host, const GroupTopology& topology) const {
   return only < 0 ? each * static_cast<std::size_t>(topology.first_place_of(host)) : 0;
 }
@@ -139,8 +149,7 @@ std::span<const std::byte> Exchange::prepare(const ExchangeMove& move) {
   put_head(message.data(), number_ | (some_crowded_ ? crowded_bit : 0) | (callables_differ_ ? callables_bit : 0), signature_);
   std::span<const std::byte> block;
   if (is_direct()) {
-    block = carried_->own;
-    if (carried_->pattern == Carried::Pattern::blocks) block = carried_->block_of(topology_.leaders[static_cast<std::size_t>(move.host)]);
+    block = carried_->part_for(topology_.leaders[static_cast<std::size_t>(move.host)]);
   } else {
     for (int i = 0; carried_ != nullptr && i < move.count; ++i) {
       const int host = behind(move.first, i);
@@ -169,11 +178,11 @@ Exchange::State Exchange::receive(const ExchangeMove& move) {
     differing_.emplace(move.host, theirs);
     return State::differs;
   }
-  std::size_t expected = head_bytes + (is_direct() ? carried_->direct_bytes(topology_.rank) : 0);
+  const int sender = topology_.leaders[static_cast<std::size_t>(move.host)];
+  std::size_t expected = head_bytes + (is_direct() ? carried_->direct_bytes(sender, topology_.rank) : 0);
   for (int i = 0; i < move.count && !is_direct(); ++i) expected += bytes_of(behind(move.first, i));
   if (message.size() != expected) {
-    throw ProtocolError(fmt::format("rank {} sent {} bytes about a call, where {} were expected",
-                                    topology_.leaders[static_cast<std::size_t>(move.host)], message.size(), expected));
+    throw ProtocolError(fmt::format("rank {} sent {} bytes about a call, where {} were expected", sender, message.size(), expected));
   }
   callables_differ_ = callables_differ_ || theirs != signature_ || (word_of(message, 0) & callables_bit) != 0;
   some_crowded_ = some_crowded_ || (word_of(message, 0) & crowded_bit) != 0;

@@ -19,13 +19,14 @@ namespace unisono::coordination {
 struct Carried {
   enum class Pattern : std::uint8_t {
     to_all,    ///< all ranks get all contributions
-    directly,  ///< `own` goes to every other rank
+    directly,  ///< `own` goes to every other rank, or to the one that `towards` names
     blocks,    ///< directly, block by block: block r of `own` goes to rank r; the last blocks may be shorter than `each`, or empty
   };
   Pattern pattern = Pattern::to_all;
   std::span<const std::byte> own = {};  ///< this rank's contribution; empty where another rank alone contributes
   std::size_t each = 0;                 ///< bytes of a contribution
   int only = -1;                        ///< the rank that contributes alone; -1: every rank does
+  int towards = -1;                     ///< directly: the rank that gets contributions alone; -1: every rank does
   const std::byte* all = nullptr;       ///< all contributions, once the ranks have agreed; valid until the next agreement of the group
 
   const std::vector<std::string>* arrived = nullptr;  ///< where they go directly: by host, the messages that have come; valid as long as `all`
@@ -33,8 +34,10 @@ struct Carried {
   bool is_direct() const { return pattern != Pattern::to_all; }
   /// Returns the block of `own` that goes to a rank. All ranks contribute as much.
   std::span<const std::byte> block_of(int rank) const;
-  /// Returns the bytes that each of the others sends directly to a rank.
-  std::size_t direct_bytes(int rank) const { return pattern == Pattern::blocks ? block_of(rank).size() : each; }
+  /// Returns what of `own` goes directly to another rank.
+  std::span<const std::byte> part_for(int rank) const;
+  /// Returns the bytes that a rank sends directly to another one.
+  std::size_t direct_bytes(int from, int to) const;
   /// Returns what came directly from another rank.
   std::span<const std::byte> from(int rank, const GroupTopology& topology) const;
   std::size_t bytes(const GroupTopology& topology) const {

@@ -39,9 +39,11 @@ Cost cost_of_agreement(int hosts, bool is_crowded) {
 /// Returns the cost of sending everything at once.
 Cost cost_directly(const Problem& problem, const Setting& setting) {
   Cost cost = algorithms::cost_exchange(problem, setting);
-  const auto ranks = static_cast<double>(problem.size), n = static_cast<double>(problem.count);
-  if (traits_of(problem.operation).reduces) cost.reduced = n * (ranks - 1);
-  else cost.copied += n * (ranks - 1);
+  const OperationTraits& traits = traits_of(problem.operation);
+  const double others = problem.size - 1, n = static_cast<double>(problem.count);
+  cost.mean_messages = others;  // also those without elements, by which the calls are compared
+  if (traits.reduces) cost.reduced = n * others;
+  else cost.copied += n * (traits.senders == Participants::root ? 1 : others);
   cost.mean_copied = cost.copied;
   return cost;
 }
@@ -61,8 +63,8 @@ double direct_us(const Cost& cost, const Problem& problem, const NetworkParamete
   return us * (first + (1 - first) * behind);
 }
 
-/// Returns the way of a call without counts between single ranks of hosts in which every rank sends to each of the others as the first step, if it is
-/// predicted to be no slower than a schedule that begins after the comparison of the calls.
+/// Returns the way of a call without counts between single ranks of hosts in which every rank sends what is for each of the others as the first step,
+/// if it is predicted to be no slower than a schedule that begins after the comparison of the calls.
 std::optional<Carried::Pattern> fastest_direct_pattern(const CollectiveCall& call, const Problem& problem, const Setting& setting) {
   const std::size_t element = size_of(problem.dtype), share = largest_share(problem.count, problem.size);
   const bool has_blocks = traits_of(call.operation).in == Layout::blocks, may_share = call.operation == Operation::all_reduce;
@@ -97,6 +99,7 @@ Carried contributions_to(const CollectiveCall& call, int ranks, int rank, Carrie
   carried.each = pattern == Carried::Pattern::blocks ? block : all;
   if (is_by_shares(call, pattern)) carried.each = largest_share(call.count, ranks) * size_of(call.in.dtype());
   if (traits.senders == Participants::root) carried.only = call.root;
+  if (traits.receivers == Participants::root && carried.is_direct()) carried.towards = call.root;
   if (carried.only < 0 || carried.only == rank) carried.own = {static_cast<const std::byte*>(call.in.data()), all};
   return carried;
 }
@@ -112,7 +115,7 @@ std::optional<Carried::Pattern> pattern_with_agreement(const CollectiveCall& cal
   if (setting.engine.offers(call, topology.size())) return std::nullopt;
   const std::size_t most = call.operation == Operation::broadcast ? carried_broadcast_bytes : carried_bytes;
   if (contributions_to(call, topology.size(), topology.rank, Carried::Pattern::to_all).bytes(topology) <= most) return Carried::Pattern::to_all;
-  if (!is_from_all_to_all(traits_of(call.operation)) || topology.has_levels()) return std::nullopt;
+  if (is_prefix(call.operation) || topology.has_levels()) return std::nullopt;
   return fastest_direct_pattern(call, problem, setting);
 }
 

@@ -14,8 +14,8 @@
 namespace unisono::schedule {
 
 /// Returns how the elements of a call between hosts travel with the comparison of the calls; nothing where they do not. All ranks get the same
-/// answer. So few that a second exchange would take longer go to all ranks. Elements that every rank sends to every other one go directly, where no
-/// schedule after the comparison is predicted to be faster.
+/// answer. So few that a second exchange would take longer go to all ranks. More of them go directly to the ranks that need them, if no schedule
+/// after the comparison is predicted to be faster.
 std::optional<coordination::Carried::Pattern> pattern_with_agreement(const CollectiveCall& call, const Problem& problem, const Setting& setting);
 
 /// Tells whether an all_reduce goes by shares: every rank gets all versions of its share.

@@ -270,6 +270,7 @@ TEST(Bench, WrongUseIsRefusedAtOnceWithAUsageLine) {
                                                        {"message_rate", "--ranks", "2", "--sizes", "64KiB,1MiB"},
                                                        {"all", "--in-place"},
                                                        {"broadcast", "--in-place"},
+                                                       {"broadcast", "--device", "cuda", "--explain"},
                                                        {"--json", "/nowhere/at/all.json"},
                                                        {"--plot", "/nowhere/at/all.svg"},
                                                        {"--fail-below", "1.0"},

@@ -225,6 +225,7 @@ void add_manner(CLI::App& command, BenchOptions& options) {
   command.add_option("--seed", options.seed, "Of the order of the candidates and of the data")->capture_default_str();
   command.add_option("--timeout", options.timeout_seconds, "Seconds to wait for anything")->check(number(0.01, 1e6))->capture_default_str();
   command.add_flag("--quick", options.quick, "Few and short rounds: a check, not a measurement");
+  command.add_flag("--explain", options.report.explain, "Also count what a call takes of each rank: system calls, wakings, copies, waits");
   command.add_flag("--in-place", options.in_place, "all_reduce in place instead of from one buffer into another");
 }
 
@@ -242,6 +243,7 @@ void explain_bench(const CLI::App* command) {
            .examples = {{"unisono bench", "all_reduce, on one rank per core."},
                         {"unisono bench all_reduce broadcast -n 4 --sizes 8,64KiB,16MiB", "Two operations at three sizes."},
                         {"unisono bench --peers openmpi,mpich,gloo --json results.json", "Beside other libraries, and kept for programs."},
+                        {"unisono bench --explain broadcast 1KiB --hosts 2", "Where the time of a call goes, on each rank."},
                         {"unisono bench --peers gloo,/opt/openmpi-5,./mpich-5", "Beside the MPIs that lie in these folders."},
                         {"unisono bench --peers openmpi --fail-below 1.0 --baseline results.json",
                          "Fails where Open MPI is faster, and tells what changed."},

@@ -15,6 +15,7 @@
 
 #include "base/deadline.h"
 #include "base/processors.h"
+#include "bench/explain.h"
 #include "bench/report.h"
 #include "bench/results.h"
 #include "bench/set.h"
@@ -30,6 +31,12 @@ namespace {
 
 constexpr int usual_rounds = 11;
 constexpr int quick_rounds = 3;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool has_sanitizer = true;
+#else
+constexpr bool has_sanitizer = false;
+#endif
 
 using Seconds = std::chrono::duration<double>;
 
@@ -148,6 +155,7 @@ void check_device(const BenchOptions& options) {
   if (options.buffers != "private") of_host("--buffers " + options.buffers);
   if (options.data == "touch") of_host("--data touch");
   if (options.hosts > 1) of_host("--hosts");
+  if (options.report.explain) of_host("--explain");
 }
 
 /// Returns how many devices this machine has. Throws BackendUnavailable, with what is missing, if there is none.
@@ -161,7 +169,8 @@ int count_devices() {
 }
 
 bench::Plan plan_of_set(bench::Plan plan, const BenchSetup& setup, const BenchOptions& options) {
-  plan.progress = ::isatty(STDERR_FILENO) == 1;
+  if (::isatty(STDERR_FILENO) == 1) plan.reports.emplace_back("progress");
+  if (options.report.explain) plan.reports.emplace_back("counts");
   if (options.compare != "off" && options.record != "off") plan.candidates.emplace_back("unisono");
   if (options.compare != "on") plan.candidates.emplace_back("unisono-unchecked");
   if (options.record != "on") plan.candidates.emplace_back("unisono-unrecorded");
@@ -220,12 +229,15 @@ void print_results(const BenchResults& results, const std::vector<BenchRow>& row
     const auto setup = std::ranges::find(setups, group.front().set, &BenchSetup::name);
     describe_run(results, *setup, rounds);
     print_table(std::cout, group, cache);
+    print_counts(std::cout, results.counts(setup->name));
   }
 }
 
 }  // namespace
 
 bench::Plan plan_of(const BenchOptions& options) {
+  if (options.report.explain && has_sanitizer)
+    throw Unsupported("--explain replaces functions of the C library, as the sanitizer of this build does");
   bench::Plan plan;
   check_device(options);
   plan.on_device = options.device == "cuda";

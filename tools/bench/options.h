@@ -18,6 +18,7 @@ struct BenchReportOptions {
   std::string baseline = {};
   std::vector<std::string> from = {};
   std::optional<double> fail_below = {};
+  bool explain = false;
 };
 
 /// The command line of `unisono bench`, as it was typed.

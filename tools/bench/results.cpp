@@ -69,7 +69,9 @@ bench::Interval ratio_of(const Series& one, const Series& ours) {
 }  // namespace
 
 void BenchResults::add(const std::string& set, const nlohmann::json& event, double stolen) {
-  sets_[place_of(set)].rounds.push_back({.stolen = stolen, .barrier_ns = event.at("barrier_ns"), .blocks = event.at("blocks")});
+  Set& its = sets_[place_of(set)];
+  its.rounds.push_back({.stolen = stolen, .barrier_ns = event.at("barrier_ns"), .blocks = event.at("blocks")});
+  its.counts = event.value("counts", nlohmann::json::array());
 }
 
 std::size_t BenchResults::place_of(const std::string& set) const {

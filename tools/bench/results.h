@@ -29,6 +29,8 @@ class BenchResults {
   std::vector<BenchRow> rows() const;
   /// Returns the median of the harness's own barrier, which shows in which of its two states the machine was.
   std::optional<double> barrier_ns(const std::string& set) const;
+  /// Returns what the ranks have counted in the last round, by rank; empty where they do not count.
+  const nlohmann::json& counts(const std::string& set) const { return sets_[place_of(set)].counts; }
   /// Returns how many rounds have been added.
   std::size_t rounds(const std::string& set) const { return sets_[place_of(set)].rounds.size(); }
   std::size_t dropped(const std::string& set) const;
@@ -43,6 +45,7 @@ class BenchResults {
     std::string name, backend;
     std::map<std::string, std::string> versions;  ///< of its peers
     std::vector<Round> rounds = {};
+    nlohmann::json counts = {};
   };
   std::size_t place_of(const std::string& set) const;
   static std::vector<const Round*> kept(const Set& set);

@@ -63,7 +63,7 @@ inline constexpr std::size_t report_size = std::size_t{256} << 10;
 inline constexpr std::size_t eager_room = (std::size_t{1} << 20) + report_size;
 
 /// Data of requests that are not cleared leaves at least the rest of the room to eager messages.
-inline constexpr std::size_t early_room = std::size_t{512} << 10;
+inline constexpr std::size_t early_room = std::size_t{1} << 20;
 
 using FrameBytes = std::array<std::byte, frame_head_size>;
 /// Writes the fields; the code is FrameCodes' to write.

@@ -86,6 +86,8 @@ class FrameWriter {
 
   /// Writes a frame with a payload in two parts if nothing waits, and keeps the bytes that the socket does not take.
   void write(const Connection& to, const FrameHead& head, std::span<const std::byte> payload = {}, std::span<const std::byte> more = {});
+  /// Keeps a frame without a payload, which goes with the next bytes.
+  void keep(const FrameHead& head);
   /// Sends the bytes of a message that may move. Its transfer finishes when the last byte is written; where not all may move yet, it is called again
   /// when they may.
   void stream(const TransferPtr& transfer);
@@ -126,8 +128,8 @@ class FrameWriter {
   std::size_t written_ = 0;
   std::deque<TransferPtr> streams_;  ///< between two frames
   TransferPtr current_;              ///< its data frame is being written
-  FrameBytes head_{};
-  std::vector<std::byte> spare_;  ///< the rest of its frame, where its owner has given up
+  std::string head_;                 ///< what goes before its bytes: small frames, and its own head
+  std::vector<std::byte> spare_;     ///< the rest of its frame, where its owner has given up
   std::size_t head_rest_ = 0, frame_rest_ = 0;
   bool broken_ = false, wrote_ = false;
 };

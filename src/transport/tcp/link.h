@@ -72,7 +72,8 @@ class Link : public CallMail {
   /// Transfer bytes to and from a rank on another host. The order is kept within a channel; channels do not wait for each other. A receive of another
   /// length than the one sent throws ProtocolError. Messages up to 64 KiB are sent without a matching receive while less than 1 MiB is unreceived at
   /// that peer. Longer ones begin to be sent while there is such room, and
-  /// end when the receive has been posted; what comes after that is never copied twice. A task that is destroyed before it is done belongs
+  /// end when the receive has been posted, or, on the channel of collectives, when they have been sent; what comes after the receive is never copied
+  /// twice. A task that is destroyed before it is done belongs
   /// to a group that is over. Where `data` of a receive is null, its bytes are discarded.
   virtual std::unique_ptr<Task> send(const void* data, std::size_t bytes, int peer, ChannelKey channel) = 0;
   virtual std::unique_ptr<Task> recv(void* data, std::size_t bytes, int peer, ChannelKey channel) = 0;

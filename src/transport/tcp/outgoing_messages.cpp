@@ -23,12 +23,15 @@ void OutgoingMessages::send(const TransferPtr& transfer) {
     return transfer->finish();
   }
   transfer->id = ++last_request_;
-  const std::size_t early = std::min(transfer->bytes - std::min(transfer->bytes, never_early), early_room - std::min(unconsumed_, early_room));
+  // The ranks have agreed on a collective before it sends, so its sends end when their bytes have gone, as far as there is room. The last bytes of
+  // any other message wait until its receive has been posted, so that the send ends then.
+  const std::size_t held = channel == base::collective_channel ? 0 : std::min(transfer->bytes, never_early);
+  const std::size_t early = std::min(transfer->bytes - held, early_room - std::min(unconsumed_, early_room));
   requested_.emplace(transfer->id, Requested{transfer, early});
-  connection_.write({.kind = FrameKind::request, .group = group, .channel = channel, .id = transfer->id, .total = transfer->bytes});
-  if (early == 0) return;
-  // Most often the receive has been posted. Otherwise this much is kept until it is. The last bytes wait for it in any case, so that the send ends
-  // when it has been posted.
+  const FrameHead request{.kind = FrameKind::request, .group = group, .channel = channel, .id = transfer->id, .total = transfer->bytes};
+  if (early == 0) return connection_.write(request);
+  // Most often the receive has been posted. Otherwise this much is kept until it is.
+  connection_.writer().keep(request);
   unconsumed_ += early;
   early_sent_ += early;
   transfer->may_move = early;
@@ -81,7 +84,8 @@ bool OutgoingMessages::on_clear(const FrameHead& head) {
   if (found == requested_.end()) return false;  // withdrawn meanwhile
   const TransferPtr transfer = take(found);
   transfer->may_move = transfer->bytes;
-  if (transfer->bytes != 0) return connection_.writer().stream(transfer), false;
+  if (transfer->rest() != 0) return connection_.writer().stream(transfer), false;
+  if (!transfer->pending()) return false;  // all of it went before the request was cleared
   transfer->finish();
   return true;
 }
@@ -91,6 +95,7 @@ bool OutgoingMessages::on_refused(const FrameHead& head) {
   const auto found = requested_.find(head.id);
   if (found == requested_.end()) return false;
   const TransferPtr transfer = take(found);
+  if (!transfer->pending()) return false;  // all of it went before
   connection_.withdraw(transfer);
   if (head.total == static_cast<std::uint64_t>(Refusal::group_over)) {
     transfer->fail(PeerFailed::aborted, fmt::format("the group is over at {}", connection_.name()));

@@ -133,7 +133,7 @@ TEST(BenchPlan, APlanSurvivesTheWayToTheRanks) {
                   .ranks = 7,
                   .hosts = 3,
                   .in_place = true,
-                  .progress = true,
+                  .reports = {"counts"},
                   .bind = false,
                   .seed = 99,
                   .block_time = std::chrono::microseconds(17),
@@ -145,7 +145,8 @@ TEST(BenchPlan, APlanSurvivesTheWayToTheRanks) {
   EXPECT_EQ(back.operations, plan.operations);
   EXPECT_EQ(back.dtype, plan.dtype);
   EXPECT_EQ(back.hosts, plan.hosts);
-  EXPECT_TRUE(back.progress);
+  EXPECT_TRUE(back.reports_on("counts"));
+  EXPECT_FALSE(back.reports_on("progress"));
   EXPECT_EQ(back.data, plan.data);
   EXPECT_EQ(back.folder, plan.folder);
   EXPECT_EQ(back.timeout, plan.timeout);

@@ -40,9 +40,34 @@ TEST(Exchange, TheExchangeSendsShorterBlocksToTheLast) {
       std::size_t received = 0;
       for (const auto& host : hosts) {
         EXPECT_TRUE(host->has_what_is_for_it()) << n << " " << total;
-        received += host->carried.direct_bytes(host->topology.rank);
+        const int rank = host->topology.rank;
+        received += host->carried.direct_bytes(rank == 0 ? 1 : 0, rank);
       }
       EXPECT_EQ(received, total) << n;
+    }
+  }
+}
+
+TEST(Exchange, TheExchangeSendsElementsOfACallWithARootToThoseWhoNeedThemAlone) {
+  for (int n = 2; n <= 9; ++n) {
+    for (const auto pattern : {Carried::Pattern::blocks, Carried::Pattern::directly}) {
+      for (const bool is_from_root : {true, false}) {
+        if (!is_from_root && pattern == Carried::Pattern::blocks) continue;  // of no operation
+        Mail mail;
+        auto hosts = make_hosts(one_rank_each(n), mail);
+        const int root = n / 2;
+        for (auto& host : hosts) host->begin_with_root(1, call, 5, pattern, is_from_root ? root : -1, is_from_root ? -1 : root);
+        for (const State state : advance_all(hosts, static_cast<unsigned>(n))) EXPECT_EQ(state, State::agreed) << n;
+        for (const auto& host : hosts) {
+          EXPECT_TRUE(host->has_what_is_for_it()) << n;
+          EXPECT_EQ(host->messages, n - 1) << "calls are compared by all";
+          for (int r = 0; r < n; ++r) {
+            if (r == host->topology.rank) continue;
+            const bool has_some = is_from_root ? r == root : host->topology.rank == root;
+            EXPECT_EQ(host->carried.from(r, host->topology).size(), has_some ? 5U : 0U) << n << " from " << r << " to " << host->topology.rank;
+          }
+        }
+      }
     }
   }
 }

@@ -80,6 +80,15 @@ struct Host final : transport::CallMail {
     carried.arrived = &memory.arrived;
     exchange = std::make_unique<Exchange>(topology, route, memory, number, signature, &carried, nullptr);
   }
+  /// The same of a call with a root: `only` sends, or `towards` receives.
+  void begin_with_root(std::uint64_t number, const engines::Signature& signature, std::size_t each, Carried::Pattern pattern, int only, int towards) {
+    begin_directly(number, signature, each, pattern);
+    exchange.reset();
+    carried.only = only;
+    carried.towards = towards;
+    if (only >= 0 && only != topology.rank) carried.own = {};
+    exchange = std::make_unique<Exchange>(topology, route, memory, number, signature, &carried, nullptr);
+  }
   /// The same of blocks of which the last ones are shorter: all together have `total` bytes.
   void begin_with_short_blocks(std::uint64_t number, const engines::Signature& signature, std::size_t each, std::size_t total) {
     begin_directly(number, signature, each);
@@ -94,7 +103,7 @@ struct Host final : transport::CallMail {
     for (int r = 0; r < topology.size(); ++r) {
       if (r == topology.rank) continue;
       const auto block = carried.from(r, topology);
-      if (block.size() != carried.direct_bytes(topology.rank) || std::ranges::count(block, between(r, place)) != std::ranges::ssize(block))
+      if (block.size() != carried.direct_bytes(r, topology.rank) || std::ranges::count(block, between(r, place)) != std::ranges::ssize(block))
         return false;
     }
     return true;

@@ -152,6 +152,22 @@ TEST(Schedules, SchedulesOfMiddlingCallsBeginWithTheComparisonOfTheCalls) {
   EXPECT_EQ(pattern_of(Operation::all_gather, 8, (1 << 15) + 1, 4), std::nullopt);
 }
 
+TEST(Schedules, SchedulesOfMiddlingCallsWithARootBeginWithTheComparisonOfTheCalls) {
+  using Pattern = coordination::Carried::Pattern;
+  for (const int ranks : {2, 4}) {
+    const std::size_t count = ranks == 2 ? 1 << 14 : 1 << 12;
+    EXPECT_EQ(pattern_of(Operation::reduce, ranks, count, 1), Pattern::directly) << ranks;
+    EXPECT_EQ(pattern_of(Operation::gather, ranks, count, 1), Pattern::directly) << ranks;
+    EXPECT_EQ(pattern_of(Operation::scatter, ranks, count, 1), Pattern::blocks) << ranks;
+    EXPECT_EQ(pattern_of(Operation::broadcast, ranks, count, 1), Pattern::to_all) << ranks << " ranks, of which all need the elements";
+    for (const Operation each : {Operation::reduce, Operation::gather, Operation::scatter, Operation::broadcast})
+      EXPECT_EQ(pattern_of(each, ranks, (1 << 15) + 1, 1), std::nullopt) << to_string(each) << ": more than a message takes";
+  }
+  EXPECT_EQ(pattern_of(Operation::broadcast, 2, 1 << 15, 1), Pattern::directly);
+  EXPECT_EQ(pattern_of(Operation::reduce, 4, 1 << 15, 1), std::nullopt) << "all of it would arrive at one rank";
+  EXPECT_EQ(pattern_of(Operation::scan, 2, 1 << 14, 1), std::nullopt);
+}
+
 TEST(Schedules, TheNetworkMayBeGiven) {
   EXPECT_FALSE(parse_network(""));
   EXPECT_EQ(parse_network("assumed"), NetworkParameters());

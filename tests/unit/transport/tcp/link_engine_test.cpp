@@ -134,10 +134,8 @@ TEST(Link, MessagesOfCollectivesLeaveWithoutAReceiveUpToALargerSize) {
   std::vector<unsigned char> data = pattern(256 * kibibyte, 1), more = pattern(256 * kibibyte + 1, 2);
   EXPECT_TRUE(links[0]->send(data.data(), data.size(), 1, {5, 0})->advance());
   std::ranges::fill(data, 0);  // it is copied, or has left
-  const auto other_channel = links[0]->send(more.data(), 64 * kibibyte + 1, 1, {5, 1}),
-             too_large = links[0]->send(more.data(), more.size(), 1, {5, 0});
+  const auto other_channel = links[0]->send(more.data(), 64 * kibibyte + 1, 1, {5, 1}), larger = links[0]->send(more.data(), more.size(), 1, {5, 0});
   EXPECT_FALSE(other_channel->advance());
-  EXPECT_FALSE(too_large->advance());
   std::vector<unsigned char> first(data.size()), second(more.size()), third(64 * kibibyte + 1);
   finish(*links[1]->recv(first.data(), first.size(), 0, {5, 0}));
   EXPECT_EQ(first, pattern(256 * kibibyte, 1));
@@ -145,7 +143,42 @@ TEST(Link, MessagesOfCollectivesLeaveWithoutAReceiveUpToALargerSize) {
   finish(*links[1]->recv(second.data(), second.size(), 0, {5, 0}));
   EXPECT_EQ(second, more);
   finish(*other_channel);
-  finish(*too_large);
+  finish(*larger);
+}
+
+TEST(Link, ALargeMessageOfACollectiveEndsWhenItHasBeenSentIfThereIsRoom) {
+  const auto links = make_links(2);
+  constexpr std::size_t kibibyte = 1024;
+  std::vector<unsigned char> data = pattern(900 * kibibyte, 1), small = pattern(10, 3), more = pattern(2048 * kibibyte, 2);
+  finish(*links[0]->send(data.data(), data.size(), 1, {5, 0}));
+  std::ranges::fill(data, 0);  // its memory is the caller's again
+  EXPECT_TRUE(links[0]->send(small.data(), small.size(), 1, {5, 0})->advance()) << "the order is kept behind it";
+  const auto without_room = links[0]->send(more.data(), more.size(), 1, {5, 0});
+  std::vector<unsigned char> first(data.size()), second(small.size()), third(more.size());
+  finish(*links[1]->recv(first.data(), first.size(), 0, {5, 0}));
+  EXPECT_EQ(first, pattern(900 * kibibyte, 1));
+  finish(*links[1]->recv(second.data(), second.size(), 0, {5, 0}));
+  EXPECT_EQ(second, small);
+  EXPECT_FALSE(without_room->advance()) << "more than the room waits for its receive";
+  finish(*links[1]->recv(third.data(), third.size(), 0, {5, 0}));
+  EXPECT_EQ(third, more);
+  finish(*without_room);
+  links[0]->goodbye(patience);
+}
+
+TEST(Link, AReceiveOfAnotherLengthIsItsOwnErrorOnceTheMessageHasBeenSent) {
+  const auto links = make_links(2);
+  const std::vector<unsigned char> data = pattern(400'000, 1);
+  const auto send = links[0]->send(data.data(), data.size(), 1, {5, 0});
+  finish(*send);
+  std::vector<unsigned char> in(data.size() + 1);
+  EXPECT_THROW(finish(*links[1]->recv(in.data(), in.size(), 0, {5, 0})), ProtocolError);
+  links[0]->poll();
+  EXPECT_TRUE(send->advance());
+  in.pop_back();
+  finish(*links[0]->send(data.data(), data.size(), 1, {5, 0}));
+  finish(*links[1]->recv(in.data(), in.size(), 0, {5, 0}));
+  EXPECT_EQ(in, data);
 }
 
 }  // namespace

@@ -134,9 +134,9 @@ std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::De
   return store;
 }
 
-void throw_if_a_rank_ended(Store& launcher_store) {
-  const auto text = launcher_store.try_get("unisono/exit/first");  // "2 exit 7", "2 signal 9"
-  if (!text) return;
+void throw_if_a_rank_ended(Store& launcher_store, EndsThatCount which) {
+  const auto text = launcher_store.try_get("unisono/exit/first");  // "2 exit 7", "2 signal 9", "2 exit 0 done"
+  if (!text || (which == EndsThatCount::before_finalize && text->ends_with(done_mark))) return;
   std::istringstream fields(*text);
   int rank = -1, number = 0;
   std::string kind;

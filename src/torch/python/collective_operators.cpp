@@ -288,6 +288,7 @@ void broadcast_in_place_with_gradient(const Tensor& tensor, std::int64_t src, co
   found.call(tensor, src, group);
 }
 
+// NOLINTBEGIN(clang-diagnostic-exit-time-destructors): torch's macros
 TORCH_LIBRARY_FRAGMENT(unisono, operators) {
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
   operators.def("all_reduce_(Tensor(a!) tensor, str op=\"sum\", str group=\"\") -> ()", tags);
@@ -324,6 +325,7 @@ TORCH_LIBRARY_IMPL(unisono, Autograd, operators) {
   operators.impl("all_to_all", Differentiable<AllToAll, string>::kernel);
   operators.impl("broadcast_", broadcast_in_place_with_gradient);
 }
+// NOLINTEND(clang-diagnostic-exit-time-destructors)
 
 }  // namespace
 }  // namespace unisono::libtorch::operators

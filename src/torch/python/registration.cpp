@@ -27,7 +27,7 @@ struct Given {
 /// Joins a group: collective over its ranks. `given` has torch's store, the rank and the size, and no backend yet. `name` is for profilers, `engine`
 /// the backend's name in `initialize`, `ranks` the members' numbers in the job (none: all of them), `library` what all members must have. Returns a
 /// group whose backend for the cpu is ours.
-Group create(const Group& given, std::string name, std::string engine, std::int64_t timeout_ms, std::string group_id, at::IntArrayRef ranks,
+Group create(const Group& given, std::string name, std::string engine, std::int64_t timeout_ms, const std::string& group_id, at::IntArrayRef ranks,
              std::string library) {
   using unisono::libtorch::ProcessGroupUnisono;
   auto own = c10::make_intrusive<ProcessGroupUnisono::Options>(std::move(name), std::chrono::milliseconds(timeout_ms));
@@ -55,7 +55,7 @@ std::optional<Group> launcher_store(std::string place, std::int64_t rank, std::i
   });
 }
 
-TORCH_LIBRARY(unisono, operators) {
+TORCH_LIBRARY(unisono, operators) {  // NOLINT(clang-diagnostic-exit-time-destructors): torch's macro
   operators.def("create", create);
   operators.def("launcher_store", launcher_store);
 }

@@ -108,8 +108,8 @@ std::string reading_facts() {
   }
   int status = 0;
   if (child < 0 || TEMP_FAILURE_RETRY(::waitpid(child, &status, 0)) != child || !WIFEXITED(status)) return "not known";
-  if (WEXITSTATUS(status) == 0) return "can be read where they lie (process_vm_readv)";
-  return fmt::format("cannot be read (process_vm_readv: {}{}): private ones are copied twice", base::error_text(WEXITSTATUS(status)),
+  if (WEXITSTATUS(status) == 0) return "can be read where they lie (process_vm_readv), as large messages may be";
+  return fmt::format("cannot be read (process_vm_readv: {}{}): all messages are copied twice", base::error_text(WEXITSTATUS(status)),
                      WEXITSTATUS(status) == EPERM ? "; see /proc/sys/kernel/yama/ptrace_scope, or the container's filter of system calls" : "");
 }
 

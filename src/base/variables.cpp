@@ -106,12 +106,10 @@ constexpr std::array table = {
         "a whole number (64): where some rank has more peers on other hosts, ranks connect with each other when they first need to, and with their "
         "neighbours in a tree before that; `0` does so in every job on several hosts. All ranks need the same value: `initialize` throws "
         "`InvalidArgument` on all of them otherwise"},
-    Variable{"UNISONO_SINGLE_COPY",
-             "`off`, or a whole number of KiB: from so large a block of a rank on, the ranks of a host read each other's private buffers where they "
-             "lie, in "
-             "every kind of call, instead of where that is measured to be faster. The value of rank 0 holds for all; `off` on one rank is `off` for "
-             "all. Of messages "
-             "the sender's value holds, and `off` on either is `off` for both"},
+    Variable{
+        "UNISONO_SINGLE_COPY",
+        "`off`, or a whole number of KiB: from so large a message on, the receiver reads the sender's memory where it lies, instead of where a rule "
+        "says so. The sender's value holds, and `off` on either side is `off` for both"},
     Variable{"UNISONO_INSTRUCTION_SET",
              "the best instruction set of x86-64 that the reductions and copies use: `SCALAR` (none beyond the processor's base), `SSE4`, `AVX2`, "
              "`AVX3` (AVX-512); where it is unset, the best that the processor has. The results are the same bits with each",

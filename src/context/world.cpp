@@ -183,7 +183,9 @@ Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
   }
   parts.store = std::make_shared<PrefixStore>(world_prefix(identity), identity.store);
   parts.serves_store = identity.serves_store;
-  if (identity.launcher_store) parts.look = [launcher = identity.launcher_store] { rendezvous::throw_if_a_rank_ended(*launcher); };
+  if (identity.launcher_store) {
+    parts.look = [launcher = identity.launcher_store] { rendezvous::throw_if_a_rank_ended(*launcher, rendezvous::EndsThatCount::before_finalize); };
+  }
   return parts;
 }
 

@@ -7,9 +7,14 @@
 
 #include "base/log.h"
 #include "base/printable.h"
+#include "base/tls.h"
+#include "rendezvous/launcher_store.h"
 #include "rendezvous/own_address.h"
+#include "rendezvous/plan.h"
 #include "rendezvous/record.h"
 #include "store/authentication.h"
+#include "store/relay.h"
+#include "unisono/detail/launcher_store.h"
 #include "unisono/error.h"
 
 namespace unisono::rendezvous {
@@ -17,6 +22,7 @@ namespace {
 
 using base::SocketAddress;
 
+constexpr std::string_view relay_key = "unisono/store/relay", relay_encryption_key = "unisono/store/relay/encryption";
 constexpr int agent_candidates = 16;  ///< ports that are tried beside that of torchrun's agent
 
 /// Returns what both sides of a connection at these addresses prove.
@@ -121,6 +127,36 @@ void tell_of_store(store::StoreServer& launcher_store, const SocketAddress& addr
   launcher_store.set("unisono/store/host", address.host());
 }
 
+std::string encryption_settings(const base::Environment& environment) {
+  const base::TlsOptions tls = base::tls_options(environment);
+  return fmt::format("{}\n{}\n{}\n{}", tls.word(), tls.certificate, tls.private_key, tls.authority);
+}
+
+void relay_to_store(store::StoreServer& launcher_store, RelayConnection connection) {
+  store::relay_to(launcher_store, std::move(connection.client));
+  launcher_store.set(relay_encryption_key, connection.encryption);
+  launcher_store.set(relay_key, connection.own.host());
+}
+
+namespace {
+
+/// Returns a connection to the job's store through that of this host's launcher. Null where the launcher offers none, is in another network
+/// namespace, or would encrypt in another way than this process is told to.
+std::shared_ptr<store::Client> connect_by_relay(Store& launcher_store, const SocketAddress& of_store, const std::string& place,
+                                                const base::Deadline& deadline) {
+  const auto& environment = base::Environment::process();
+  const auto own = launcher_store.try_get(relay_key);
+  const auto job_id = environment.get("UNISONO_JOB_ID");
+  if (!own || !job_id || launcher_store.try_get(relay_encryption_key) != encryption_settings(environment)) return nullptr;
+  const SocketAddress launcher = launcher_address(*job_id, environment.get_int("UNISONO_ATTEMPT").value_or(0));
+  const store::Attempt attempt = store::try_connect_store(launcher, place, {}, deadline);
+  if (!attempt.client || !attempt.client->ask_for_relay()) return nullptr;
+  attempt.client->set_addresses({.own = base::resolve(*own, 0).front(), .store = of_store});
+  return attempt.client;
+}
+
+}  // namespace
+
 std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::Deadline& deadline) {
   const auto host = launcher_store.try_get("unisono/store/host");
   if (!host) return std::nullopt;
@@ -128,15 +164,17 @@ std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::De
   const Address address(*host, static_cast<std::uint16_t>(std::stoi(said("port"))), deadline);
   JobStore store{.client = {}, .prefix = said("prefix"), .token = base::Secret::taking(said("token"))};
   const std::string place = "the launchers' store at " + base::describe(address.name, address.port());
+  store.client = connect_by_relay(launcher_store, address.resolved.front(), place, deadline);
+  if (store.client) return store;
   const base::Secret token = store.token == "none" ? base::Secret() : store.token;
   store.client = store::connect_tcp(address.resolved, place,
                                     {.token = token, .job_tag = said("tag"), .tls = store::tls_for(token, base::Environment::process())}, deadline);
   return store;
 }
 
-void throw_if_a_rank_ended(Store& launcher_store) {
-  const auto text = launcher_store.try_get("unisono/exit/first");  // "2 exit 7", "2 signal 9"
-  if (!text) return;
+void throw_if_a_rank_ended(Store& launcher_store, EndsThatCount which) {
+  const auto text = launcher_store.try_get("unisono/exit/first");  // "2 exit 7", "2 signal 9", "2 exit 0 done"
+  if (!text || (which == EndsThatCount::before_finalize && text->ends_with(done_mark))) return;
   std::istringstream fields(*text);
   int rank = -1, number = 0;
   std::string kind;
@@ -163,3 +201,20 @@ Meeting meeting_by_environment(const EnvironmentIdentity& identity, int rank, co
 }
 
 }  // namespace unisono::rendezvous
+
+namespace unisono {
+
+std::shared_ptr<Store> detail::launcher_store(int rank, int world_size, const std::string& place, std::chrono::milliseconds timeout) {
+  const auto& environment = base::Environment::process();
+  if (!rendezvous::is_launched_as(environment, rank, world_size)) return nullptr;
+  const auto launcher = rendezvous::store_of_own_launcher(environment, base::Deadline(timeout));
+  if (!launcher) return nullptr;
+  const rendezvous::JoinTimeout bounded(*launcher, timeout);
+  if (const auto job = rendezvous::store_of_launchers(*launcher, base::Deadline(timeout)))
+    return std::make_shared<PrefixStore>(job->prefix + "/" + place, job->client);
+  // Ranks of other hosts have launchers, and stores, of their own.
+  if (environment.get_int("LOCAL_WORLD_SIZE").value_or(world_size) < world_size) return nullptr;
+  return std::make_shared<PrefixStore>(place, launcher);
+}
+
+}  // namespace unisono

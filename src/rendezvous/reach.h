@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -70,9 +71,24 @@ std::optional<JobStore> store_of_launchers(Store& launcher_store, const base::De
 /// Tells a launcher's ranks about that store.
 void tell_of_store(store::StoreServer& launcher_store, const base::SocketAddress& address, const base::Secret& token, std::string_view job_tag,
                    std::string_view prefix);
+/// Returns how this process's connections are encrypted, as its variables say it.
+std::string encryption_settings(const base::Environment& environment);
+/// A launcher's connection to the job's store, by which it hands its ranks' requests on.
+struct RelayConnection {
+  std::shared_ptr<store::Client> client;
+  base::SocketAddress own;  ///< this host's address on the way
+  std::string encryption;   ///< as `encryption_settings` returns it
+};
+/// Has a launcher's store hand its ranks' requests on to the job's store. The ranks are told of it: those that reach their launcher by its address,
+/// and have the same settings for encryption, make no connection of their own. Call it before `tell_of_store`.
+void relay_to_store(store::StoreServer& launcher_store, RelayConnection connection);
 
-/// Throws PeerFailed if the launcher has seen a rank end, so that a wait for all ranks would be in vain.
-void throw_if_a_rank_ended(Store& launcher_store);
+/// Behind what the launcher says of the first rank that ended, if that one had finalized and exited with 0.
+inline constexpr std::string_view done_mark = " done";
+/// The ends that a wait for other ranks is in vain after. A rank that has finalized had joined, so ranks that know their members do not miss it.
+enum class EndsThatCount { all, before_finalize };
+/// Throws PeerFailed if the launcher has seen such an end of a rank.
+void throw_if_a_rank_ended(Store& launcher_store, EndsThatCount which = EndsThatCount::all);
 
 /// Returns 64 characters that tell one job (and attempt) from others; empty where the job has no name.
 std::string job_tag(const EnvironmentIdentity& identity);

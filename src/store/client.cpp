@@ -238,6 +238,7 @@ void Client::dispatch() {
     if (status == Status::refused) throw ProtocolError(fmt::format("{} closed the connection: {}", place_, printable(in.text())));
     const auto asked = asked_.find(id);
     if (asked != asked_.end()) asked->second = Answer{status, frame->substr(9)};
+    else if (take_) take_(*frame);
     base::wipe(*frame);  // it may have held a secret
     base::clear_vector_registers();
   }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,6 +52,12 @@ class Client final : public Store, public BatchedReads {
   /// Makes the server set keys as soon as this connection ends, however it ends, unless they are set by then. The last will counts; an empty one
   /// cancels it.
   void leave_will(const std::vector<std::pair<std::string, std::string>>& will);
+  /// Has the server hand all later requests of this connection on to the store of the job (relay.h). Returns false if it does not know one.
+  bool ask_for_relay();
+  /// Sends requests with numbers that the caller has chosen, all together; their answers go to `take_answers`.
+  void send_requests(std::vector<std::string> frames);
+  /// Hands out the answers to requests of `send_requests`, until the connection is broken. Throws why it is.
+  void take_answers(std::function<void(std::string_view answer)> take);
   /// Ends the connection: current and later calls of all threads throw PeerFailed.
   void hang_up() const;
   /// The addresses of a TCP connection to a store: this side's, at which it can be reached, and the store's. They are equal where this process serves
@@ -104,6 +111,7 @@ class Client final : public Store, public BatchedReads {
   FrameBuffer in_;
   std::optional<FrameOpener> opener_;
   std::map<std::uint64_t, std::optional<Answer>> asked_;
+  std::function<void(std::string_view answer)> take_;  ///< what has not been asked for by this object's own requests
   bool someone_reads_ = false;
   bool greeting_due_ = false;
   std::exception_ptr broken_;
@@ -135,6 +143,8 @@ Attempt try_connect_store(const base::SocketAddress& address, const std::string&
 /// Listens on the first of the addresses that allows it. Throws InvalidArgument, which names address and port, where none does.
 base::FileDescriptor listen_on(const std::vector<base::SocketAddress>& addresses);
 
+/// Makes a client of a server of this process.
+std::shared_ptr<Client> connect_own(StoreServer& server, const std::string& place);
 /// Makes a store that this process serves on `listening`, and returns a client of it. The server lives as long as that client.
 std::shared_ptr<Client> serve(base::FileDescriptor listening, const std::string& place, ServerOptions options);
 

@@ -224,6 +224,14 @@ base::FileDescriptor listen_on(const std::vector<base::SocketAddress>& addresses
   throw InvalidArgument(fmt::format("the store cannot listen: {}", reasons), {.hint = hint});
 }
 
+std::shared_ptr<Client> connect_own(StoreServer& server, const std::string& place) {
+  base::SocketPair pair = base::make_socket_pair();
+  server.adopt(std::move(pair.second));
+  auto client = std::make_shared<Client>(std::move(pair.first), place);
+  client->send_greeting();
+  return client;
+}
+
 std::shared_ptr<Client> serve(base::FileDescriptor listening, const std::string& place, ServerOptions options) {
   auto server = std::make_unique<StoreServer>(std::move(options));
   const base::SocketAddress address = base::local_address(listening.get());

@@ -64,10 +64,13 @@ StoreServer::StoreServer(ServerOptions options)
 
 StoreServer::~StoreServer() {
   if (::getpid() != pid_) return;  // a child of fork has the object but not the thread
+  std::unique_ptr<Forwarder> forwarder;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    forwarder = std::move(forwarder_);
   }
+  forwarder.reset();
   ::eventfd_write(notifier_.get(), 1);
   thread_.join();
 }
@@ -328,6 +331,7 @@ void StoreServer::close(Id id) {
   if (found->second.tls) found->second.tls->close();
   const Session session = std::move(found->second);
   sessions_.erase(found);
+  if (session.is_forwarded && forwarder_) forwarder_->forget(id);
   keys_.end(session);
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -12,6 +14,7 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "store/forwarder.h"
 #include "store/served_keys.h"
 #include "store/session.h"
 
@@ -38,6 +41,8 @@ class StoreServer {
   void set(std::string_view key, std::string_view value);
   /// Sets what clients read by try_get alone, and none can change.
   void set_secret(std::string_view key, base::Secret value);
+  /// Leaves the requests of clients that ask for it to what `make` makes.
+  void forward_by(const std::function<std::unique_ptr<Forwarder>(Forwarder::Owner)>& make);
 
   ServerCounts counts() const;
 
@@ -63,6 +68,8 @@ class StoreServer {
   /// Handles the frames that have come. The session may be gone afterwards.
   void handle_frames(Id id, Session& session);
   void answer(Id id, Session& session, std::string_view frame);
+  void send_answer(Id id, std::string frame);
+  void lose_forwarder();
   void answer_waiters();
   void answer_waiter(std::uint64_t id, const Waiter& waiter, Status status);
 
@@ -80,6 +87,7 @@ class StoreServer {
   std::set<Id> unread_;             ///< sessions with requests here that wait to be answered, or in TLS to be read, of which epoll knows nothing
   Id next_id_ = 1;
   bool stop_ = false;
+  std::unique_ptr<Forwarder> forwarder_;
   const int pid_;
   base::Thread thread_;
 };

@@ -1,8 +1,35 @@
 // Handles the frames of clients and answers requests.
+#include <vector>
+
 #include "store/server.h"
 #include "unisono/error.h"
 
 namespace unisono::store {
+
+void StoreServer::forward_by(const std::function<std::unique_ptr<Forwarder>(Forwarder::Owner)>& make) {
+  auto forwarder = make({.answer = [this](Id id, std::string frame) { send_answer(id, std::move(frame)); }, .lose = [this] { lose_forwarder(); }});
+  const std::lock_guard lock(mutex_);
+  forwarder_ = std::move(forwarder);
+}
+
+void StoreServer::send_answer(Id id, std::string frame) {
+  const std::lock_guard lock(mutex_);
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end() || session->second.stage != Session::Stage::open) return;
+  for_client(id, [&] {
+    session->second.send(std::move(frame));
+    flush(id, session->second);
+  });
+}
+
+void StoreServer::lose_forwarder() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Id> forwarded;
+  for (const auto& [id, session] : sessions_) {
+    if (session.is_forwarded) forwarded.push_back(id);
+  }
+  for (const Id id : forwarded) close(id);
+}
 
 void StoreServer::handle_frames(Id id, Session& session) {
   using Stage = Session::Stage;
@@ -30,6 +57,11 @@ void StoreServer::answer(Id id, Session& session, std::string_view frame) {
   const std::uint64_t request = in.integer();
   Writer reply(Status::ok, request);
   try {
+    if (session.is_forwarded) return forwarder_ ? forwarder_->forward(id, frame) : void();
+    if (op == Op::relay) {
+      session.is_forwarded = forwarder_ != nullptr;
+      return session.send(Writer(forwarder_ ? Status::ok : Status::absent, request).finish());
+    }
     switch (keys_.carry_out(id, session, request, op, in, reply)) {
       case Outcome::done: return session.send(reply.finish());
       case Outcome::absent: return session.send(Writer(Status::absent, request).finish());

@@ -62,6 +62,7 @@ struct Session {
   std::unique_ptr<base::TlsConnection> tls = {};  ///< null: it is not encrypted
   std::string source;                             ///< numeric address, for messages
   bool trusted = false;
+  bool is_forwarded = false;        ///< its requests are another store's (forwarder.h)
   base::Clock::time_point since{};  ///< time of its acceptance
   Stage stage = Stage::greeting;
   Exchange exchange;

@@ -42,6 +42,18 @@ std::string Writer::finish() {
   return frame;
 }
 
+std::string renumbered(std::string_view content, std::uint64_t id) {
+  base::ByteWriter bytes;
+  bytes.put(static_cast<std::uint32_t>(content.size())).raw(content.substr(0, 1)).put(id).raw(content.substr(1 + sizeof id));
+  return bytes.take();
+}
+
+std::string with_fields(std::string frame, std::string_view fields) {
+  frame += fields;
+  base::store_little_endian(static_cast<std::uint32_t>(frame.size() - frame_head), frame.data());
+  return frame;
+}
+
 std::optional<std::string> FrameBuffer::take(std::size_t n) {
   if (size() < n) return std::nullopt;
   std::string taken = bytes_.substr(begin_, n);

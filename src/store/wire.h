@@ -17,7 +17,8 @@ namespace unisono::store {
 // The store's protocol. Each side begins with a greeting of 16 bytes whose layout never changes: 8 bytes of magic, the wire version, and the
 // library's version, so that two incompatible sides can name each other. Frames follow: a length (4 bytes) and that many bytes. All integers are
 // little-endian. On TCP the first frames are the handshake (authentication.h), behind which frames may have codes (FrameSealer). Then a request is
-// {op, id, fields}, its answer {status, id, fields}. Answers come in any order. Those to try_get_all may be for the first of its keys alone.
+// {op, id, fields}, its answer {status, id, fields}. Answers come in any order. Those to try_get_all may be for the first of its keys alone. Behind
+// the answer `ok` to `relay`, which has no fields, all requests of the connection are those of another store's client (relay.h).
 
 inline constexpr std::string_view magic = "UNISTORE";
 inline constexpr std::uint16_t wire_version = 6;
@@ -25,7 +26,7 @@ inline constexpr std::size_t greeting_size = 16;
 inline constexpr std::size_t frame_head = 4;
 inline constexpr std::size_t largest_unauthenticated_frame = 256;
 
-enum class Op : std::uint8_t { hello = 1, proof, set, get, try_get, add, wait, compare_set, erase, num_keys, will, try_get_all };
+enum class Op : std::uint8_t { hello = 1, proof, set, get, try_get, add, wait, compare_set, erase, num_keys, will, try_get_all, relay };
 enum class Status : std::uint8_t {
   ok = 1,
   challenge,  ///< handshake: the server's nonce
@@ -61,6 +62,11 @@ class Writer {
   Writer(std::uint8_t kind, std::uint64_t id);
   base::ByteWriter bytes_;
 };
+
+/// Returns a frame of the content of another one, under another number.
+std::string renumbered(std::string_view content, std::uint64_t id);
+/// Puts fields behind those of a frame.
+std::string with_fields(std::string frame, std::string_view fields);
 
 /// Reads the fields of a frame.
 class Reader : public base::ByteReader {

@@ -20,7 +20,6 @@ using std::chrono::seconds;
 struct Write {
   std::string where;
   int ranks, victim;
-  std::string single_copy;  ///< UNISONO_SINGLE_COPY; off: all data goes through the slots
 };
 
 std::ostream& operator<<(std::ostream& out, const Write& write) { return out << write.where; }
@@ -30,27 +29,25 @@ class DiesAtAWrite : public ::testing::TestWithParam<Write> {};
 TEST_P(DiesAtAWrite, OthersTakeNothingTorn) {
   const Write& write = GetParam();
   if (!has_store_traps()) GTEST_SKIP() << "skipped: this processor has no single step that a process may take by itself";
-  RunningCommand job(faulty_job(write.ranks, {"die", write.where, std::to_string(write.victim)}, {"--grace", "60"}),
-                     {.environment = {{"UNISONO_SINGLE_COPY", write.single_copy}}});
+  RunningCommand job(faulty_job(write.ranks, {"die", write.where, std::to_string(write.victim)}, {"--grace", "60"}));
   expect_ending(job, {.ranks = write.ranks, .culprits = {write.victim}});
 }
 
 std::vector<Write> writes() {
   std::vector<Write> all;
   for (const int ranks : {2, 4, 7}) {
-    for (const int victim : {0, ranks - 1}) all.push_back({"flag", ranks, victim, "off"});
-    all.push_back({"payload", ranks, 1, "off"});
+    for (const int victim : {0, ranks - 1}) all.push_back({"flag", ranks, victim});
+    all.push_back({"payload", ranks, 1});
   }
-  all.push_back({"flag", 4, 1, ""});
-  all.push_back({"async", 4, 1, "off"});
-  all.push_back({"async", 4, 0, ""});
-  all.push_back({"finalize", 2, 1, "off"});
-  all.push_back({"finalize", 4, 0, "off"});
+  all.push_back({"flag", 4, 1});
+  all.push_back({"async", 4, 1});
+  all.push_back({"async", 4, 0});
+  all.push_back({"finalize", 2, 1});
+  all.push_back({"finalize", 4, 0});
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(Faults, DiesAtAWrite, ::testing::ValuesIn(writes()), [](const auto& one) {
-  return fmt::format("{}_rank{}of{}_{}", one.param.where, one.param.victim, one.param.ranks, one.param.single_copy);
-});
+INSTANTIATE_TEST_SUITE_P(Faults, DiesAtAWrite, ::testing::ValuesIn(writes()),
+                         [](const auto& one) { return fmt::format("{}_rank{}of{}", one.param.where, one.param.victim, one.param.ranks); });
 
 /// A death in the place of a call of the system.
 struct Call {

@@ -44,6 +44,9 @@ unisono_python_test(collectives_test RANKS 3)
 unisono_python_test(collectives_test RANKS 2 LONG)
 unisono_python_test(calls_test RANKS 2)
 unisono_python_test(calls_test RANKS 3 LONG)
+unisono_python_test(operators_test RANKS 2 3)
+unisono_python_test(operators_compile_test RANKS 2)
+unisono_python_test(operators_inductor_test RANKS 2 LONG TIMEOUT 600)
 unisono_python_test(training_test RANKS 2 TIMEOUT 1200)
 unisono_python_test(jobs_test TIMEOUT 1800 SHORT
   Jobs.test_a_job_of_torchrun_works Jobs.test_a_job_of_unisono_run_works Jobs.test_a_killed_rank_is_named Jobs.test_a_timeout_names_who_is_missing

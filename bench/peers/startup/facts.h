@@ -43,6 +43,18 @@ inline void write_facts(const char* go) {
   const std::ifstream opened(go);
 }
 
+/// Returns the memory of this process that is no mapped file, in KiB; of what it shares with others, its part.
+inline double own_kib() {
+  std::ifstream sums("/proc/self/smaps_rollup");
+  double sum = 0, value = 0;
+  for (std::string line; std::getline(sums, line);) {
+    for (const char* const kind : {"Pss_Anon: %lf kB", "Pss_Shmem: %lf kB"}) {
+      if (std::sscanf(line.c_str(), kind, &value) == 1) sum += value;
+    }
+  }
+  return sum;
+}
+
 /// Returns the named pipe behind `--facts`; null where none is asked for.
 inline const char* pipe_of(int argc, char** argv) { return argc == 3 && std::strcmp(argv[1], "--facts") == 0 ? argv[2] : nullptr; }
 

@@ -6,6 +6,9 @@
 
 With UNISONO_STAND_IN=gloo in the environment, programs that name gloo get unisono, too.
 
+`torch.ops.unisono` has the collectives as operators, which torch.compile takes as they are: all_reduce, all_gather, reduce_scatter, all_to_all return new
+tensors and have gradients, all_reduce_ and broadcast_ work in place.
+
 `unisono.torch.remote` has tensors on the workers of a controller.
 
 `unisono.torch.SyncBatchNorm` is torch.nn.SyncBatchNorm for every device.
@@ -27,6 +30,7 @@ def register() -> None:
     if "UNISONO" not in distributed.Backend._plugins:
         distributed.Backend.register_backend(BACKEND, create, extended_api=True, devices=["cpu", "cuda"])
         _teach_monitored_barrier(distributed)
+        _make_operators_known()
         _name_lines_of_program(os.path.dirname(distributed.__path__[0]))
         from . import _launcher_store
 
@@ -38,6 +42,23 @@ def register() -> None:
         from . import _stand_in
 
         _stand_in.install(os.environ["UNISONO_STAND_IN"], distributed, create)
+
+
+def _make_operators_known() -> None:
+    # torch.ops.unisono loads the extension when an operator is first named, which may compile it, as the first group may.
+    import torch
+
+    class Operators(torch._ops._OpNamespace):
+        __module__ = torch._ops._OpNamespace.__module__  # of which the operators' own names are made
+
+        def __getattr__(self, name):
+            if not name.startswith("__"):
+                from . import _extension
+
+                _extension.load()
+            return super().__getattr__(name)
+
+    torch.ops.unisono = Operators("unisono")
 
 
 def begin_remote() -> None:

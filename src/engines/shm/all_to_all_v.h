@@ -15,7 +15,7 @@ namespace unisono::engines::shm {
 /// whatever the others do: they read it in the first step, and the second one tells it that they have.
 class AllToAllV : public SharedBlockTask {
  public:
-  AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()), reader_(engine.direct()) {}
+  AllToAllV(Lockstep& engine, const CollectiveCall& call) : SharedBlockTask(engine, call, engine.rank()) {}
 
  private:
   void produce(std::size_t k) override {
@@ -25,7 +25,7 @@ class AllToAllV : public SharedBlockTask {
     }
     if (!stays_) put_shares(k);
   }
-  bool may_go_on() const override { return reader_.holds(); }
+  bool may_go_on() const override { return engine().direct().holds(); }
 
   void consume(std::size_t k) override {
     if (k == 0) learn();
@@ -50,7 +50,7 @@ class AllToAllV : public SharedBlockTask {
     std::size_t begin = 0;
     for (int r = 0; r < rank(); ++r) begin += r == from && elements == ElementsIn::line ? 0 : given[static_cast<std::size_t>(r)];
     if (elements == ElementsIn::line) kernels::copy(out(to), line_data(from, first_line(from).count_bytes) + bytes(begin), bytes(count));
-    else reader_.copy(result(), out(to), from, engine().direct().in(from, step_number(0)), bytes(begin), bytes(count));
+    else if (count != 0) result().copy(out(to), engine().direct().in(from, step_number(0)) + bytes(begin), bytes(count));
   }
   void take_from_slot(int from, std::size_t to, std::size_t k) {
     const Share& share = from_[static_cast<std::size_t>(from)];
@@ -107,7 +107,6 @@ class AllToAllV : public SharedBlockTask {
 
   std::vector<Share> from_;  // of ranks whose elements travel in the slots
   bool stays_ = false;       // what this rank gives is read in its buffer
-  PeerReader reader_;
 };
 
 }  // namespace unisono::engines::shm

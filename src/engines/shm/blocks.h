@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,7 +30,7 @@ class Shares {
   /// `skipped`: a rank whose block does not travel, or -1. `room`: bytes for data in a slot. `in_line`: they travel in the line, all in one step and
   /// without gaps.
   Shares(const CountList& counts, int skipped, std::size_t element, std::size_t room, bool in_line)
-      : counts_(counts), skipped_(skipped), element_(element), unit_(in_line ? element : cache_line) {
+      : counts_(counts), skipped_(skipped), element_(element), unit_(in_line ? element : cache_line), is_alone_(!in_line && counts.size() == 2) {
     if (in_line) return;
     std::size_t total = 0;
     for (std::size_t r = 0; r < counts.size(); ++r) total += travelling(r);
@@ -51,6 +50,7 @@ class Shares {
       Share share = share_of(travelling(r));
       share.begin = begin;
       f(static_cast<int>(r), std::as_const(share));
+      if (is_alone_) continue;
       begin += (share.most * element_ + unit_ - 1) & ~(unit_ - 1);  // a power of two
     }
   }
@@ -69,14 +69,14 @@ class Shares {
   int skipped_;
   std::size_t element_;
   std::size_t unit_;
+  bool is_alone_;  // a slot of two ranks has the share of the other one alone, at the same place in both
   std::size_t steps_ = 1;
 };
 
 class BlockTask : public CountedTask {
  protected:
   BlockTask(Lockstep& engine, const CollectiveCall& call, std::size_t steps, const BlockForm& form)
-      : CountedTask(engine, call, steps, std::numeric_limits<std::size_t>::max(), form),  // what the line holds is the counts' and this class's
-        room_(room(engine, call)) {}
+      : CountedTask(engine, call, steps, step_of(engine, call), form) {}  // what the line holds is the counts' and this class's
 
   /// Returns the form of a call in which a rank gives the others that many elements. An announcement takes the line.
   static BlockForm form_of(Lockstep& engine, const CollectiveCall& call, std::size_t travelling) {
@@ -84,19 +84,26 @@ class BlockTask : public CountedTask {
   }
 
   /// Returns the bytes for data in a slot, behind the counts.
-  static std::size_t room(const Lockstep& engine, const CollectiveCall& call) {
-    const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
-    return engine.step_bytes() - (bytes + cache_line - 1) / cache_line * cache_line;
-  }
+  static std::size_t room(const Lockstep& engine, const CollectiveCall& call) { return step_of(engine, call) - counts_bytes(call); }
   /// Returns the data that a rank gives in step k.
   std::byte* data(int rank, std::size_t k) const {
     return form().elements == ElementsIn::line ? line_data(rank, form().count_bytes) : slot_data(rank, k);
   }
   std::byte* line_data(int rank, std::size_t count_bytes) const { return first_line(rank).payload + begin_in_line(call(), count_bytes, element()); }
-  std::byte* slot_data(int rank, std::size_t k) const { return inbox(rank, k) + engine().step_bytes() - room_; }
+  std::byte* slot_data(int rank, std::size_t k) const { return inbox(rank, k) + counts_bytes(call()); }
 
  private:
-  std::size_t room_;
+  /// Returns how many bytes of a slot a step fills, the same on all ranks.
+  static std::size_t step_of(const Lockstep& engine, const CollectiveCall& call) {
+    if (!goes_one_way(call)) return engine.step_bytes();
+    const std::size_t ranks = call.counts.size(), block = call.counts.total() * size_of(call.in.dtype()) / ranks;
+    const bool is_shared = traits_of(call.operation).senders == Participants::root;
+    return std::min(engine.step_bytes(), overlapping_step(engine, block, is_shared ? std::max<std::size_t>(ranks - 1, 1) : 1) + counts_bytes(call));
+  }
+  static std::size_t counts_bytes(const CollectiveCall& call) {
+    const std::size_t bytes = (call.counts.size() + call.recv_counts.size()) * sizeof(std::size_t);
+    return (bytes + cache_line - 1) / cache_line * cache_line;
+  }
 };
 
 /// all_gather_v and gather_v.
@@ -112,9 +119,9 @@ class AllGatherV : public BlockTask {
 
   void produce(std::size_t k) override {
     if (k == 0) give_counts(form().elements);
-    if (is_root() && only_root_receives()) return;
+    if (is_root() && goes_one_way(call())) return;
     const Range piece = piece_of(rank(), k);
-    Staging::copy(data(rank(), k), in(piece.begin), bytes(piece.size()));
+    stage(data(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
     if (!is_receiver()) return;
@@ -145,7 +152,7 @@ class SharedBlockTask : public BlockTask {
     std::size_t begin = 0;
     shares_.each([&](int to, const Share& share) {
       const Range piece = share[k];
-      if (to != rank()) Staging::copy(data(rank(), k) + share.begin, in(begin + piece.begin), bytes(piece.size()));
+      if (to != rank()) stage(data(rank(), k) + share.begin, in(begin + piece.begin), bytes(piece.size()));
       begin += length(to);
     });
   }

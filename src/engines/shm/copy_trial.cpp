@@ -4,6 +4,7 @@
 #include <chrono>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #include "base/notifier.h"
 #include "kernels/copy.h"
@@ -15,22 +16,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t small_block = std::size_t{16} << 10, large_block = CopyTrial::most_bytes;
 constexpr std::uint32_t repetitions = 5;
-constexpr std::uint32_t turns_of_size = 3 * repetitions;  // cached, streamed, read, cached, …
+constexpr std::uint32_t turns_of_size = 2 * repetitions;  // cached, streamed, cached, …
 constexpr std::uint32_t numbers_of_trial = 64;            // its turns, and behind them the word that it is over
 constexpr std::uint32_t last_number = numbers_of_trial - 1;
 static_assert(2 * turns_of_size < last_number);
-constexpr std::uint32_t refused = 1U << 31;  // an answer: the memory cannot be read
-constexpr double clear_gain = 0.6;           // of the time by cached stores: between cores that share a cache it is 0.8 or more, between others 0.25
-// The trial hands over what has just been written. A block that has stayed as it was since the last call is read out of the reader's own caches, a
-// slot never is; so reading counts as so much of its time.
-constexpr double weight_of_reading = 0.8;
+constexpr double clear_gain = 0.35;       // of the time by cached stores: between cores that share a cache it is 0.5 or more, between others 0.2
+constexpr double longest_turn = 100'000;  // ns: if each turn took longer, a rank was not on its processor
 constexpr std::chrono::microseconds patience{2000};  // of one rank with the other; the whole trial takes a quarter of it
 constexpr std::chrono::microseconds patience_for_partner{300};
 constexpr std::chrono::milliseconds patience_for_reader{100};  // whom the system may have stopped amid a copy; it uses nothing of what it reads
-constexpr std::uint32_t rank_bits = 10;                        // of a rank in a word
-constexpr std::uint32_t rank_mask = (1U << rank_bits) - 1;
-static_assert(Segment::most_ranks <= 1 << rank_bits);
-
 constexpr std::uint32_t number_in_trial(std::uint32_t turn) { return turn % numbers_of_trial; }
 constexpr std::size_t block_of(std::uint32_t turn) { return number_in_trial(turn) <= turns_of_size ? small_block : large_block; }
 
@@ -59,101 +53,56 @@ bool await_yielding(const std::atomic<std::uint32_t>& word, std::chrono::microse
   return false;
 }
 
-// The result in this process; the other two are written before the first.
-std::atomic<bool> is_known{false}, known_past_caches{false};
-std::atomic<std::uint32_t> known_from{0};
-
 }  // namespace
 
-std::optional<std::size_t> crossing(std::size_t small_bytes, double small_first, double small_second, std::size_t large_bytes, double large_first,
-                                    double large_second) {
-  const auto width = static_cast<double>(large_bytes - small_bytes);
-  const double small_gain = small_first - small_second, large_gain = large_first - large_second;
-  if (large_gain <= small_gain) return std::nullopt;  // the second one gains nothing with the size
-  const double gain_per_byte = (large_gain - small_gain) / width;
-  const double at = static_cast<double>(small_bytes) - small_gain / gain_per_byte;
-  return at <= 0 ? 0 : static_cast<std::size_t>(at);
-}
+CopyTrial::CopyTrial(Segment& segment, std::uint32_t free_step, std::uint32_t number)
+    : segment_(segment), free_step_(free_step), number_(number + 1), turn_(number * numbers_of_trial), end_(turn_ + last_number) {}
 
-CopyTrial::CopyTrial(Segment& segment, PrivateMemory& memory, std::uint32_t free_step, std::uint32_t number)
-    : segment_(segment),
-      memory_(memory),
-      free_step_(free_step),
-      invitation_((number + 1) << rank_bits),
-      turn_(number * numbers_of_trial % refused),
-      end_(turn_ + last_number) {}
-
-std::optional<CopyTrial::Found> CopyTrial::known() {
-  if (!is_known.load(std::memory_order_acquire)) return std::nullopt;
-  return Found{.past_caches = known_past_caches.load(std::memory_order_relaxed), .from = known_from.load(std::memory_order_relaxed)};
-}
-
-std::optional<double> CopyTrial::turn(std::size_t bytes) {
-  const Method method = method_of(number_in_trial(turn_));
-  memory_.touch(static_cast<std::byte>(turn_));
+std::optional<double> CopyTrial::turn(const std::byte* block, std::size_t bytes) {
   const auto began = Clock::now();
-  if (method == Method::cached) kernels::copy(slot(), memory_.data(), bytes);
-  if (method == Method::streamed) kernels::copy_streaming(slot(), memory_.data(), bytes);
+  if (method_of(number_in_trial(turn_)) == Method::cached) kernels::copy(slot(), block, bytes);
+  else kernels::copy_streaming(slot(), block, bytes);
   segment_.member(0).trial.store(turn_, std::memory_order_release);
-  const auto& answer = segment_.member(partner_).trial;
-  if (!await(answer, [&](std::uint32_t number) { return (number & ~refused) == turn_; })) return std::nullopt;
-  if ((answer.load(std::memory_order_acquire) & refused) != 0) reads_ = false;
+  if (!await(segment_.member(1).trial, [&](std::uint32_t number) { return number == turn_; })) return std::nullopt;
   return std::chrono::duration<double, std::nano>(Clock::now() - began).count();
 }
 
 std::optional<CopyTrial::Times> CopyTrial::times_of(std::size_t bytes) {
   constexpr double none = std::numeric_limits<double>::max();
-  Times best{none, none, none};
+  Times best{none, none};
+  const std::vector<std::byte> block(bytes);
   for (std::uint32_t i = 0; i < turns_of_size; ++i) {
-    const Method method = method_of(number_in_trial(++turn_));
-    if (method == Method::read && !reads_) continue;
-    const auto time = turn(bytes);
+    ++turn_;
+    const auto time = turn(block.data(), bytes);
     if (!time) return std::nullopt;
-    double& of_method = best[static_cast<std::size_t>(method)];
+    double& of_method = best[static_cast<std::size_t>(method_of(number_in_trial(turn_)))];
     of_method = std::min(of_method, *time);
   }
   return best;
 }
 
-CopyTrial::Found CopyTrial::found_of(const Times& small, const Times& large, bool reads) {
-  const auto cached = static_cast<std::size_t>(Method::cached), streamed = static_cast<std::size_t>(Method::streamed),
-             read = static_cast<std::size_t>(Method::read);
-  Found found{.past_caches = small[streamed] < small[cached] && large[streamed] < clear_gain * large[cached]};
-  if (!reads) return found;
-  const std::size_t slot = found.past_caches ? streamed : cached;
-  const auto size = crossing(small_block, small[slot], weight_of_reading * small[read], large_block, large[slot], weight_of_reading * large[read]);
-  found.from = static_cast<std::uint32_t>(std::clamp<std::size_t>(size.value_or(largest_size), smallest_size, largest_size));
-  return found;
+std::optional<bool> CopyTrial::found() {
+  const auto accepted = [&](std::uint32_t number) { return number == number_; };
+  if (!await_yielding(segment_.member(1).trial_number, patience_for_partner, accepted)) return std::nullopt;
+  const auto small = times_of(small_block);
+  const auto large = small ? times_of(large_block) : std::nullopt;
+  const auto cached = static_cast<std::size_t>(Method::cached), streamed = static_cast<std::size_t>(Method::streamed);
+  if (!large || (*large)[cached] > longest_turn) return std::nullopt;
+  return (*small)[streamed] < (*small)[cached] && (*large)[streamed] < clear_gain * (*large)[cached];
 }
 
-std::optional<int> CopyTrial::partner() const {
-  const auto& word = segment_.member(0).trial_partner;
-  const auto accepted = [&](std::uint32_t value) { return (value & ~rank_mask) == invitation_; };
-  if (!await_yielding(word, patience_for_partner, accepted)) return std::nullopt;
-  return static_cast<int>(word.load(std::memory_order_acquire) & rank_mask);
-}
-
-std::optional<CopyTrial::Found> CopyTrial::lead() {
-  std::optional<Times> small, large;
-  if (const auto rank = partner()) {
-    partner_ = *rank;
-    small = times_of(small_block);
-    if (small) large = times_of(large_block);
-  }
+std::optional<bool> CopyTrial::lead() {
+  const auto result = found();
+  segment_.member(0).trial_found.store(result ? *result ? StagingWord::past_caches : StagingWord::cached : StagingWord::nothing);
   segment_.member(0).trial.store(end_);
   // A partner that was given up may still read the slot, which is written again from here on. (Each stores its word before it looks at the other's.)
-  const auto& reads = segment_.member(partner_).trial_reads;
-  if (partner_ != 0 && reads.load() != 0) await_yielding(reads, patience_for_reader, [](std::uint32_t turn) { return turn == 0; });
-  if (!small || !large) return std::nullopt;
-  const Found found = found_of(*small, *large, reads_);
-  known_past_caches.store(found.past_caches, std::memory_order_relaxed);
-  known_from.store(found.from, std::memory_order_relaxed);
-  is_known.store(true, std::memory_order_release);
-  return found;
+  const auto& reads = segment_.member(1).trial_reads;
+  if (reads.load() != 0) await_yielding(reads, patience_for_reader, [](std::uint32_t turn) { return turn == 0; });
+  return result;
 }
 
-bool CopyTrial::copy_slot(int rank, std::uint32_t turn, std::byte* to) {
-  auto& reads = segment_.member(rank).trial_reads;
+bool CopyTrial::copy_slot(std::uint32_t turn, std::byte* to) {
+  auto& reads = segment_.member(1).trial_reads;
   reads.store(turn);
   const bool goes_on = segment_.member(0).trial.load() == turn;
   if (goes_on) kernels::copy(to, slot(), block_of(turn));
@@ -161,26 +110,22 @@ bool CopyTrial::copy_slot(int rank, std::uint32_t turn, std::byte* to) {
   return goes_on;
 }
 
-void CopyTrial::follow(int rank) {
-  auto& word = segment_.member(0).trial_partner;
-  std::uint32_t before = word.load(std::memory_order_relaxed);
-  const bool is_newest = static_cast<std::int32_t>(invitation_ - (before & ~rank_mask)) > 0;
-  if (!is_newest || !word.compare_exchange_strong(before, invitation_ | static_cast<std::uint32_t>(rank), std::memory_order_acq_rel)) return;
+std::optional<bool> CopyTrial::follow() {
+  const auto& turn_of_0 = segment_.member(0).trial;
+  segment_.member(1).trial_number.store(number_, std::memory_order_release);
   std::vector<std::byte> block(most_bytes);
   std::uint32_t last = turn_;
   const auto is_next = [&](std::uint32_t turn) { return turn > last && turn <= end_; };
-  if (!await_yielding(segment_.member(0).trial, patience, is_next)) return;
-  while (await(segment_.member(0).trial, is_next)) {
-    last = segment_.member(0).trial.load(std::memory_order_acquire);
-    if (last == end_) return;
-    std::uint32_t answer = last;
-    if (method_of(number_in_trial(last)) != Method::read) {
-      if (!copy_slot(rank, last, block.data())) continue;
-    } else if (read_memory(segment_, 0, block.data(), segment_.member(0).private_memory.address, block_of(last)) != 0) {
-      answer |= refused;
+  if (!await_yielding(turn_of_0, patience, is_next)) return std::nullopt;
+  while (await(turn_of_0, is_next)) {
+    last = turn_of_0.load(std::memory_order_acquire);
+    if (last == end_) {
+      const StagingWord result = segment_.member(0).trial_found.load();
+      return result == StagingWord::nothing ? std::nullopt : std::optional<bool>(result == StagingWord::past_caches);
     }
-    segment_.member(rank).trial.store(answer, std::memory_order_release);
+    if (copy_slot(last, block.data())) segment_.member(1).trial.store(last, std::memory_order_release);
   }
+  return std::nullopt;
 }
 
 }  // namespace unisono::engines::shm

@@ -2,7 +2,6 @@
 
 #include <vector>
 
-#include "base/processors.h"
 #include "engines/shm/counted_task.h"
 #include "engines/shm/pieces.h"
 
@@ -21,7 +20,7 @@ namespace unisono::engines::shm {
 class DirectTask final : public CountedTask {
  public:
   DirectTask(Lockstep& engine, const CollectiveCall& call)
-      : CountedTask(engine, call, fetches(traits_of(call.operation)) ? 3 : 2, more_than_a_line), reader_(engine.direct()) {}
+      : CountedTask(engine, call, fetches(traits_of(call.operation)) ? 3 : 2, more_than_a_line) {}
 
  private:
   static constexpr std::size_t more_than_a_line = std::size_t{1} << 20;
@@ -35,7 +34,7 @@ class DirectTask final : public CountedTask {
   void produce(std::size_t k) override {
     if (k == 0) give_counts(ElementsIn::buffer);
   }
-  bool may_go_on() const override { return reader_.holds(); }
+  bool may_go_on() const override { return engine().direct().holds(); }
   void consume(std::size_t k) override {
     if (k == 0 && accepts()) combine_or_copy();
     if (k == 1 && fetches(traits_of(call().operation))) fetch_slices();
@@ -44,7 +43,7 @@ class DirectTask final : public CountedTask {
   bool accepts() {
     const std::uint32_t step = step_number(0);
     DirectAccess& direct = engine().direct();
-    if (!direct.agreed(step, call())) {
+    if (!direct.agreed(step)) {
       set_steps(1);
       return false;
     }
@@ -74,7 +73,7 @@ class DirectTask final : public CountedTask {
     for (int i = 1; i < size(); ++i) {
       const int owner = (rank() + i) % size();  // each starts with another rank
       const Range part = slice(owner);
-      fetch(part.begin, owner, outs_[static_cast<std::size_t>(owner)], part.begin, part.size());
+      fetch(part.begin, outs_[static_cast<std::size_t>(owner)], part.begin, part.size());
     }
   }
   /// Copies from every rank the block that begins at `from`.
@@ -87,37 +86,20 @@ class DirectTask final : public CountedTask {
   /// Copies elements of a rank's input to out[to …].
   void copy_in(std::size_t to, int r, std::size_t from, std::size_t count) {
     if (r == rank()) result().copy(out(to), in(from), bytes(count));
-    else fetch(to, r, ins_[static_cast<std::size_t>(r)], from, count);
+    else fetch(to, ins_[static_cast<std::size_t>(r)], from, count);
   }
-  void fetch(std::size_t to, int r, const Source& source, std::size_t from, std::size_t count) {
-    reader_.copy(result(), out(to), r, source, bytes(from), bytes(count));
+  void fetch(std::size_t to, const std::byte* source, std::size_t from, std::size_t count) {
+    if (count != 0) result().copy(out(to), source + bytes(from), bytes(count));
   }
-  /// Combines out[to …] from the same range of every rank's block, a piece at a time, so that the pieces of all ranks stay in cache.
+  /// Combines out[to …] from the same range of every rank's block.
   void combine_range(std::size_t to, std::size_t from, std::size_t count) {
-    const std::size_t piece_bytes = piece_that_is_read(base::second_level_cache(), size());
-    const Pieces pieces(count, piece_bytes / element());
-    std::byte* scratch = nullptr;
+    if (count == 0) return;
     InputList inputs(size());
-    for (std::size_t k = 0; k < pieces.count(); ++k) {
-      const Range piece = pieces[k];
-      for (int r = 0; r < size(); ++r) {
-        const Source& theirs = ins_[static_cast<std::size_t>(r)];
-        const std::size_t at = (from + piece.begin) * element();
-        if (r == rank()) inputs[r] = in(from + piece.begin);
-        else if (theirs.mapped != nullptr) inputs[r] = theirs.mapped + at;
-        else {
-          if (scratch == nullptr) scratch = engine().direct().scratch(static_cast<std::size_t>(size()) * piece_bytes);
-          std::byte* const copy = scratch + static_cast<std::size_t>(r) * piece_bytes;
-          if (!reader_.read(r, copy, theirs.address + at, piece.size() * element())) return;
-          inputs[r] = copy;
-        }
-      }
-      result().combine(out(to + piece.begin), inputs.data(), size(), piece.size(), call(), size());
-    }
+    for (int r = 0; r < size(); ++r) inputs[r] = ins_[static_cast<std::size_t>(r)] + bytes(from);
+    result().combine(out(to), inputs.data(), size(), count, call(), size());
   }
 
-  PeerReader reader_;
-  std::vector<Source> ins_, outs_;
+  std::vector<const std::byte*> ins_, outs_;
 };
 
 }  // namespace unisono::engines::shm

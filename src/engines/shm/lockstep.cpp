@@ -121,7 +121,10 @@ void LockstepTask::end_step() {
     phase_ = Phase::done;
     throw CallablesDiffer();
   }
-  if (k_ == 0 && announces_) engine_.direct_.note(engine_.step_);
+  if (k_ == 0) {
+    engine_.direct_.follow(engine_.step_);
+    if (announces_) engine_.direct_.note(engine_.step_);
+  }
   consume(k_);
   if (engine_.batch_.leader() == this) [[unlikely]] {
     engine_.batch_.carry_out(first_, inline_ ? 0 : step_bytes_);
@@ -140,6 +143,7 @@ void LockstepTask::publish(std::size_t k) {
     line.signature = signature_;
     if (!call().label.empty()) line.set_label(call());
     line.announces = false;
+    line.staging = engine_.direct_.staging_word();
     if (announces_) line.announce(engine_.direct_.announce(call()));
   }
   line.step.store(step, std::memory_order_seq_cst);  // litmus: step-publish. Before looking for waiters

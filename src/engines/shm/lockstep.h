@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -14,6 +16,7 @@
 #include "engines/shm/direct_access.h"
 #include "engines/shm/result_writer.h"
 #include "engines/shm/segment.h"
+#include "engines/shm/staging.h"
 #include "unisono/call.h"
 #include "unisono/detail/switches.h"
 #include "unisono/task.h"
@@ -179,8 +182,7 @@ class LockstepTask : public Task {
   const std::byte* in(std::size_t index) const { return static_cast<const std::byte*>(call().in.data()) + bytes(index); }
   std::byte* out(std::size_t index) const { return static_cast<std::byte*>(call().out.data()) + bytes(index); }
   bool is_root() const { return rank() == call().root; }
-  bool only_root_receives() const { return traits_of(call().operation).receivers == Participants::root; }
-  bool is_receiver() const { return is_root() || !only_root_receives(); }
+  bool is_receiver() const { return is_root() || traits_of(call().operation).receivers == Participants::all_ranks; }
   const ResultWriter& result() const { return result_; }
   /// Returns the engine's number of step k.
   std::uint32_t step_number(std::size_t k) const { return first_ + static_cast<std::uint32_t>(k); }
@@ -190,11 +192,35 @@ class LockstepTask : public Task {
   /// Returns the memory of a rank's data in step k: its line if the data is small, its slot otherwise.
   std::byte* inbox(int rank, std::size_t k) const {
     const std::uint32_t step = step_number(k);
-    return inline_ && place_ == 0 ? segment().line(rank, step).payload : segment().inbox(rank, step) + place_;
+    if (inline_ && place_ == 0) return segment().line(rank, step).payload;
+    const int owner = exchanges() ? rank ^ static_cast<int>(step >> 1 & 1U) : rank;
+    return segment().inbox(owner, step) + place_ + rotated(step);
+  }
+  /// Returns true for a call in which two ranks fill a slot each and read the other's. They change places with each use of a slot: a rank then writes
+  /// over what it has read itself, so the lines are in the caches of its own core.
+  bool exchanges() const {
+    const OperationTraits& traits = traits_of(call_.operation);
+    const bool all_give_and_receive = traits.senders == Participants::all_ranks && traits.receivers == Participants::all_ranks;
+    return size() == 2 && all_give_and_receive && !is_prefix(call_.operation) && !engine_.coalesces_;
+  }
+  /// Returns true where slots are best left in the caches: what one of ranks that share processors writes is read on the same processor.
+  bool stays_in_caches() const { return engine_.coalesces_ || exchanges(); }
+  /// Puts elements into a slot.
+  void stage(void* to, const void* from, std::size_t bytes) const {
+    if (stays_in_caches()) kernels::copy(to, from, bytes);
+    else Staging::copy(to, from, bytes);
   }
 
  private:
   friend class Batch;
+  /// Returns where the data of a step begins in its slot. A line that another core has read is slow to write for as long as that core has it in its
+  /// caches. So large data goes round in the slots, which are together larger than these caches, unless it is best left in them.
+  std::size_t rotated(std::uint32_t step) const {
+    constexpr std::size_t least = std::size_t{16} << 10;
+    const std::size_t slot = segment().slot_bytes(), bytes = step_bytes_ <= slot ? step_bytes_ : engine_.step_bytes_;
+    if (bytes < least || stays_in_caches()) return 0;
+    return (step >> 1) * std::bit_ceil(bytes) & (slot - 1);
+  }
   /// Puts the elements into this place of the slot, in a step that another call publishes.
   void produce_at(std::uint32_t step, std::size_t place);
   /// Ends the call, which all ranks have put into that step: with the elements that lie there, or with an error.

@@ -73,7 +73,7 @@ class RingSendTask final : public Task {
     std::uint64_t space = sender_.space_to(peer_, padded(header_.bytes) - sent_);
     while (sent_ < header_.bytes && space > 0) {
       const std::uint64_t left = header_.bytes - sent_;
-      const auto part = static_cast<std::size_t>(std::min({left, space, static_cast<std::uint64_t>(stride)}));
+      const auto part = static_cast<std::size_t>(std::min({left, space, static_cast<std::uint64_t>(stride())}));
       sender_.copy_in(peer_, data_ + (sent_ - moved_), part);
       const std::uint64_t taken = part == left ? padded(part) : part;  // space is of whole lines, and so is all of a message before its end
       sent_ += part;
@@ -147,7 +147,7 @@ class RingSendTask final : public Task {
 };
 
 MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank, const base::Environment& environment)
-    : MessageRing(std::move(segment), rank, single_copy_range(environment, single_copy_rule(SingleCopyOf::messages))) {}
+    : MessageRing(std::move(segment), rank, single_copy_range(environment, single_copy_rule())) {}
 
 MessageRing::MessageRing(std::shared_ptr<Segment> segment, int rank, const std::optional<SingleCopyRange>& range)
     : segment_(std::move(segment)), sender_(*segment_, rank, range), receiver_(*segment_, rank, range.has_value()) {

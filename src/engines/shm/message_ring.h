@@ -9,6 +9,7 @@
 #include "engines/message.h"
 #include "engines/shm/ring_receiver.h"
 #include "engines/shm/ring_sender.h"
+#include "engines/shm/private_memory.h"
 #include "engines/shm/segment.h"
 
 namespace unisono::engines::shm {

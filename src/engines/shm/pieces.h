@@ -40,13 +40,6 @@ inline Range owned_part(std::size_t m, std::size_t element, int rank, int n) {
   return {edge(r), edge(r + 1)};
 }
 
-/// Returns the bytes of the pieces that are read of each of so many ranks at a time and then combined, whole pages. Together they take a quarter of
-/// the second-level cache. The system reads no less than 64 KiB at once, since each call of it costs as much as some pages.
-constexpr std::size_t piece_that_is_read(std::size_t second_level_cache, int ranks) {
-  constexpr std::size_t least = std::size_t{64} << 10, most = std::size_t{256} << 10, page = 4096;
-  return std::clamp(second_level_cache / 4 / static_cast<std::size_t>(ranks), least, most) / page * page;
-}
-
 /// The inputs of one element range, in rank order.
 class InputList {
  public:

@@ -38,13 +38,13 @@ void ReachedPools::note(std::uint32_t step) {
   maps_all_ = map_all();
 }
 
-Source ReachedPools::source(int rank, std::uint32_t step, std::uint64_t address) const {
+const std::byte* ReachedPools::source(int rank, std::uint32_t step, std::uint64_t address) const {
   const std::byte* const pool = pools_[static_cast<std::size_t>(rank)];
-  if (pool == nullptr || segment_.line(rank, step).announcement().in_pools == 0) return {nullptr, address};
+  if (pool == nullptr || segment_.line(rank, step).announcement().in_pools == 0) return nullptr;
   const PoolCard& card = segment_.member(rank).pool;
   const std::uint64_t offset = address - card.base;
-  if (offset > card.size) return {nullptr, address};  // of an empty view, which counts as lying in the pool
-  return {pool + offset, address};
+  if (offset > card.size) return nullptr;  // of an empty view, which counts as lying in the pool
+  return pool + offset;
 }
 
 bool ReachedPools::map_all() {

@@ -11,12 +11,6 @@
 
 namespace unisono::engines::shm {
 
-/// A buffer of a rank as another one reaches it.
-struct Source {
-  const std::byte* mapped = nullptr;  // null: it is read by the system
-  std::uint64_t address = 0;          // in its process
-};
-
 /// Returns true where the buffers of a call lie in the shared pool of this process. An empty one lies anywhere.
 bool lie_in_pool(const CollectiveCall& call);
 
@@ -34,8 +28,8 @@ class ReachedPools {
   bool reach_all(std::uint32_t step) const;
   /// Called after a step in which all ranks have announced.
   void note(std::uint32_t step);
-  /// Returns a rank's buffer at an address of its process.
-  Source source(int rank, std::uint32_t step, std::uint64_t address) const;
+  /// Returns where a rank's buffer lies here that begins at an address of its process. Null if it is empty and lies in no pool.
+  const std::byte* source(int rank, std::uint32_t step, std::uint64_t address) const;
 
  private:
   bool map_all();

@@ -12,7 +12,11 @@
 
 namespace unisono::engines::shm {
 
-inline constexpr std::size_t stride = std::size_t{8} << 10;  // bytes that are copied before the other side may see them
+/// Returns how many bytes are copied before the other side may see them. Each time that bytes written past the caches are published costs more.
+inline std::size_t stride() {
+  constexpr std::size_t cached = std::size_t{8} << 10, past_caches = std::size_t{32} << 10;
+  return Staging::is_past_caches(past_caches) ? past_caches : cached;
+}
 inline constexpr std::uint64_t ring_alignment = cache_line;  // of the elements of every message in a ring
 constexpr std::uint64_t padded(std::uint64_t bytes) { return (bytes + ring_alignment - 1) & ~(ring_alignment - 1); }
 /// Returns the bytes of a ring that a message takes.

@@ -152,7 +152,7 @@ void RingReceiver::pump(int peer) {
     }
     if (source.written == source.read) return;
     const auto part =
-        static_cast<std::size_t>(std::min({total - incoming.received, source.written - source.read, static_cast<std::uint64_t>(stride)}));
+        static_cast<std::size_t>(std::min({total - incoming.received, source.written - source.read, static_cast<std::uint64_t>(stride())}));
     take_part(incoming, memory, source.read, part);
     incoming.received += part;
     source.read += part;

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <random>
 
-#include "engines/shm/copy_trial.h"
 #include "engines/shm/private_memory.h"
 #include "engines/shm/ring_format.h"
 
@@ -20,15 +19,15 @@ MessageCarrier::Tried RingSender::try_send(int peer, const MessageHeader& header
   }
   const std::uint64_t total = padded(header.bytes);
   if (space_to(peer, total) < total) return total <= segment_.ring_bytes() ? Tried::no_room : Tried::never;
-  if (header.bytes <= stride) {
+  if (header.bytes <= stride()) {
     copy_in(peer, data, static_cast<std::size_t>(header.bytes));
     destination.written += total;
     announce(peer, header, whole_mark | asks_mark_for(peer, header.bytes), nullptr);
     return Tried::sent;
   }
   announce(peer, header, asks_mark_for(peer, header.bytes), nullptr);
-  for (std::uint64_t at = 0; at < header.bytes; at += stride) {
-    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(stride, header.bytes - at));
+  for (std::uint64_t at = 0; at < header.bytes; at += stride()) {
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(stride(), header.bytes - at));
     copy_in(peer, static_cast<const std::byte*>(data) + at, part);
     destination.written += padded(part);
     publish_written(peer);
@@ -72,15 +71,20 @@ void RingSender::publish_written(int peer) noexcept {
   segment_.notifier(peer).notify_often();
 }
 
-// Without the variable the collectives' rule holds: from the size that the last trial of this process has found, up to eight times the second-level
-// cache, since what does not fit the caches goes through the ring as fast: each side makes one of the two copies. Where messages go in both
-// directions each side makes two, so there is no upper end.
+// Without the variable the way follows from how slots are written (Staging). Through the caches a ring is faster than the system. Past them it is
+// faster if messages go in one direction: each side makes one of the two copies. Before that is known, what does not fit the caches goes through the
+// ring.
 bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
+  constexpr std::uint64_t least_both_ways = std::uint64_t{64} << 10;
   if (!range_ || bytes <= Envelope::room) return false;
-  if (range_->up_to == 0) return bytes >= std::uint64_t{range_->from} << 10 && may_be_read();
-  const auto found = CopyTrial::known();
-  const bool is_below_end = bytes < std::uint64_t{range_->up_to} << 10 || destinations_[static_cast<std::size_t>(peer)].both_ways;
-  return is_below_end && bytes >= (found ? found->from : range_->from << 10) && may_be_read();
+  const bool both_ways = destinations_[static_cast<std::size_t>(peer)].both_ways;
+  bool pays = bytes >= std::uint64_t{range_->from} << 10;
+  if (range_->up_to != 0) {
+    const auto past_caches = Staging::known();
+    if (past_caches) pays = *past_caches && both_ways && bytes >= least_both_ways;
+    else pays = pays && (both_ways || bytes < std::uint64_t{range_->up_to} << 10);
+  }
+  return pays && may_be_read();
 }
 
 // A smaller message than least_lent is through the ring before its receiver has taken it out of this rank's memory. A message that was posted behind

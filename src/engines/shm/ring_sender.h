@@ -9,6 +9,7 @@
 #include "base/deadline.h"
 #include "base/eager.h"
 #include "engines/message.h"
+#include "engines/shm/private_memory.h"
 #include "engines/shm/segment.h"
 
 namespace unisono::engines::shm {

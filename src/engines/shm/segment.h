@@ -33,23 +33,11 @@ namespace unisono::engines::shm {
 inline constexpr std::size_t cache_line = 64;
 inline constexpr std::size_t line_payload = 32;  // bytes that travel inside a line
 
-/// Sizes for which private memory is read where it lies, in KiB.
-struct SingleCopyRange {
-  std::uint32_t from = 0;   // of a rank's block
-  std::uint32_t up_to = 0;  // all data of a rank is less; 0: every call, however large
-};
-
 /// Where a rank's buffers of a call lie in its process, and what the rank can reach. See DirectAccess.
 struct Announcement {
-  std::uint64_t in = 0, out = 0;    // addresses
-  std::uint32_t in_pools : 1 = 0;   // both lie in the shared pool of the process
-  std::uint32_t maps_all : 1 = 0;   // the rank has mapped the pools of all others
-  std::uint32_t reads_all : 1 = 0;  // the rank can read the private memory of all others, and lets them read its own
-  // Of rank 0:
-  std::uint32_t tries : 1 = 0;       // it makes the trial in this step
-  std::uint32_t streams : 1 = 0;     // slots are written past the caches
-  std::uint32_t processor : 16 = 0;  // where ranks share processors: the one on which it runs
-  SingleCopyRange range = {};        // if it reads all
+  std::uint64_t in = 0, out = 0;   // addresses
+  std::uint32_t in_pools : 1 = 0;  // both lie in the shared pool of the process
+  std::uint32_t maps_all : 1 = 0;  // the rank has mapped the pools of all others
 };
 static_assert(sizeof(Announcement) <= line_payload);
 
@@ -67,6 +55,9 @@ struct PrivateCard {
 /// Where the others find the elements that a rank gives them in a call on blocks of different length.
 enum class ElementsIn : std::uint8_t { slot, line, buffer };
 
+/// What rank 0 tells with the first step of each call about how slots are written: see Staging.
+enum class StagingWord : std::uint8_t { nothing, trial, cached, past_caches };  // trial: it makes one in this step
+
 /// The data that a rank publishes for one step of the lockstep. Two lines alternate, by the parity of the step.
 struct alignas(2 * cache_line) Line {
   std::atomic<std::uint32_t> step{0};
@@ -74,7 +65,8 @@ struct alignas(2 * cache_line) Line {
   // are; in the line they follow the counts.
   std::uint8_t count_bytes = 0;
   ElementsIn elements = ElementsIn::slot;
-  bool announces = false;      // `payload` is an Announcement
+  bool announces : 1 = false;  // `payload` is an Announcement
+  StagingWord staging : 2 = StagingWord::nothing;
   std::uint8_t followers = 0;  // the calls behind this one that are in the slot as well: see Batch
   Signature signature{};
   std::byte payload[line_payload]{};
@@ -131,8 +123,8 @@ enum class Reach : std::uint32_t { untried = 0, yes = 1, no = 2 };
 
 struct alignas(2 * cache_line) Member : HostMember {
   PoolCard pool;
-  PrivateCard private_memory;
-  std::atomic<std::uint32_t> trial{0}, trial_partner{0}, trial_reads{0};  // see CopyTrial
+  std::atomic<std::uint32_t> trial{0}, trial_number{0}, trial_reads{0};  // see CopyTrial
+  std::atomic<StagingWord> trial_found{StagingWord::nothing};
 };
 
 /// Returns the bytes of a slot in a segment of so many ranks. The slots of all ranks take at most 16 MiB where that leaves each the smallest size;
@@ -140,6 +132,14 @@ struct alignas(2 * cache_line) Member : HostMember {
 constexpr std::size_t slot_bytes_for(int ranks) {
   constexpr std::size_t smallest = std::size_t{128} << 10, largest = std::size_t{1} << 20, slots_per_rank = 4, all_slots = std::size_t{16} << 20;
   return std::clamp(std::bit_floor(all_slots / slots_per_rank / static_cast<std::size_t>(std::max(ranks, 1))), smallest, largest);
+}
+
+/// Returns the bytes of each ring in a segment of so many ranks: more than the second-level caches hold, since a line that the receiver has in its
+/// cache is slow to write. The rings of all pairs take at most 16 MiB where that leaves each the smallest size.
+constexpr std::size_t ring_bytes_for(int ranks) {
+  constexpr std::size_t smallest = std::size_t{128} << 10, largest = std::size_t{2} << 20, all_rings = std::size_t{16} << 20;
+  const auto n = static_cast<std::size_t>(std::max(ranks, 1));
+  return std::clamp(std::bit_floor(all_rings / std::max<std::size_t>(n * (n - 1), 1)), smallest, largest);
 }
 
 /// Returns how many bytes of a slot a step of a collective fills, the same on every rank. Ranks with a processor each fill one slot while they empty
@@ -155,7 +155,7 @@ class Segment : public HostMemory {
   struct Shape {
     int ranks = 1;
     std::size_t slot_bytes = slot_bytes_for(ranks);
-    std::size_t ring_bytes = std::size_t{128} << 10;
+    std::size_t ring_bytes = ring_bytes_for(ranks);
   };
 
   /// Returns the bytes of a segment of that shape.

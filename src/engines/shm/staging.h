@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 #include "kernels/copy.h"
 
@@ -19,11 +21,17 @@ class Staging {
     if (is_past_caches(bytes)) kernels::copy_streaming(to, from, bytes);
     else kernels::copy(to, from, bytes);
   }
-  static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && past_caches.load(std::memory_order_relaxed); }
-  static void set_past_caches(bool found) noexcept { past_caches.store(found, std::memory_order_relaxed); }
+  static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && way.load(std::memory_order_relaxed) == Way::past_caches; }
+  /// Returns true if stores past the caches are faster; nullopt before a trial has found that.
+  static std::optional<bool> known() noexcept {
+    const Way found = way.load(std::memory_order_relaxed);
+    return found == Way::unknown ? std::nullopt : std::optional<bool>(found == Way::past_caches);
+  }
+  static void set_past_caches(bool found) noexcept { way.store(found ? Way::past_caches : Way::cached, std::memory_order_relaxed); }
 
  private:
-  static inline std::atomic<bool> past_caches{false};
+  enum class Way : std::uint8_t { unknown, cached, past_caches };
+  static inline std::atomic<Way> way{Way::unknown};
 };
 
 }  // namespace unisono::engines::shm

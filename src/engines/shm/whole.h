@@ -13,10 +13,28 @@
 
 namespace unisono::engines::shm {
 
+/// Returns true where one rank alone fills slots, or reads them.
+inline bool goes_one_way(const CollectiveCall& call) {
+  const OperationTraits& traits = traits_of(call.operation);
+  return traits.senders == Participants::root || traits.receivers == Participants::root;
+}
+
+/// Returns how many bytes of a slot the steps of such a call fill: few, so that a slot is filled while the one before it is read. `block`: bytes for
+/// each rank. `parts`: of a slot, each for a piece of a block.
+inline std::size_t overlapping_step(const Lockstep& engine, std::size_t block, std::size_t parts) {
+  constexpr std::size_t shortest = std::size_t{32} << 10, longest = std::size_t{256} << 10;
+  return engine.coalesces() ? engine.step_bytes() : std::min(engine.step_bytes(), std::clamp(block / 16, shortest, longest) * parts);
+}
+inline Pieces overlapping(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
+  const std::size_t element = size_of(call.in.dtype()), step = overlapping_step(engine, call.count * element, parts);
+  return {call.count, step / parts / cache_line * cache_line / element};
+}
+
 /// Returns one step where the data of a rank fits its slot: cores that share a cache copy faster one after the other than both at once, while one
 /// slot is filled and the other one emptied. The ranks must cut a call alike, so this depends on nothing that a rank finds out by itself. `parts`: of
 /// a slot.
 inline Pieces one_slot(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
+  if (goes_one_way(call)) return overlapping(engine, call, parts);
   const std::size_t slot = engine.segment().slot_bytes() / parts / cache_line * cache_line;
   const std::size_t most = call.count * size_of(call.in.dtype()) <= slot ? slot : engine.step_bytes() / parts / cache_line * cache_line;
   return {call.count, most / size_of(call.in.dtype())};
@@ -32,6 +50,7 @@ class WholeTask : public LockstepTask {
   const Pieces& pieces() const { return pieces_; }
   std::size_t block(int rank) const { return static_cast<std::size_t>(rank) * call().count; }
   static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
+    if (goes_one_way(call)) return overlapping(engine, call);
     return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
   }
 
@@ -67,12 +86,12 @@ class Agreement final : public WholeTask {
 
 class Broadcast : public WholeTask {
  public:
-  Broadcast(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, one_slot(engine, call)) {}
+  Broadcast(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, overlapping(engine, call)) {}
 
  private:
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (is_root()) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    if (is_root()) stage(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
@@ -88,7 +107,7 @@ class AllGather : public WholeTask {
  private:
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    if (!is_root()) Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    if (!is_root()) stage(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override {
     if (!is_receiver()) return;
@@ -112,14 +131,17 @@ class SharedSlotTask : public WholeTask {
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
     for (int to = 0; to < size(); ++to)
-      if (to != rank()) Staging::copy(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
+      if (to != rank()) stage(part(rank(), to, k), in(block(to) + piece.begin), bytes(piece.size()));
   }
   /// Returns the address of the elements that rank `from` has for this rank in step k.
   const void* given_by(int from, std::size_t k) const { return from == rank() ? in(block(from) + pieces()[k].begin) : part(from, rank(), k); }
 
  private:
   /// Returns the memory in which a rank keeps, in step k, the data for `to`.
-  std::byte* part(int from, int to, std::size_t k) const { return inbox(from, k) + bytes(static_cast<std::size_t>(to) * pieces().largest()); }
+  std::byte* part(int from, int to, std::size_t k) const {
+    const auto place = static_cast<std::size_t>((to - from - 1 + size()) % size());  // of two ranks the same for both, so that they exchange it
+    return inbox(from, k) + bytes(place * pieces().largest());
+  }
 };
 
 class Scatter : public SharedSlotTask {
@@ -162,24 +184,27 @@ class ReduceScatter : public SharedSlotTask {
 
 /// Below this the second exchange costs more than the additional reading.
 inline constexpr std::size_t one_shot_bytes = std::size_t{8} << 10;
-/// Two ranks share the work from here on where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded.
-inline constexpr std::size_t sliced_halves_bytes = std::size_t{32} << 10;
+/// Two ranks share the work of more than a slot where an element takes longer to combine than to copy: 16-bit numbers are widened and rounded. For
+/// less, the second exchange and the copy of what the other one has combined cost more than that.
+inline constexpr std::size_t sliced_halves_bytes = std::size_t{1} << 20;
 inline bool prefers_one_shot(int ranks, const CollectiveCall& call) {
   const DType dtype = call.in.dtype();
   const std::size_t bytes = call.count * size_of(dtype);
   if (bytes <= one_shot_bytes) return true;
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
-  return ranks <= 2 && !(is_half && bytes >= sliced_halves_bytes && call.operation == Operation::all_reduce);
+  return ranks <= 2 && !(is_half && bytes > sliced_halves_bytes && call.operation == Operation::all_reduce);
 }
 
 class OneShotAllReduce : public WholeTask {
  public:
-  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : WholeTask(engine, call, whole_slots(engine, call)) {}
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call) : OneShotAllReduce(engine, call, one_slot(engine, call)) {}
 
  protected:
+  OneShotAllReduce(Lockstep& engine, const CollectiveCall& call, const Pieces& pieces) : WholeTask(engine, call, pieces) {}
+
   void produce(std::size_t k) override {
     const Range piece = pieces()[k];
-    Staging::copy(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
+    stage(inbox(rank(), k), in(piece.begin), bytes(piece.size()));
   }
   void consume(std::size_t k) override { combine_first(k, size()); }
   /// Combines piece k of the first `fan_in` ranks.
@@ -194,7 +219,7 @@ class OneShotAllReduce : public WholeTask {
 /// reduce to a root, and prefixes: rank r combines ranks 0 … r of a scan, and 0 … r-1 of an exscan (the output of rank 0 stays as it is).
 class OneShot : public OneShotAllReduce {
  public:
-  using OneShotAllReduce::OneShotAllReduce;
+  OneShot(Lockstep& engine, const CollectiveCall& call) : OneShotAllReduce(engine, call, whole_slots(engine, call)) {}
 
  private:
   void produce(std::size_t k) override {
@@ -224,10 +249,10 @@ class SlicedReduce : public WholeTask {
       const std::size_t begin = pieces_[k - 1].begin + mine.begin;
       InputList inputs(size());
       for (int r = 0; r < size(); ++r) {
-        inputs[r] = r == rank() ? static_cast<const void*>(in(begin)) : segment().inbox(r, step_number(k - 1)) + bytes(mine.begin);
+        inputs[r] = r == rank() ? static_cast<const void*>(in(begin)) : inbox(r, k - 1) + bytes(mine.begin);
       }
       std::byte* shared = segment().result(rank(), step_number(k)) + bytes(mine.begin);
-      if (Staging::is_past_caches(bytes(mine.size())) && !call().custom)
+      if (!engine().coalesces() && Staging::is_past_caches(bytes(mine.size())) && !call().custom)
         ResultWriter::combine_streaming(shared, inputs.data(), size(), mine.size(), call(), size());
       else combine(shared, inputs.data(), size(), mine.size(), call(), size());
     }
@@ -235,9 +260,9 @@ class SlicedReduce : public WholeTask {
       // This rank's own slice is left out, since no other rank reads it.
       const Range piece = pieces_[k];
       const Range mine = slice(k, rank());
-      std::byte* staged = segment().inbox(rank(), step_number(k));
-      Staging::copy(staged, in(piece.begin), bytes(mine.begin));
-      Staging::copy(staged + bytes(mine.end), in(piece.begin + mine.end), bytes(piece.size() - mine.end));
+      std::byte* staged = inbox(rank(), k);
+      stage(staged, in(piece.begin), bytes(mine.begin));
+      stage(staged + bytes(mine.end), in(piece.begin + mine.end), bytes(piece.size() - mine.end));
     }
   }
   void consume(std::size_t k) override {

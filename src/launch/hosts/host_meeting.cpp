@@ -29,6 +29,8 @@ namespace {
 constexpr std::uint16_t default_port = 29500;
 /// Node 0 gives up this much earlier, so that it can tell the others.
 constexpr auto courtesy = std::chrono::milliseconds(250);
+/// A launcher that has met the others connects with host 0 again within this time.
+constexpr auto time_to_connect = std::chrono::seconds(5);
 
 ErrorInfo error_info(std::string hint = {}) { return {.operation = "unisono run", .hint = std::move(hint)}; }
 
@@ -60,6 +62,7 @@ HostMeeting::HostMeeting(const JobOptions& options)
       least_hosts_(options.hosts.come_and_go() ? options.hosts.min_nnodes : options.hosts.nnodes),
       silence_(options.hosts.silence),
       secret_(secret_of(options)),
+      encryption_(rendezvous::encryption_settings(options.environment)),
       terms_{.node = options.hosts.node_rank, .is_open = options.hosts.come_and_go()} {
   const auto timeout = rendezvous::join_timeout(rendezvous::default_timeout, options.environment);
   const Deadline deadline(terms_.node == 0 ? timeout : timeout + courtesy);
@@ -85,11 +88,14 @@ HostMeeting::HostMeeting(const JobOptions& options)
   if (terms_.node == 0) {
     base::info(fmt::format("the job's store listens on {}", describe(base::local_address(listening.get()))));
     store_ = store::serve(std::move(listening), place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_});
+    connect_ = [this, place](const Deadline&) { return store::connect_own(*store_->own_server(), place); };
   } else {
     const base::Reminder reminder = remind(options, [&] { return "host 0 at " + at; });
     token = store::token_for(address.resolved, secret_, {});
-    store_ = store::connect_tcp(address.resolved, place, {.token = token, .tls = store::tls_for(token, options.environment), .silence = silence_},
-                                deadline);
+    connect_ = [this, place, resolved = address.resolved, token, tls = store::tls_for(token, options.environment)](const Deadline& limit) {
+      return store::connect_tcp(resolved, place, {.token = token, .tls = tls, .silence = silence_}, limit);
+    };
+    store_ = connect_(deadline);
   }
   store_address_ = store_->addresses()->store;
   terms_.address = store_address_.host();
@@ -208,8 +214,19 @@ void HostMeeting::agree(const JobOptions& options, const Deadline& deadline) {
     throw InvalidArgument(fmt::format("a job has at most {} ranks, and there are {}", most_ranks, terms_.world_size));
 }
 
+// The ranks of this host share a connection of their own, so that what they send never delays the launchers' heartbeats.
+void HostMeeting::relay(store::StoreServer& launchers) const {
+  try {
+    rendezvous::relay_to_store(launchers,
+                               {.client = connect_(Deadline(time_to_connect)), .own = store_->addresses()->own, .encryption = encryption_});
+  } catch (const Error& error) {  // each rank then tries by itself, and says why it cannot
+    base::log(base::LogLevel::debug, error.what());
+  }
+}
+
 void HostMeeting::tell_ranks(store::StoreServer& launchers, int attempt) const {
   rendezvous::tell_of_silence(launchers, silence_);
+  relay(launchers);
   rendezvous::tell_of_store(launchers, store_address_, secret_, "", fmt::format("attempt/{}", attempt));
 }
 

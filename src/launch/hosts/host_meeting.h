@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,14 +48,17 @@ class HostMeeting {
   void compare_numbers(const JobOptions& options, const base::Deadline& deadline);
   void agree(const JobOptions& options, const base::Deadline& deadline);
   void reserve_port();
+  void relay(store::StoreServer& launchers) const;
 
   const int most_hosts_, least_hosts_;
   std::chrono::milliseconds silence_;
   const base::Secret secret_;
+  const std::string encryption_;  ///< see rendezvous::encryption_settings
   JobTerms terms_;
   HostRoster roster_;
   base::SocketAddress store_address_;
   std::shared_ptr<store::Client> store_;
+  std::function<std::shared_ptr<store::Client>(const base::Deadline&)> connect_;  ///< makes another connection to the store
   std::optional<PortReservation> port_;
   std::unique_ptr<Admission> admission_;
 };

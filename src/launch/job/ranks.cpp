@@ -18,6 +18,7 @@
 #include "launch/process/pidfd.h"
 #include "launch/process/program.h"
 #include "rendezvous/launcher_store.h"
+#include "rendezvous/reach.h"
 
 namespace unisono::launcher {
 
@@ -75,13 +76,16 @@ std::string RankStore::status_of(int rank) const { return server_->peek(status_k
 
 void RankStore::note_end(const std::string& name, const std::string& how) {
   server_->set("unisono/exit/" + name, how);
-  if (is_of_the_start(name)) note_first_end(name + " " + how);
+  if (!is_of_the_start(name)) return;
+  const bool is_done = how == "exit 0" && server_->peek("unisono/status/" + name).value_or("") == "finalized";
+  note_first_end(name + " " + how + (is_done ? std::string(rendezvous::done_mark) : ""));
 }
 
 bool RankStore::has_end_of(const std::string& name) const { return server_->peek("unisono/exit/" + name).has_value(); }
 
 void RankStore::note_first_end(const std::string& text) {
-  if (!server_->peek(first_end_key)) server_->set(first_end_key, text);
+  const auto known = server_->peek(first_end_key);
+  if (!known || known->ends_with(rendezvous::done_mark)) server_->set(first_end_key, text);
 }
 
 bool RankStore::is_left_out(const std::string& name) const { return server_->peek(lost_key(name)).has_value(); }

@@ -13,7 +13,6 @@
 
 #include "torch/python/errors.h"
 #include "torch/python/store.h"
-#include "torch/python/versions.h"
 #include "unisono/detail/place.h"
 #include "unisono/error.h"
 
@@ -82,31 +81,6 @@ ProcessGroupUnisono::ProcessGroupUnisono(c10::intrusive_ptr<c10d::Store> store, 
   note_living(membership_);
   group_ = membership_->group();
   init();
-}
-
-c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
-                                                             const c10::intrusive_ptr<c10d::Backend::Options>& options) {
-  const auto place = std::ranges::find(ranks, getRank());
-  if (place == ranks.end()) return nullptr;
-  // Torch asks once for each type of device. One group serves them all, as in the first call.
-  std::string key = fmt::format("{} {}", options ? group_name_of(*options) : "", fmt::join(ranks, ","));
-  if (auto same = last_split_.lock(); same && key == last_split_key_) return same;
-  auto part = merge(place_of_group(ranks.front(), store), options, static_cast<int>(place - ranks.begin()), static_cast<int>(ranks.size()));
-  last_split_ = c10::weak_intrusive_ptr<c10d::Backend>(part);
-  last_split_key_ = std::move(key);
-  return part;
-}
-
-c10::intrusive_ptr<c10d::Backend> ProcessGroupUnisono::merge(const c10::intrusive_ptr<c10d::Store>& store,
-                                                             const c10::intrusive_ptr<c10d::Backend::Options>& options, const int& rank,
-                                                             const int& size) {
-  auto own = c10::make_intrusive<Options>(options_->backend, options ? options->timeout : options_->timeout);
-  own->library = options_->library;
-  if (options) {
-    own->name = group_name_of(*options);
-    describe_group(*own, *options);
-  }
-  return c10::make_intrusive<ProcessGroupUnisono>(copy_of(store), rank, size, std::move(own), engine_);
 }
 
 void ProcessGroupUnisono::abort() { group_->abort("the process group was aborted"); }
@@ -202,14 +176,18 @@ ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue(const Call& call, std::s
       });
     }
     // This call makes no Work, because nobody waits for it.
-    ++sequence_;
-    const CallOptions options{.timeout = timeout_of(call.timeout), .where = detail::place_of_caller()};
-    std::unique_lock issuing(issuing_);
-    const TorchStream stream(call.inputs.empty() ? at::Device(at::kCPU) : call.inputs.front().device());
-    const auto issued = [&] { issuing.unlock(); };
-    detail::run(requests.front(), *group_, options, std::cref(issued));
+    carry_out(requests.front(), call.inputs.empty() ? at::Device(at::kCPU) : call.inputs.front().device(), call.timeout);
     return nullptr;
   });
+}
+
+void ProcessGroupUnisono::carry_out(const detail::Request& request, const at::Device& device, std::chrono::milliseconds timeout) {
+  ++sequence_;
+  const CallOptions options{.timeout = timeout_of(timeout), .where = detail::place_of_caller()};
+  std::unique_lock issuing(issuing_);
+  const TorchStream stream(device);
+  const auto issued = [&] { issuing.unlock(); };
+  detail::run(request, *group_, options, std::cref(issued));
 }
 
 ProcessGroupUnisono::WorkPtr ProcessGroupUnisono::issue_message(const Call& call, const detail::MessageRequest& request) {

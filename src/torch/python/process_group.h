@@ -58,6 +58,9 @@ class ProcessGroupUnisono final : public c10d::Backend {
   void shutdown();
   // NOLINTEND(modernize-use-override)
 
+  /// Carries out an operation and returns when it is done. kNoTimeout: the group's own timeout.
+  void carry_out(const detail::Request& request, const at::Device& device, std::chrono::milliseconds timeout);
+
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;

@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include "torch/python/errors.h"
+#include "torch/python/named_group.h"
 #include "torch/python/process_group.h"
 #include "torch/python/store.h"
 #include "torch/python/versions.h"
@@ -26,18 +27,20 @@ struct Given {
 /// Joins a group: collective over its ranks. `given` has torch's store, the rank and the size, and no backend yet. `name` is for profilers, `engine`
 /// the backend's name in `initialize`, `ranks` the members' numbers in the job (none: all of them), `library` what all members must have. Returns a
 /// group whose backend for the cpu is ours.
-Group create(const Group& given, std::string name, std::string engine, std::int64_t timeout_ms, std::string group_id, at::IntArrayRef ranks,
+Group create(const Group& given, std::string name, std::string engine, std::int64_t timeout_ms, const std::string& group_id, at::IntArrayRef ranks,
              std::string library) {
   using unisono::libtorch::ProcessGroupUnisono;
   auto own = c10::make_intrusive<ProcessGroupUnisono::Options>(std::move(name), std::chrono::milliseconds(timeout_ms));
-  own->name = ranks.empty() ? "world" : std::move(group_id);
+  own->name = ranks.empty() ? "world" : group_id;
+  const std::string own_name = own->name;
   own->library = std::move(library);
   unisono::libtorch::describe_group(*own, Given{.group_name = own->name, .global_ranks_in_group = {ranks.begin(), ranks.end()}});
   auto store = unisono::libtorch::store_of(*given);
   auto part = ranks.empty() ? store : unisono::libtorch::place_of_group(ranks.front(), store);
   auto made = c10::make_intrusive<c10d::ProcessGroup>(std::move(store), given->getRank(), given->getSize());
-  made->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM,
-                   c10::make_intrusive<ProcessGroupUnisono>(std::move(part), given->getRank(), given->getSize(), std::move(own), std::move(engine)));
+  auto backend = c10::make_intrusive<ProcessGroupUnisono>(std::move(part), given->getRank(), given->getSize(), std::move(own), std::move(engine));
+  for (const std::string& known : {own_name, group_id}) unisono::libtorch::NamedGroup::add(known, backend);
+  made->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::CUSTOM, std::move(backend));
   return made;
 }
 
@@ -52,7 +55,7 @@ std::optional<Group> launcher_store(std::string place, std::int64_t rank, std::i
   });
 }
 
-TORCH_LIBRARY(unisono, operators) {
+TORCH_LIBRARY(unisono, operators) {  // NOLINT(clang-diagnostic-exit-time-destructors): torch's macro
   operators.def("create", create);
   operators.def("launcher_store", launcher_store);
 }

@@ -96,6 +96,55 @@ TEST(UnderOurLauncher, AGroupThatMeetsInAnotherStoreHasTheLaunchersToken) {
   }
 }
 
+TEST(UnderOurLauncher, ARankThatIsDoneIsMissedByThoseAloneWhoHaveNotMetIt) {
+  MemoryStore launcher;
+  launcher.set("unisono/exit/first", "2 exit 0 done");
+  EXPECT_NO_THROW(throw_if_a_rank_ended(launcher, EndsThatCount::before_finalize));
+  EXPECT_THROW(throw_if_a_rank_ended(launcher), PeerFailed);
+  launcher.set("unisono/exit/first", "2 exit 0");
+  EXPECT_THROW(throw_if_a_rank_ended(launcher, EndsThatCount::before_finalize), PeerFailed);
+}
+
+/// A store in which every look at the other ranks finds one that has ended.
+class StoreOfTheBereft final : public Store {
+ public:
+  void set(std::string_view key, std::string_view value) override { inner_.set(key, value); }
+  std::string get(std::string_view key, std::optional<Milliseconds> timeout) override {
+    if (!inner_.try_get(key)) throw PeerFailed("a rank has ended", {}, PeerFailed::exited);
+    return inner_.get(key, timeout);
+  }
+  std::optional<std::string> try_get(std::string_view key) override { return inner_.try_get(key); }
+  std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_.add(key, amount); }
+  void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) override { inner_.wait(keys, timeout); }
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    // The last rank comes, reads the verdict and ends while this one sleeps.
+    if (expected == desired && on_comparison) std::exchange(on_comparison, {})();
+    return inner_.compare_set(key, expected, desired);
+  }
+  bool erase(std::string_view key) override { return inner_.erase(key); }
+  std::int64_t num_keys() override { return inner_.num_keys(); }
+
+  std::function<void()> on_comparison;
+
+ private:
+  MemoryStore inner_;
+};
+
+TEST(UnderOurLauncher, AJobThatIsCompleteIsJoinedAlthoughARankHasEnded) {
+  for (const bool is_complete : {true, false}) {
+    StoreOfTheBereft store;
+    const auto request = [](int rank) { return JoinRequest{.self = own_record(rank), .world_size = 2}; };
+    store.on_comparison = [&] {
+      if (is_complete) join(store, request(1), base::Deadline(10s));
+    };
+    if (is_complete) {
+      EXPECT_EQ(join(store, request(0), base::Deadline(10s))->members.size(), 2U);
+    } else {
+      EXPECT_THROW(join(store, request(0), base::Deadline(10s)), PeerFailed);
+    }
+  }
+}
+
 /// The identity of rank 0 of three that met in a store, the last of them elsewhere or not.
 JobIdentity met(const std::string& machine_of_last, std::optional<std::string> token) {
   JobIdentity identity;

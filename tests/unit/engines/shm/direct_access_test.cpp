@@ -79,9 +79,9 @@ TEST(DirectAccess, DirectAccessIsExpectedOnceAllReachAll) {
   shared_vector<float> x(5000), y(5000);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), neither);  // they could: now they map
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), both);
-  EXPECT_TRUE(world.ranks[0].agreed(step, all_reduce_of(x.data(), 5000)));
-  EXPECT_EQ(world.ranks[0].in(1, step).mapped, reinterpret_cast<const std::byte*>(y.data()));
-  EXPECT_EQ(world.ranks[1].out(0, step).mapped, reinterpret_cast<const std::byte*>(x.data()));
+  EXPECT_TRUE(world.ranks[0].agreed(step));
+  EXPECT_EQ(world.ranks[0].in(1, step), reinterpret_cast<const std::byte*>(y.data()));
+  EXPECT_EQ(world.ranks[1].out(0, step), reinterpret_cast<const std::byte*>(x.data()));
   std::vector<float> ordinary(5000);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(ordinary.data(), 5000)), neither);
   EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), both);
@@ -99,7 +99,7 @@ TEST(DirectAccess, DirectAccessIsNotExpectedWhereOneBufferLiesElsewhere) {
     for (int i = 0; i < 2; ++i) world.call(within, within);
     world.segment.line(1, step).announce(world.ranks[1].announce(other));
     for (auto& rank : world.ranks) {
-      EXPECT_FALSE(rank.agreed(step, within));
+      EXPECT_FALSE(rank.agreed(step));
       rank.note(step);
       EXPECT_FALSE(rank.expected());
     }
@@ -115,8 +115,8 @@ TEST(DirectAccess, WhatIsEmptyLiesAnywhere) {
   without_output.out = without_input.in = TensorView(static_cast<float*>(nullptr), DType::float32, std::size_t{0});
   EXPECT_EQ(world.call(without_output, without_input), neither);
   EXPECT_EQ(world.call(without_output, without_input), both);
-  EXPECT_EQ(world.ranks[0].in(1, step).mapped, nullptr);
-  EXPECT_NE(world.ranks[0].out(1, step).mapped, nullptr);
+  EXPECT_EQ(world.ranks[0].in(1, step), nullptr);
+  EXPECT_NE(world.ranks[0].out(1, step), nullptr);
 }
 
 // A process whose memory cannot be reached, as where a sandbox hides /proc: nobody ever expects it, and nobody tries for ever.
@@ -126,7 +126,7 @@ TEST(DirectAccess, DirectAccessIsNeverExpectedWhereOneCannotBeReached) {
   world.segment.member(0).pid = ::getpid();
   world.segment.member(1).pid = 0x7fffffff;  // no such process
   for (int i = 0; i < 3; ++i) EXPECT_EQ(world.call(all_reduce_of(x.data(), 5000), all_reduce_of(y.data(), 5000)), neither);
-  for (auto& rank : world.ranks) EXPECT_FALSE(rank.agreed(step, all_reduce_of(x.data(), 5000)));
+  for (auto& rank : world.ranks) EXPECT_FALSE(rank.agreed(step));
 }
 
 // In an all_to_all_v each rank decides for itself; it needs to know that the others have mapped its pool, whatever the call before was.

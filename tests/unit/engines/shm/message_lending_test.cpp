@@ -141,8 +141,8 @@ TEST(MessageRing, MoreAreLentThanThereArePlaces) {
 }
 
 TEST(MessageRing, WhatDoesNotFitTheCachesIsLentWhereMessagesGoInBothDirections) {
-  using engines::shm::single_copy_rule, engines::shm::SingleCopyOf;
-  const Data data = data_of(std::size_t{single_copy_rule(SingleCopyOf::messages).up_to} << 10, 1);
+  using engines::shm::single_copy_rule;
+  const Data data = data_of(std::size_t{single_copy_rule().up_to} << 10, 1);
   for (const bool both_ways : {false, true}) {
     const base::Environment none;
     TwoRings world(none, none);

@@ -12,8 +12,9 @@
 
 #include "engines/shm/engine.h"
 #include "engines/shm/direct_access.h"
+#include "unisono/shared_memory.h"
 
-// Two ranks of one segment in one thread, for the tests of private buffers that other ranks read where they lie.
+// Two ranks of one segment in one thread, for the tests of buffers that other ranks read where they lie.
 namespace two_engines {
 
 using unisono::CollectiveCall;
@@ -27,7 +28,8 @@ using unisono::engines::shm::make_collective;
 using unisono::engines::shm::Segment;
 
 inline constexpr std::uint32_t step = 3;
-inline constexpr std::size_t n = 20'000;  // elements: more than the least size of the rule, and four times as many are less than its largest one
+inline constexpr std::size_t n = 20'000;  // elements of a large call
+using Elements = unisono::shared_vector<float>;
 
 struct TwoRanks {
   std::shared_ptr<std::byte> memory = unisono::engines::shm::private_memory(Segment::size_for({.ranks = 2}));
@@ -41,7 +43,8 @@ struct TwoRanks {
   }
 };
 
-inline CollectiveCall call_of(Operation operation, std::vector<float>& in, std::vector<float>& out, std::size_t count) {
+template <class Vector>
+CollectiveCall call_of(Operation operation, Vector& in, Vector& out, std::size_t count) {
   CollectiveCall call;
   call.operation = operation;
   call.in = TensorView(in.data(), DType::float32, in.size());
@@ -70,21 +73,20 @@ inline std::array<bool, 2> advance_both(Task& first, Task& second) {
   return done;
 }
 
-/// Two engines that take every large call directly from the second one on.
+/// Two engines that take every large call on buffers in the shared pool directly.
 struct TwoEngines : TwoRanks {
   /// `streams_from`: of Lockstep.
   explicit TwoEngines(std::size_t streams_from = unisono::engines::shm::streams_from())
       : first(segment, 0, false, streams_from), second(segment, 1, false, streams_from) {}
   Lockstep first, second;
-  std::vector<float> in = std::vector<float>(n, 1.0F), out = std::vector<float>(2 * n);
-  std::vector<float> in2 = std::vector<float>(n, 2.0F), out2 = std::vector<float>(2 * n);
+  Elements in = Elements(n, 1.0F), out = Elements(2 * n), in2 = Elements(n, 2.0F), out2 = Elements(2 * n);
 
   std::array<bool, 2> gather_all() {
     const auto a = make_collective(first, call_of(Operation::all_gather, in, out, n));
     const auto b = make_collective(second, call_of(Operation::all_gather, in2, out2, n));
     return advance_both(*a, *b);
   }
-  /// Until both know that they can read. With one thread there is no trial; the rule holds without.
+  /// Until both know that they reach each other's pools.
   void get_ready() {
     for (int i = 0; i < 2; ++i) ASSERT_EQ(gather_all(), (std::array{true, true}));
     ASSERT_TRUE(first.direct().begins(call_of(Operation::all_gather, in, out, n)));

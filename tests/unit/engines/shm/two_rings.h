@@ -39,8 +39,9 @@ inline base::Environment environment(const std::string& value) { return base::En
 
 /// Rank 0 sends, rank 1 receives; both are this thread, so that nothing goes on by itself.
 struct TwoRings {
-  std::shared_ptr<std::byte> memory = engines::shm::private_memory(Segment::size_for({.ranks = 2}));
-  std::shared_ptr<Segment> segment = std::make_shared<Segment>(Segment::Shape{.ranks = 2}, memory.get(), memory);
+  static constexpr Segment::Shape shape{.ranks = 2, .ring_bytes = std::size_t{128} << 10};
+  std::shared_ptr<std::byte> memory = engines::shm::private_memory(Segment::size_for(shape));
+  std::shared_ptr<Segment> segment = std::make_shared<Segment>(shape, memory.get(), memory);
   MessageRing first, second;
 
   explicit TwoRings(const std::string& of_sender = "0", const std::string& of_receiver = "0")

@@ -64,7 +64,7 @@ TEST(SimulatorStart, ConnectionsAboveTheLimitAreThoseOfTheBarrierAndTheTree) {
   // Of each rank 5 to join, 1 about engines, 2 about the parent; of each launcher 8 of its own, and 2 for each of 4 values that its ranks share;
   // those that read all seats, answers and records.
   EXPECT_DOUBLE_EQ(start.requests, 1024 * (8 + 8 + 8) + 2 + 3 + 5);
-  EXPECT_LT(start.memory_bytes, start_of(1024, 1, Design::eager).memory_bytes / 10);
+  EXPECT_LT(start.memory_bytes, start_of(1024, 1, Design::eager).memory_bytes / 5);
   EXPECT_LT(start.seconds(), start_of(1024, 1, Design::eager).seconds() / 5);
   EXPECT_EQ(start_of(1024, 8, Design::present).connections, simulate(job_of(1024, 8), {}).connections + 8 + 7 + 1);
 }

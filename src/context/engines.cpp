@@ -15,6 +15,7 @@
 #include "base/tls.h"
 #include "engines/registry.h"
 #include "schedule/selection.h"
+#include "store/requests.h"
 #include "transport/tcp/link.h"
 
 namespace unisono::context {
@@ -99,9 +100,13 @@ std::string compare_devices(const std::vector<Asked>& ranks, const std::vector<i
 /// where a rank asks for another backend than rank 0 (its name, then rank 0's), or "settings RANK" where a rank has others of the settings that must
 /// be the same.
 std::string compare(const Joining& joining, const Asked& own, const std::vector<int>& hosts) {
+  std::vector<std::string> keys;
+  for (int r = 0; r < joining.world_size; ++r) keys.push_back(asked_key(r));
+  joining.store.wait(keys, joining.deadline.left());
+  const auto texts = store::try_get_all(joining.store, keys);
   std::vector<Asked> ranks;
   for (int r = 0; r < joining.world_size; ++r) {
-    ranks.push_back(Asked::of_text(joining.store.get(asked_key(r), joining.deadline.left())));
+    ranks.push_back(Asked::of_text(texts[static_cast<std::size_t>(r)].value_or("")));
     if (ranks.back().backend != own.backend) return fmt::format("differ {} {} {}", r, ranks.back().backend, own.backend);
     if (ranks.back().settings != own.settings) return fmt::format("settings {}", r);
   }

@@ -78,8 +78,10 @@ std::string host_of(int rank, const Formation::Parts& parts) {
 
 }  // namespace
 
-Formation::Formation(Parts parts) : parts_(std::move(parts)) {
-  watched_ = std::make_shared<store::WatchedStore>(parts_.store, [forming = forming_] {
+Formation::Formation(Parts parts) : parts_(std::move(parts)) { watched_ = watch(parts_.store); }
+
+std::shared_ptr<Store> Formation::watch(std::shared_ptr<Store> other) const {
+  return std::make_shared<store::WatchedStore>(std::move(other), [forming = forming_] {
     if (const Formation* formation = forming->load()) formation->look();
   });
 }

@@ -37,6 +37,8 @@ class Formation {
   /// `store` is the plain store. `watched` is the same store, whose waits call `look` as long as this object lives.
   const std::shared_ptr<Store>& store() const { return parts_.store; }
   const std::shared_ptr<Store>& watched() const { return watched_; }
+  /// Returns another store, watched in the same way.
+  std::shared_ptr<Store> watch(std::shared_ptr<Store> other) const;
 
   /// Returns the loss of a member with what the one who noticed it does not know: the operation, the group, this rank, and the member's host. Other
   /// errors are returned as they are.

@@ -150,8 +150,8 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
   options.global_ranks = plan.members;
   options.host_names = host_names;
   options.store = formation.watched();
-  options.job_store = state.launcher.store();
-  for (const int r : plan.members) options.launched.push_back(state.job.name_of(r));
+  options.launcher.store = state.launcher.store();
+  for (const int r : plan.members) options.launcher.names.push_back(state.job.name_of(r));
   options.world = world.core().shared_coordination();
   const auto explained = [&](const auto& step) {
     try {

@@ -1,8 +1,8 @@
 #include "context/topology.h"
 
-#include <algorithm>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "base/host.h"
@@ -63,12 +63,9 @@ void present(std::vector<HostRecord>& records) {
 Topology topology_of(std::vector<HostRecord> records, int rank) {
   present(records);
   Topology topology;
-  std::vector<std::string> hosts, machines;  // in the order of each one's lowest rank
-  const auto index_of = [](std::vector<std::string>& known, const std::string& identity) {
-    const auto found = std::find(known.begin(), known.end(), identity);
-    if (found != known.end()) return static_cast<int>(found - known.begin());
-    known.push_back(identity);
-    return static_cast<int>(known.size()) - 1;
+  std::unordered_map<std::string, int> hosts, machines;  // numbered in the order of each one's lowest rank
+  const auto index_of = [](std::unordered_map<std::string, int>& known, const std::string& identity) {
+    return known.try_emplace(identity, static_cast<int>(known.size())).first->second;
   };
   const std::string& own = records[static_cast<std::size_t>(rank)].identity;
   const std::string_view kernel = base::kernel_of(records[static_cast<std::size_t>(rank)].machine);

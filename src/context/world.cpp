@@ -26,6 +26,14 @@
 namespace unisono::context {
 namespace {
 
+/// Returns the launcher's store for the ranks of this host, if they all have this launcher and no other ranks do; null else. What they tell each
+/// other does not go through the store of the job then.
+std::shared_ptr<Store> store_of_host(const rendezvous::JobIdentity& identity, const Topology& topology, const Formation& formation) {
+  const bool is_of_several_hosts = identity.launcher_store && identity.growth.store && identity.growth.store != identity.launcher_store;
+  if (!is_of_several_hosts || identity.growth.generation > 1 || identity.local_world_size != topology.nproc_per_node) return nullptr;
+  return formation.watch(std::make_shared<PrefixStore>(world_prefix(identity), identity.launcher_store));
+}
+
 group::CoreOptions options_of_world(const State& state, const rendezvous::JobIdentity& identity, const Formation& formation, std::string_view backend,
                                     std::chrono::milliseconds timeout) {
   const Topology& topology = state.topology;
@@ -43,8 +51,7 @@ group::CoreOptions options_of_world(const State& state, const rendezvous::JobIde
   options.key = "world";
   options.networks = std::make_shared<schedule::MeasuredNetworks>();
   options.store = formation.watched();
-  options.job_store = identity.launcher_store;
-  options.launched = identity.growth.names;
+  options.launcher = {.store = identity.launcher_store, .for_host = store_of_host(identity, topology, formation), .names = identity.growth.names};
   options.timeout = timeout;
   return options;
 }

@@ -25,7 +25,8 @@ using engines::Presence;
 using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds time_for_launcher = 300ms;  // to record how a process ended
-constexpr std::chrono::milliseconds longest_state_check_period = 1s;
+constexpr std::chrono::milliseconds usual_state_check_period = 1s;
+constexpr std::chrono::milliseconds state_check_period_of_rank = 50ms;  // where many ranks wait for many, each look at a state takes 20 us
 constexpr std::chrono::milliseconds latest_suspicion = 5s;
 
 std::string seconds(std::chrono::milliseconds time) {
@@ -171,7 +172,8 @@ std::optional<Failure> Peers::stopped(std::span<const int> waiting_for, std::chr
   const auto now = base::Clock::now();
   if (now < next_state_check_) return std::nullopt;
   const auto suspect_after = std::min(latest_suspicion, silent_after / 2);
-  next_state_check_ = now + std::min(longest_state_check_period, silent_after / 8);
+  const auto period = std::max(usual_state_check_period, static_cast<int>(waiting_for.size()) * state_check_period_of_rank);
+  next_state_check_ = now + std::min(period, silent_after / 8);
   for (const int r : waiting_for) {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     if (!peer.handle || left(r)) continue;

@@ -78,14 +78,23 @@ class GroupCore {
   std::unique_ptr<DeviceMessages> device_messages_;  // null where there is no engine of devices
 };
 
+/// What the launcher of this host gives its ranks, under `unisono run`; null and empty elsewhere.
+struct LauncherOfRanks {
+  std::shared_ptr<Store> store = nullptr;  ///< its own, where it records how processes ended
+  /// A part of it that the ranks of this host alone use, and use instead of the group's store; null: they use that.
+  std::shared_ptr<Store> for_host = nullptr;
+  std::vector<std::string> names = {};  ///< its names for the members; empty: their global ranks
+
+  const std::shared_ptr<Store>& store_of_host(const std::shared_ptr<Store>& of_group) const { return for_host ? for_host : of_group; }
+};
+
 /// The facts about a group whose core is made: those for its engines, whose `hosts` may be empty here (all members are on one) and whose `store` is
 /// the group's own, and these.
 struct CoreOptions : EngineOptions {
   std::vector<std::string> host_names;                             ///< of the members
   double crowding = 1;                                             ///< the ranks of this and of other hosts for each processor that they share
   base::Secret token;                                              ///< the job's secret; empty where there is none
-  std::shared_ptr<Store> job_store;                                ///< under `unisono run`, the launcher's; else null
-  std::vector<std::string> launched = {};                          ///< of the members: the launcher's names for them; empty: their global ranks
+  LauncherOfRanks launcher = {};                                   ///< of the members
   std::shared_ptr<coordination::Coordination> world;               ///< of the world; null when it is the world's core that is made
   std::shared_ptr<schedule::MeasuredNetworks> networks = nullptr;  ///< of the job
 };

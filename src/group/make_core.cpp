@@ -32,9 +32,14 @@ std::vector<int> hosts_of(const CoreOptions& options) {
 
 std::shared_ptr<Store> under(const CoreOptions& options, const std::string& prefix) { return std::make_shared<PrefixStore>(prefix, options.store); }
 
+/// Returns the part of a store for the ranks of this host.
+std::shared_ptr<Store> store_of_host(const CoreOptions& options, const GroupTopology& topology) {
+  return std::make_shared<PrefixStore>(fmt::format("host/{}/", topology.host()), options.launcher.store_of_host(options.store));
+}
+
 /// Returns the launcher's names for the members.
 std::vector<std::string> launched_names(const CoreOptions& options) {
-  std::vector<std::string> names = options.launched;
+  std::vector<std::string> names = options.launcher.names;
   for (std::size_t r = names.size(); r < options.global_ranks.size(); ++r) names.push_back(std::to_string(options.global_ranks[r]));
   return names;
 }
@@ -43,8 +48,8 @@ coordination::HostRanks join_host(const CoreOptions& options, const GroupTopolog
   coordination::HostOptions host{.group_name = options.group_name,
                                  .rank = topology.local,
                                  .names = topology.members,
-                                 .store = is_engine_of_group ? options.store : under(options, fmt::format("host/{}/", topology.host())),
-                                 .job_store = options.job_store,
+                                 .store = is_engine_of_group ? options.store : store_of_host(options, topology),
+                                 .job_store = options.launcher.store,
                                  .world = options.world,
                                  .timeout = options.timeout};
   const std::vector<std::string> launched = launched_names(options);
@@ -142,7 +147,7 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   CoordinationParts parts{.key = options.key, .global_ranks = options.global_ranks, .topology = GroupTopology(options.rank, hosts_of(options))};
   const GroupTopology topology = parts.topology;
   if (options.world) parts.whereabouts = options.world->whereabouts();
-  parts.recorded = coordination::RecordedEndings(options.job_store, launched_names(options));
+  parts.recorded = coordination::RecordedEndings(options.launcher.store, launched_names(options));
   parts.crowding = options.world ? options.world->crowding() : options.crowding;
   const bool is_serial = topology.size() == 1 && maker.make && !maker.traits.spans_hosts;
   if (topology.host_count() > 1 && !maker.traits.spans_hosts) {

@@ -72,13 +72,24 @@ using namespace std::chrono_literals;
 
 constexpr auto default_join_timeout = 120s;
 
+/// Returns how many other ranks this one needs descriptors for. Ranks of several hosts under `unisono run`, which serve no store, connect when they
+/// need to, and with few: those of a tree and of the schedules between hosts.
+rlim_t ranks_with_descriptors(const Plan& plan) {
+  constexpr rlim_t most_connections = 256;
+  const auto all = static_cast<rlim_t>(plan.world_size);
+  const auto local = static_cast<rlim_t>(std::max(plan.identity.local_world_size.value_or(plan.world_size), 0));
+  if (plan.identity.launcher != Launcher::unisono || local >= all) return all;
+  return local + std::min(all - local, most_connections);
+}
+
 // Refuses a job that needs too many descriptors. A later failure would look like a missing rank or an unreadable file.
-void check_descriptors(int world_size) {
+void check_descriptors(const Plan& plan) {
+  const int world_size = plan.world_size;
   rlimit limit{};
   if (world_size == 1 || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   // A handle on every other process is needed. The process that serves the store needs a connection to each. Joining needs a few more.
   constexpr rlim_t for_joining = 8;
-  const auto needed = 2 * static_cast<rlim_t>(world_size) + for_joining;
+  const auto needed = 2 * ranks_with_descriptors(plan) + for_joining;
   rlim_t used = 0;
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end; entry.increment(error)) ++used;
@@ -156,7 +167,7 @@ void check_range(const Plan& plan) {
     throw InvalidArgument(fmt::format("rank {} is not within a world of {} processes (0 to {})", *plan.rank, plan.world_size, plan.world_size - 1),
                           info());
   }
-  check_descriptors(plan.world_size);
+  check_descriptors(plan);
   // An unusable UNISONO_INTERFACE is reported before the others wait for a rank that they could not reach.
   if (plan.world_size > 1 && plan.environment.has("UNISONO_INTERFACE")) own_address(plan.environment, {}, true);
   const JobIdentity& identity = plan.identity;

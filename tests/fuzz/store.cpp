@@ -235,7 +235,7 @@ class Game {
 
   /// A request of no kind, one that ends within its head, or one with something behind its end.
   void malformed(std::size_t i) {
-    constexpr std::uint8_t first_unknown = static_cast<std::uint8_t>(Op::try_get_all) + 1;
+    constexpr std::uint8_t first_unknown = static_cast<std::uint8_t>(Op::relay) + 1;
     const std::size_t way = in_.choice(2);
     const auto known = static_cast<Op>(static_cast<std::size_t>(Op::set) +
                                        in_.choice(static_cast<std::size_t>(Op::try_get_all) - static_cast<std::size_t>(Op::set)));

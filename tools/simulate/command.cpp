@@ -134,7 +134,7 @@ void add_starts(simulate::Report& report) {
   options.stragglers.clear();
   const simulate::Outcome first = simulate::simulate(barrier, options);
   using simulate::Design;
-  for (const auto& [name, design] : {std::pair{"as it is", Design::present}, {"all at once", Design::eager}, {"tree join", Design::tree_join}})
+  for (const auto& [name, design] : {std::pair{"as it is", Design::present}, {"all at once", Design::eager}, {"by rank", Design::by_rank}})
     report.starts.emplace_back(name, simulate::start_up(report.call, options.parameters, {}, design, first));
 }
 

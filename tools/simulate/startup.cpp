@@ -1,5 +1,6 @@
 // The start of a job: how often the store is asked, how many bytes leave it, how many connections each rank makes. The store's server is one thread,
-// so its requests follow each other; what a rank asks for one after the other takes a round trip each. A phase ends for all ranks together.
+// so its requests follow each other; what a rank asks for one after the other takes a round trip each. A host's launcher that hands its ranks'
+// requests on is another such thread; those of all hosts work at the same time. A phase ends for all ranks together.
 #include "simulate/startup.h"
 
 #include <algorithm>
@@ -8,13 +9,20 @@
 namespace unisono::simulate {
 namespace {
 
-constexpr double us_in_s = 1e6, ns_in_us = 1000;
+constexpr double us_in_s = 1e6;
 // Requests of a rank that are no more with more ranks (rendezvous/join.cpp, context/engines.cpp, coordination/host_ranks.cpp).
-constexpr double requests_to_join = 6, requests_about_engines = 2, requests_on_host = 8;
-constexpr double requests_about_parent = 5;  // an address is set, waited for and read, the secret and the encryption are read
-constexpr double keys_of_request = 1000;     // store/client.cpp
+// Those that are the same for all ranks (the verdicts, the secret, the encryption) a launcher asks for twice at most.
+struct Requests {
+  double own = 0, shared = 0;
+  constexpr double all() const { return own + shared; }
+};
+constexpr Requests to_join{5, 1}, about_engines{1, 1};
+constexpr Requests about_parent{2, 2};  // an address is set and read, the secret and the encryption are read
+constexpr double requests_on_host = 8, questions_of_relay = 2;
+constexpr double requests_of_connection = 2;  // by a rank of its launcher: a greeting, and to hand its requests on
+constexpr double keys_of_request = 1000;      // store/client.cpp
 // Of a launcher: to join as a rank does; its number of ranks is written, and those of all are waited for (launch/hosts/node_exchange.cpp).
-constexpr double requests_of_launcher = requests_to_join + 2;
+constexpr double requests_of_launcher = to_join.all() + 2;
 constexpr double trips_of_connection = 3;  // for the connection, for greeting and challenge, and for the proofs
 
 /// A phase as the sum of parts, of which it names the largest.
@@ -49,11 +57,10 @@ class Start {
         local_trip_us_(2 * (parameters.host.latency_us + 2 * parameters.host.overhead_us)) {}
 
   Startup all() {
-    const bool by_store = design_ != Design::tree_join;
-    if (by_store && hosts_ > 1) result_.phases.push_back(join_launchers());
-    result_.phases.push_back(by_store ? join_by_store() : join_by_tree());
+    if (is_launched() && hosts_ > 1) result_.phases.push_back(join_launchers());
+    result_.phases.push_back(join());
     result_.phases.push_back(exchange_on_hosts());
-    if (by_store) result_.phases.push_back(agree_on_engines());
+    result_.phases.push_back(agree_on_engines());
     result_.phases.push_back(is_eager() ? learn_addresses_by_store() : learn_addresses_by_tree());
     result_.phases.push_back(connect());
     result_.phases.push_back({"first barrier", barrier_.us / us_in_s, "its rounds"});
@@ -65,6 +72,9 @@ class Start {
 
  private:
   double others() const { return ranks_ - per_host_; }
+  bool is_launched() const { return design_ != Design::by_rank; }
+  /// Tells whether the launchers of the hosts hand their ranks' requests on.
+  bool is_relayed() const { return is_launched() && hosts_ > 1; }
   bool is_eager() const { return design_ == Design::eager || others() <= costs_.most_eager; }
   /// The neighbours in the watch tree of a rank that has as many as a rank can have: of the hosts, of its own host, and its parent.
   double neighbours() const {
@@ -76,18 +86,27 @@ class Start {
     result_.requests += count;
     return count * costs_.request_us;
   }
+  /// Of every rank.
+  void add_requests(Sum& sum, Requests of_rank) {
+    if (!is_relayed()) {
+      sum.add(requests(ranks_ * of_rank.all()), "requests to the store");
+      return;
+    }
+    const double handed_on = ranks_ * of_rank.own + hosts_ * questions_of_relay * of_rank.shared;
+    result_.requests += handed_on;
+    sum.add(handed_on * costs_.relay.store_us, "requests to the store")
+        .add(costs_.relay.us_of_launcher(per_host_ * of_rank.all(), 0) + of_rank.all() * trip_us_, "a launcher, which hands its ranks' requests on");
+  }
   double bytes_of_store(double bytes) {
     result_.store_bytes += bytes;
     return bytes / port();
   }
-  /// Every rank looks for the host of each member among those that it knows.
-  double find_hosts() const { return ranks_ * hosts_ * costs_.compare_ns / ns_in_us; }
-
   // The launchers join as ranks do. Then the first of them waits for the numbers of ranks, reads them together, and writes the list that all read.
+  // Each makes another connection for what its ranks ask.
   Phase join_launchers() {
     const double reads = std::ceil(hosts_ / keys_of_request);
     return Sum()
-        .add(hosts_ * costs_.accept_us, "the store's connections")
+        .add(2 * hosts_ * costs_.accept_us, "the store's connections")
         .add(requests(hosts_ * requests_of_launcher), "requests to the store")
         .add(requests(2 * reads + 1) + 2 * reads * trip_us_ + 4 * hosts_ * costs_.key_us, "those that read every launcher's record")
         .add(bytes_of_store(hosts_ * hosts_ * (costs_.listed_bytes + costs_.listed_host_bytes + costs_.count_bytes)), "the lists of launchers")
@@ -95,45 +114,41 @@ class Start {
         .phase("launchers");
   }
 
-  // The process that completes the job reads all seats, many in each request; then everybody reads the list of all.
-  Phase join_by_store() {
-    return Sum()
-        .add(ranks_ * costs_.accept_us, "the store's connections")
-        .add(requests(ranks_ * requests_to_join), "requests to the store")
-        .add(requests(seat_requests()) + seat_requests() * trip_us_ + ranks_ * costs_.key_us + bytes_of_store(ranks_ * costs_.record_bytes),
-             "the last rank, which reads every seat")
-        .add(bytes_of_store(ranks_ * (ranks_ * costs_.listed_bytes + hosts_ * costs_.listed_host_bytes)), "the list of members, once for each rank")
-        .add(ranks_ * costs_.parse_us, "reading the list")
-        .add(find_hosts(), "comparing the names of hosts")
-        .phase("join");
+  // The process that completes the job reads all seats, many in each request; then everybody reads the list of all. A launcher asks for the list when
+  // its first rank does, and once more for those that came later.
+  Phase join() {
+    const double list = ranks_ * costs_.listed_bytes + hosts_ * costs_.listed_host_bytes;
+    Sum sum;
+    if (is_relayed()) sum.add(costs_.relay.us_of_launcher(per_host_ * requests_of_connection, 0), "a launcher's connections");
+    else sum.add(ranks_ * costs_.accept_us, "the store's connections");
+    add_requests(sum, to_join);
+    sum.add(requests(seat_requests()) + seat_requests() * trip_us_ + ranks_ * costs_.key_us + bytes_of_store(ranks_ * costs_.record_bytes),
+            "the last rank, which reads every seat");
+    if (is_relayed()) {
+      sum.add(bytes_of_store(questions_of_relay * hosts_ * list), "the list of members, twice for each host")
+          .add(costs_.relay.us_of_launcher(0, per_host_ * list), "a launcher, which hands the list on to its ranks");
+    } else {
+      sum.add(bytes_of_store(ranks_ * list), "the list of members, once for each rank");
+    }
+    return sum.add(ranks_ * costs_.parse_us, "reading the list").phase("join");
   }
 
   double seat_requests() const { return std::ceil(ranks_ / keys_of_request); }
 
-  // A host's first rank sends what its ranks say in one request, which tells it its parent; the list comes down the tree.
-  Phase join_by_tree() {
-    const double depth = depth_of(hosts_);
-    const double list = hosts_ * costs_.record_bytes + ranks_ * 8;
-    const double children = std::min<double>(costs_.fan_out, hosts_ - 1);
-    return Sum()
-        .add(hosts_ * costs_.accept_us, "the store's connections")
-        .add(requests(hosts_) + bytes_of_store(hosts_ * costs_.record_bytes + children * list), "requests to the store")
-        .add(children * costs_.connect_us + trips_of_connection * trip_us_, "the tree's connections")
-        .add(depth * (trip_us_ / 2 + children * list / port()), "the list of members, down the tree")
-        .add(hosts_ * costs_.parse_us, "reading the list")
-        .phase("join");
-  }
-
+  // The ranks of a host meet through their launcher's store, those without one through that of rank 0.
   Phase exchange_on_hosts() {
     if (per_host_ < 2) return {"host exchange", 0, "one rank on each host"};
-    if (design_ != Design::tree_join) return Sum().add(requests(ranks_ * requests_on_host), "requests to the store").phase("host exchange");
-    return Sum().add(per_host_ * (local_trip_us_ + costs_.request_us), "the host's first rank").phase("host exchange");
+    if (!is_relayed()) return Sum().add(requests(ranks_ * requests_on_host), "requests to the store").phase("host exchange");
+    return Sum()
+        .add(per_host_ * requests_on_host * costs_.request_us + requests_on_host * local_trip_us_, "requests to a launcher's store")
+        .phase("host exchange");
   }
 
   Phase agree_on_engines() {
-    return Sum()
-        .add(requests(ranks_ * requests_about_engines), "requests to the store")
-        .add(requests(ranks_) + ranks_ * local_trip_us_, "rank 0, which reads every rank's answer")
+    Sum sum;
+    add_requests(sum, about_engines);
+    return sum
+        .add(requests(1 + seat_requests()) + (1 + seat_requests()) * trip_us_ + 2 * ranks_ * costs_.key_us, "rank 0, which reads every rank's answer")
         .phase("choice of engines");
   }
 
@@ -141,7 +156,7 @@ class Start {
   Phase learn_addresses_by_tree() {
     const double depth = depth_of(hosts_) + depth_of(per_host_), list = ranks_ * costs_.address_bytes;
     Sum sum;
-    if (design_ == Design::present) sum.add(requests(ranks_ * requests_about_parent), "requests to the store");
+    add_requests(sum, about_parent);
     return sum.add(neighbours() * costs_.connect_us + trips_of_connection * trip_us_, "the tree's connections")
         .add(2 * depth * trip_us_ / 2 + (depth + 1) * costs_.fan_out * list / port(), "the list of addresses, up and down the tree")
         .add(2 * ranks_ * costs_.parse_us, "reading the list")
@@ -150,7 +165,9 @@ class Start {
 
   Phase learn_addresses_by_store() {
     const double asked = ranks_ * others() / 2;  // the lower rank of each pair connects
-    const double server = requests(3 * ranks_ + asked) + ranks_ * ranks_ * costs_.key_us + bytes_of_store(ranks_ * ranks_ * costs_.key_bytes);
+    result_.requests += 3 * ranks_ + asked;
+    const double server = (3 * ranks_ + asked) * (is_relayed() ? costs_.relay.store_us : costs_.request_us) + ranks_ * ranks_ * costs_.key_us +
+                          bytes_of_store(ranks_ * ranks_ * costs_.key_bytes);
     const double one_rank = others() * trip_us_;
     return server > one_rank ? Sum().add(server, "requests to the store").phase("addresses")
                              : Sum().add(one_rank, "rank 0, which asks for every address").phase("addresses");

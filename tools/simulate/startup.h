@@ -7,8 +7,18 @@
 
 namespace unisono::simulate {
 
+/// What it costs that a host's launcher hands its ranks' requests on, measured by `scripts/bench/startup --costs`.
+struct RelayCosts {
+  double store_us = 1.8;           ///< of the store's server, for a request that was handed on
+  double launcher_us = 8.3;        ///< of the launcher, for that request
+  double local_ns_per_byte = 1.6;  ///< of the launcher, for a byte of a value that it gives to a rank
+
+  double us_of_launcher(double requests, double bytes) const { return requests * launcher_us + bytes * local_ns_per_byte / 1000; }
+};
+
 /// What the steps of a start cost, measured on one server (docs/design/scaling.md).
 struct StartupCosts {
+  RelayCosts relay = {};
   double request_us = 8.5;             ///< of the store's server, for a request and its answer
   double accept_us = 80;               ///< of the store's server, for a connection and its proof
   double key_us = 0.07;                ///< of the store's server, for each key of a request that waits for many
@@ -19,12 +29,11 @@ struct StartupCosts {
   double listed_host_bytes = 27;       ///< of a host in it
   double count_bytes = 6;              ///< of a launcher in the list of numbers of ranks
   double key_bytes = 40;               ///< of a key in a request
-  double parse_us = 0.3;               ///< of a rank, for a record
-  double compare_ns = 5;               ///< of a rank, for two names of hosts
+  double parse_us = 0.3;               ///< of a rank, for a record and its host
   double heartbeat_us = 3;             ///< of a rank, for one that it sends or receives
   double heartbeat_period_s = 1;       ///< the time in which a connection carries something
-  double connection_bytes = 72 << 10;  ///< of memory: the reader's buffer, and the system's for a socket
-  double member_bytes = 250;           ///< of memory: a rank's name, host and place in the tables
+  double connection_bytes = 14 << 10;  ///< of memory: what a reader has used of its buffer, and the system's for a socket
+  double member_bytes = 2500;          ///< of memory: what a rank of the job adds to each other one
   double address_bytes = 28;           ///< of a rank in the list of addresses
   int fan_out = 8;                     ///< of a tree (WatchTree::arity)
   int most_eager = 64;                 ///< peers of a rank that connects with all of them
@@ -37,9 +46,10 @@ struct StartupCosts {
 
 /// The design of a start.
 enum class Design : unsigned char {
-  present,    ///< that of the sources: connections as `eager` up to a limit (Link::Options::most_eager), beyond it when they are used
-  eager,      ///< that of the sources where the limit is above the number of ranks: every rank connects with all ranks of other hosts at once
-  tree_join,  ///< `present`, where a host joins by one request, and a tree carries the list of members
+  present,  ///< under `unisono run`: a host's launcher hands its ranks' requests on (store/relay.h). Connections as `eager` up to a limit
+            ///< (Link::Options::most_eager), beyond it when they are used
+  eager,    ///< the same where the limit is above the number of ranks: every rank connects with all ranks of other hosts at once
+  by_rank,  ///< `present` under any other launcher: each rank has a connection of its own to the store, which rank 0 serves
 };
 
 struct Phase {
@@ -52,7 +62,7 @@ struct Phase {
 /// starts its ranks is not in it.
 struct Startup {
   std::vector<Phase> phases = {};
-  double requests = 0;        ///< to the store, of all ranks
+  double requests = 0;        ///< to the store, of all ranks and launchers
   double store_bytes = 0;     ///< that leave and enter host 0 for it
   double connections = 0;     ///< of a rank, when the first barrier is over
   double memory_bytes = 0;    ///< of a rank, for connections and members

@@ -77,12 +77,17 @@ class Backoff {
   // Giving way that comes back at once gives way to nobody: the rank that is waited for runs elsewhere, or the kernel keeps it in another group of
   // tasks.
   static constexpr std::uint32_t trial = 100;
+  // Where each way takes long, hundreds of ranks share the processor and all give way to each other: none of them would sleep for a second.
+  static constexpr std::uint32_t first_trial = 10;
+  static constexpr std::chrono::microseconds longest_way{500};
   static constexpr std::chrono::microseconds shortest_way{1};    // that a useful one takes
   static constexpr std::chrono::microseconds longest_rest{200};  // where nobody notifies
   void notice_futility() noexcept {
-    if (count_ == spins_ + 1) first_yield_ = std::chrono::steady_clock::now();
-    if (count_ != spins_ + trial) return;
-    if (std::chrono::steady_clock::now() - first_yield_ < trial * shortest_way) count_ = spins_ + yields_;
+    const std::uint32_t ways = count_ - spins_;
+    if (ways == 1) first_yield_ = std::chrono::steady_clock::now();
+    if (ways != first_trial && ways != trial) return;
+    const auto taken = std::chrono::steady_clock::now() - first_yield_;
+    if (ways == trial ? taken < trial * shortest_way : taken > first_trial * longest_way) count_ = spins_ + yields_;
   }
   /// Asks once, after the first spins, whether a neighbour is on this processor. Where none is, there are as many spins as without neighbours.
   bool goes_on_spinning() noexcept {

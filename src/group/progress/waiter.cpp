@@ -205,6 +205,14 @@ Failure deadline_passed(GroupErrors& group, const Task& task, const WaitCheck& w
                  .reporter = group.facts().rank()};
 }
 
+/// Returns the time between two looks at the other ranks. A look is system calls for each rank of the host: where many of them wait, they would be at
+/// it all the time, and keep the processors from those that they wait for.
+std::chrono::milliseconds look_period_among(std::size_t ranks_of_host) {
+  constexpr std::size_t few = 8;
+  constexpr std::chrono::milliseconds of_each_more{5};
+  return look_period + static_cast<int>(std::max(ranks_of_host, few) - few) * of_each_more;
+}
+
 }  // namespace
 
 std::optional<Failure> WaitCheck::look(GroupErrors& group, const Task& task) const {
@@ -256,7 +264,8 @@ void BlockingWaiter::wait(Task& task) {
   // A call that waits for several tasks has one clock for all of them.
   if (!deadline_) deadline_.emplace(timeout_);
   const base::Deadline& deadline = *deadline_;
-  auto next_look = base::Clock::now() + look_period;
+  const auto period = look_period_among(coordination.topology().members.size());
+  auto next_look = base::Clock::now() + period;
   bool warned = false;
   base::InterruptionLook look_for_interruption;
   const WaitCheck check{operation_, sequence_, deadline, record_, warned};
@@ -270,14 +279,14 @@ void BlockingWaiter::wait(Task& task) {
     }
     // Ranks that are known to differ have their decision soon, also behind the deadline.
     const std::chrono::nanoseconds left = coordination.is_disputed() ? look_period : std::chrono::nanoseconds(deadline.left());
-    backoff.pause(again, std::min<std::chrono::nanoseconds>(task.wakes_waiter() ? look_period : unnotified_period, left),
+    backoff.pause(again, std::min<std::chrono::nanoseconds>(task.wakes_waiter() ? period : unnotified_period, left),
                   [&](std::chrono::nanoseconds at_most) { return task.sleep(at_most); });
     if (task.advance()) return;
     std::optional<Failure> failure = coordination.is_disputed() ? std::nullopt : coordination.failure();
     const bool late = deadline.passed();
     const auto now = base::Clock::now();
     if (!failure && (late || now >= next_look)) {
-      next_look = now + look_period;
+      next_look = now + period;
       failure = check.look(group_, task);
     }
     if (!failure) continue;

@@ -33,6 +33,8 @@ struct Established {
 /// A connection during its handshake: that of TLS, where it is encrypted, and then ours.
 class HandshakeConnection {
  public:
+  static constexpr auto time_to_be_accepted = std::chrono::seconds(60);
+
   /// `tls`: what it is encrypted with; null: nothing.
   HandshakeConnection(base::FileDescriptor fd, Handshake handshake, const base::TlsContext* tls, base::TlsSide side, base::Clock::time_point expires);
 
@@ -43,7 +45,9 @@ class HandshakeConnection {
   short events() const { return static_cast<short>(POLLIN | (is_blocked() ? POLLOUT : 0)); }
   int fd() const { return fd_.get(); }
   int from() const { return handshake_.from(); }
-  base::Clock::time_point expires() const { return expires_; }
+  /// A rank that has proved itself waits longer. The other side accepts it or closes the connection as soon as it runs; if this side left just after
+  /// it was accepted, that would look like its death.
+  base::Clock::time_point expires() const { return handshake_.awaits_acceptance() ? expires_ + time_to_be_accepted : expires_; }
   /// Hands over the connection of a handshake that is done.
   Established take();
 

@@ -110,7 +110,7 @@ FrameHead to_head(const std::byte* bytes) {
 }
 
 FrameReader::FrameReader(std::string_view already, base::Secret key)
-    : buffer_(std::make_unique<std::byte[]>(buffer_size)), end_(std::min(already.size(), buffer_size)), codes_(std::move(key)) {
+    : buffer_(std::make_unique_for_overwrite<std::byte[]>(buffer_size)), end_(std::min(already.size(), buffer_size)), codes_(std::move(key)) {
   std::memcpy(buffer_.get(), already.data(), end_);
 }
 

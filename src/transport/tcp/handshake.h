@@ -59,6 +59,8 @@ class Handshake {
   bool done() const { return stage_ == Stage::done; }
   /// Returns true where the other rank has proved itself and was not wanted: it is not accepted, and may try again.
   bool is_unwanted() const { return stage_ == Stage::unwanted; }
+  /// Returns true on the connecting side when it has proved itself: the other side may have accepted it, and counts the connection as made then.
+  bool awaits_acceptance() const { return stage_ == Stage::accepted; }
   int from() const { return from_; }
   bool has_received_nothing() const { return stage_ == Stage::greeting && in_.size() == 0; }
   /// Derives the keys of this connection, when the handshake is done.

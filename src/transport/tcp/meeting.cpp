@@ -83,6 +83,7 @@ class Meeting {
  private:
   void listen();
   void learn();
+  void await(const std::map<std::string, int>& needed) const;
   void learn_encryption();
   void step();
   std::map<std::string, int> needed() const;
@@ -120,16 +121,26 @@ std::map<std::string, int> Meeting::needed() const {
   return keys;
 }
 
+// In a tree the few values are waited for one by one, as they are read.
+void Meeting::await(const std::map<std::string, int>& needed) const {
+  if (tree_ != nullptr) return;
+  std::vector<std::string> keys;
+  for (const auto& [key, rank] : needed) keys.push_back(key);
+  options_.store->wait(keys, deadline_.left());
+}
+
 void Meeting::learn() {
   if (options_.rank == 0) {
     options_.store->set(encryption_key, encryption_of(options_.tls));
     options_.store->set(secret_key, store::fresh_nonce());
   }
   const std::map<std::string, int> needed = this->needed();
-  std::vector<std::string> keys;
-  for (const auto& [key, rank] : needed) keys.push_back(key);
+  std::map<int, std::string> addresses;  // of those that are sought
+  base::Secret& secret = caller_.secret;
   try {
-    options_.store->wait(keys, deadline_.left());
+    await(needed);
+    secret = base::Secret::taking(options_.store->get(secret_key, deadline_.left()));
+    for (const int rank : sought_) addresses[rank] = options_.store->get(address_key(rank), deadline_.left());
   } catch (const Timeout&) {
     std::set<int> absent;
     for (const auto& [key, rank] : needed) {
@@ -139,16 +150,14 @@ void Meeting::learn() {
                               fmt::join(absent, ", ")),
                   {}, {absent.begin(), absent.end()});
   }
-  base::Secret& secret = caller_.secret;
-  secret = base::Secret::taking(options_.store->get(secret_key, deadline_.left()));
   if (secret.size() != secret_size) throw ProtocolError("the store holds a link's secret of the wrong length");
   // The job's own secret makes the link's secret unknown to a process that only overheard the store's traffic.
   if (!options_.token.empty()) secret = store::message_key(options_.token.view(), "unisono link: secret", secret.view());
   learn_encryption();
   if (acceptor_) acceptor_->open(secret, caller_.tls);
-  for (const int rank : sought_) {
+  for (const auto& [rank, address] : addresses) {
     const std::string source = fmt::format("entry {} in the store", address_key(rank));
-    dialers_.emplace_back(rank, parse_address(options_.store->get(address_key(rank), deadline_.left()), options_.address, source));
+    dialers_.emplace_back(rank, parse_address(address, options_.address, source));
   }
 }
 

@@ -31,13 +31,14 @@ double seconds_of(const Startup& start, std::string_view phase) {
 
 TEST(SimulatorStart, RequestsOfTheStoreGrowWithTheSquareOfTheRanksWhereAllConnect) {
   const Startup few = start_of(100, 1, Design::eager), many = start_of(1000, 1, Design::eager);
-  // Of each launcher 8, and 3 to read their records. To join 6, about engines 3, addresses and secret 3 for each rank; all seats; and the address of
-  // every higher rank.
-  EXPECT_DOUBLE_EQ(few.requests, 100 * 8 + 3 + 100 * 12 + 1 + 100 * 99 / 2.0);
-  EXPECT_DOUBLE_EQ(many.requests, 1000 * 8 + 3 + 1000 * 12 + 1 + 1000 * 999 / 2.0);
+  // Of each launcher 8, and 3 to read their records. Of each rank 5 to join, 1 about engines, and 2 each for the verdict on both; all seats, and all
+  // answers about engines, which are waited for together. Addresses and secret 3 for each rank, and the address of every higher rank.
+  EXPECT_DOUBLE_EQ(few.requests, 100 * 8 + 3 + 100 * (5 + 1 + 2 * 2) + 3 + 100 * 3 + 100 * 99 / 2.0);
+  EXPECT_DOUBLE_EQ(many.requests, 1000 * 8 + 3 + 1000 * (5 + 1 + 2 * 2) + 3 + 1000 * 3 + 1000 * 999 / 2.0);
   EXPECT_GT(seconds_of(many, "addresses"), 50 * seconds_of(few, "addresses"));
   EXPECT_DOUBLE_EQ(few.connections, 99);
-  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (5 + 27 + 6 + 5 + 27 + 40) + 1000 * 120);
+  // the list of launchers, that of members twice, the keys of addresses, and the seats
+  EXPECT_DOUBLE_EQ(many.store_bytes, 1000.0 * 1000 * (5 + 27 + 6 + 2 * (5 + 27) + 40) + 1000 * 120);
   EXPECT_DOUBLE_EQ(many.heartbeats, 999);
 }
 
@@ -60,22 +61,32 @@ TEST(SimulatorStart, ConnectionsAboveTheLimitAreThoseOfTheBarrierAndTheTree) {
   const Startup start = start_up(call, {}, {}, Design::present, barrier);
   EXPECT_EQ(start.connections, barrier.connections + 8 + 1);
   EXPECT_EQ(start.heartbeats, start.connections);
-  // 6 to join, 3 about engines, 5 about the parent; 8 of each launcher; those that read all seats and records
-  EXPECT_DOUBLE_EQ(start.requests, 1024 * (14 + 8) + 2 + 5);
-  EXPECT_LT(start.memory_bytes, start_of(1024, 1, Design::eager).memory_bytes / 10);
+  // Of each rank 5 to join, 1 about engines, 2 about the parent; of each launcher 8 of its own, and 2 for each of 4 values that its ranks share;
+  // those that read all seats, answers and records.
+  EXPECT_DOUBLE_EQ(start.requests, 1024 * (8 + 8 + 8) + 2 + 3 + 5);
+  EXPECT_LT(start.memory_bytes, start_of(1024, 1, Design::eager).memory_bytes / 5);
   EXPECT_LT(start.seconds(), start_of(1024, 1, Design::eager).seconds() / 5);
   EXPECT_EQ(start_of(1024, 8, Design::present).connections, simulate(job_of(1024, 8), {}).connections + 8 + 7 + 1);
 }
 
-TEST(SimulatorStart, ATreeMakesTheStoresWorkLinear) {
-  const Startup by_tree = start_of(1000, 8, Design::tree_join);
-  EXPECT_DOUBLE_EQ(by_tree.requests, 125);
-  EXPECT_LT(by_tree.store_bytes, 1000.0 * 1000);
-  EXPECT_LT(by_tree.seconds(), start_of(1000, 8, Design::present).seconds());
+TEST(SimulatorStart, LaunchersTakeWorkFromTheStore) {
+  const Startup launched = start_of(10000, 64, Design::present), by_rank = start_of(10000, 64, Design::by_rank);
+  EXPECT_LT(launched.requests, by_rank.requests / 2);
+  EXPECT_LT(launched.store_bytes, by_rank.store_bytes / 20) << "the list of members leaves host 0 twice for each host, and not for each rank";
+  EXPECT_LT(launched.seconds(), by_rank.seconds() / 4);
+  EXPECT_EQ(seconds_of(by_rank, "launchers"), -1);
+  EXPECT_LT(launched.seconds(), 1);
+  EXPECT_LT(start_of(100000, 64, Design::present).seconds(), 5);
+}
+
+TEST(SimulatorStart, RanksOfOneHostHaveTheStoreInTheirLauncher) {
+  const Startup launched = start_of(8, 8, Design::present), by_rank = start_of(8, 8, Design::by_rank);
+  EXPECT_DOUBLE_EQ(launched.requests, by_rank.requests);
+  EXPECT_DOUBLE_EQ(launched.seconds(), by_rank.seconds());
 }
 
 TEST(SimulatorStart, TheSumIsThatOfThePhases) {
-  for (const Design design : {Design::present, Design::eager, Design::tree_join}) {
+  for (const Design design : {Design::present, Design::eager, Design::by_rank}) {
     const Startup start = start_of(500, 4, design);
     EXPECT_DOUBLE_EQ(start.seconds(), std::accumulate(start.phases.begin(), start.phases.end(), 0.0,
                                                       [](double sum, const Phase& phase) { return sum + phase.seconds; }));

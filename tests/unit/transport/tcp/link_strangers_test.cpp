@@ -9,6 +9,7 @@
 #include "base/socket.h"
 #include "link_testing.h"
 #include "store/authentication.h"
+#include "transport/tcp/connecting.h"
 #include "transport/tcp/handshake.h"
 
 namespace unisono::testing {
@@ -36,6 +37,25 @@ TEST(LinkHandshake, BothSidesProveThemselves) {
   EXPECT_TRUE(pair.connecting.done());
   EXPECT_EQ(pair.connecting.take_rest(), "and on");
   EXPECT_EQ(pair.accepting.from(), 0);
+}
+
+TEST(LinkHandshake, ARankThatHasProvedItselfIsPatient) {
+  using transport::HandshakeConnection;
+  base::SocketPair sockets = base::make_socket_pair();
+  for (const auto& each : {&sockets.first, &sockets.second}) base::set_non_blocking(each->get());
+  const auto limit = base::Clock::now() + std::chrono::seconds(10);
+  HandshakeConnection connecting(std::move(sockets.first), Pair().connecting, nullptr, base::TlsSide::connecting, limit);
+  HandshakeConnection accepting(std::move(sockets.second), Pair().accepting, nullptr, base::TlsSide::accepting, limit);
+  EXPECT_TRUE(connecting.go_on(false));
+  EXPECT_TRUE(accepting.go_on(true));
+  EXPECT_EQ(connecting.expires(), limit);
+  EXPECT_TRUE(connecting.go_on(true));
+  EXPECT_EQ(connecting.expires(), limit + HandshakeConnection::time_to_be_accepted) << "the other side may have accepted it already";
+  EXPECT_TRUE(accepting.go_on(true));
+  EXPECT_TRUE(accepting.done());
+  EXPECT_EQ(accepting.expires(), limit);
+  EXPECT_TRUE(connecting.go_on(true));
+  EXPECT_TRUE(connecting.done());
 }
 
 TEST(LinkHandshake, AHandshakeMayComeByteByByte) {

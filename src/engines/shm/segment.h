@@ -135,9 +135,9 @@ constexpr std::size_t slot_bytes_for(int ranks) {
 }
 
 /// Returns the bytes of each ring in a segment of so many ranks: more than the second-level caches hold, since a line that the receiver has in its
-/// cache is slow to write. The rings of all pairs take at most 16 MiB where that leaves each the smallest size.
+/// cache is slow to write. The rings of all pairs take at most 12 MiB where that leaves each the smallest size.
 constexpr std::size_t ring_bytes_for(int ranks) {
-  constexpr std::size_t smallest = std::size_t{128} << 10, largest = std::size_t{2} << 20, all_rings = std::size_t{16} << 20;
+  constexpr std::size_t smallest = std::size_t{128} << 10, largest = std::size_t{2} << 20, all_rings = std::size_t{12} << 20;
   const auto n = static_cast<std::size_t>(std::max(ranks, 1));
   return std::clamp(std::bit_floor(all_rings / std::max<std::size_t>(n * (n - 1), 1)), smallest, largest);
 }

@@ -25,6 +25,8 @@ constexpr auto timeout = std::chrono::milliseconds(std::chrono::minutes(30));
 
 /// The memory that ranks of one process share.
 struct SharedByThreads {
+  /// All ranks count as sharing processors, or none does, also if a thread is bound later: the ranks of a group cut calls alike.
+  const int processors = base::allowed_processors();
   std::shared_ptr<MemoryStore> store = std::make_shared<MemoryStore>();
   std::mutex mutex;
   struct Meeting {
@@ -67,7 +69,7 @@ std::unique_ptr<context::State> thread_state(const std::string& name, int rank, 
                                     ->meet(options.key, static_cast<int>(options.global_ranks.size()),
                                            coordination::notifiers_of(*options.world, options.global_ranks), options.world)
                                     .memory,
-                                options.rank, base::allowed_processors(), options.global_ranks));
+                                options.rank, shared->processors, options.global_ranks));
   };
   state->groups = context::FormedGroups(shared->store, make_core);
   state->form_part = [shared](const std::string& key, int own_rank, int size) {
@@ -76,7 +78,7 @@ std::unique_ptr<context::State> thread_state(const std::string& name, int rank, 
   };
   group::GroupParts parts;
   parts.name = name;
-  parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(memory, rank, base::allowed_processors()));
+  parts.core = std::make_unique<group::GroupCore>(group::parts_of_threads(memory, rank, shared->processors));
   parts.timeout = timeout;
   state->open_world(std::move(parts));
   return state;

@@ -10,7 +10,8 @@
 namespace unisono::engines::shm {
 
 /// Finds how a slot is written faster, through the caches or past them (Staging). Rank 0 of a segment hands rank 1 blocks of two sizes in both
-/// ways, five times each, within a large call. That takes 0.1 to 0.3 ms. A trial in which the other rank does not answer in time is given up.
+/// ways, five times each, within the first step of a call. That takes 0.1 to 0.3 ms. A trial in which the other rank does not answer in time is given
+/// up.
 class CopyTrial {
  public:
   static constexpr std::size_t most_bytes = std::size_t{64} << 10;  ///< of a block

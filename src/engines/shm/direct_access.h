@@ -56,7 +56,8 @@ class DirectAccess {
     const StagingWord word = segment_.line(0, step).staging;
     if (word == StagingWord::trial) [[unlikely]]
       make_trial(step);
-    else if (word != StagingWord::nothing) Staging::set_past_caches(word == StagingWord::past_caches);
+    else if (word != StagingWord::nothing && Staging::known() != (word == StagingWord::past_caches))
+      Staging::set_past_caches(word == StagingWord::past_caches);
   }
 
  private:

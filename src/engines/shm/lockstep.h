@@ -193,8 +193,9 @@ class LockstepTask : public Task {
   std::byte* inbox(int rank, std::size_t k) const {
     const std::uint32_t step = step_number(k);
     if (inline_ && place_ == 0) return segment().line(rank, step).payload;
-    const int owner = exchanges() ? rank ^ static_cast<int>(step >> 1 & 1U) : rank;
-    return segment().inbox(owner, step) + place_ + rotated(step);
+    if (size() != 2 || engine_.coalesces_) return segment().inbox(rank, step) + place_ + rotated(step);
+    // Calls of other kinds have other slots, so that no two ranks write one slot even if they do not make the same call.
+    return exchanges() ? segment().inbox(rank ^ static_cast<int>(step >> 1 & 1U), step) : segment().result(rank, step) + rotated(step);
   }
   /// Returns true for a call in which two ranks fill a slot each and read the other's. They change places with each use of a slot: a rank then writes
   /// over what it has read itself, so the lines are in the caches of its own core.

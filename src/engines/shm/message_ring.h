@@ -18,9 +18,10 @@ namespace unisono::engines::shm {
 /// message, and holds the elements of a small one; those of others are streamed through the ring: the receiver of a large message copies out while
 /// the sender copies in; what fits whole is sent at once. The arrived part of a message that no receive has taken is kept aside.
 ///
-/// A message of more than base::eager_bytes has to wait for its receiver anyway. Where the receiver can read the sender's private memory, there is an
-/// envelope alone: the sender lends the memory (LentBuffer), and the receiver copies out of it, once, when the receive is posted. The sender has no
-/// work with it. The first such message of a pair goes through the ring as others do: with it the receiver tries whether it can.
+/// A message of more than base::eager_bytes may be lent, if that is faster (RingSender::pays_to_lend) and the receiver can read the sender's private
+/// memory. Then there is an envelope alone: the sender lends the memory (LentBuffer), and the receiver copies out of it, once, when the receive is
+/// posted. The sender has no work with it. The first such message of a pair goes through the ring as others do: with it the receiver tries whether it
+/// can.
 ///
 /// A message that may leave without a receive is lent for some microseconds only. Then the sender takes its memory back and leaves a copy in the
 /// segment, so that the message outlives its sender. There is room for a few such copies; without, the message goes through the ring.

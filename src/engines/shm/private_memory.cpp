@@ -4,11 +4,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <bit>
 #include <cerrno>
-#include <cstring>
-#include <random>
 
 #include <fmt/format.h>
 
@@ -38,7 +34,7 @@ int read_process(pid_t pid, void* to, std::uint64_t address, std::size_t bytes) 
   return 0;
 }
 
-/// A ring is small and stays in the cache. Where a message is much more, its way through memory sets the time.
+/// If a message is much more than the caches hold, its way through memory sets the time.
 std::size_t largest_message() {
   constexpr std::size_t caches = 8;
   return caches * base::second_level_cache();

@@ -30,7 +30,7 @@ struct SingleCopyRange {
   std::uint32_t up_to = 0;  // a message is less; 0: every message, however large
 };
 
-/// Returns UNISONO_SINGLE_COPY as a range, from so many KiB on for every kind of call; `by_rule` where it is unset; nullopt for `off`. Throws
+/// Returns UNISONO_SINGLE_COPY as a range, from so many KiB on; `by_rule` where it is unset; nullopt for `off`. Throws
 /// InvalidArgument for other text.
 std::optional<SingleCopyRange> single_copy_range(const base::Environment& environment, const SingleCopyRange& by_rule);
 

@@ -26,11 +26,12 @@ MessageCarrier::Tried RingSender::try_send(int peer, const MessageHeader& header
     return Tried::sent;
   }
   announce(peer, header, asks_mark_for(peer, header.bytes), nullptr);
-  for (std::uint64_t at = 0; at < header.bytes; at += stride()) {
+  for (std::uint64_t at = 0; at < header.bytes;) {  // another thread may change the stride meanwhile
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(stride(), header.bytes - at));
     copy_in(peer, static_cast<const std::byte*>(data) + at, part);
     destination.written += padded(part);
     publish_written(peer);
+    at += part;
   }
   return Tried::sent;
 }

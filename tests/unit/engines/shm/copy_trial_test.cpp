@@ -162,6 +162,22 @@ TEST(Staging, MessagesAreLentWhereThatIsFaster) {
   }
 }
 
+// Another thread of the process may end a trial, or follow rank 0 of another group, while a message is cut into parts.
+TEST(Staging, AMessageIsWholeWhileTheWayChanges) {
+  TwoRings world("off", "off");
+  std::atomic<bool> is_over = false;
+  std::thread other([&] {
+    for (bool past_caches = false; !is_over; past_caches = !past_caches) Staging::set_past_caches(past_caches);
+  });
+  const Data data = data_of(64 * kib, 3);
+  for (int i = 0; i < 500; ++i) {
+    ASSERT_EQ(world.first.try_send(1, {.bytes = data.size(), .tag = i, .kind = 0}, data.data()), MessageRing::Tried::sent);
+    ASSERT_EQ(world.receive(world.second.next(0).value()), data) << "message " << i;
+  }
+  is_over = true;
+  other.join();
+}
+
 /// The place in the segment at which rank 0 has put the first elements of a call of two ranks.
 std::size_t place_of(Operation operation, TwoEngines& world, std::size_t count) {
   std::vector<float> in(2 * count, 7.5F), in2(2 * count, 8.5F), out(2 * count), out2(2 * count);

@@ -34,7 +34,10 @@ class WithMoreAtRankZero final : public Store {
   std::string get(std::string_view key, std::optional<Milliseconds> timeout) override {
     return key == "engines/0" ? text_ : inner_.get(key, timeout);
   }
-  std::optional<std::string> try_get(std::string_view key) override { return inner_.try_get(key); }
+  std::optional<std::string> try_get(std::string_view key) override {
+    const auto value = inner_.try_get(key);
+    return value && key == "engines/0" ? text_ : value;
+  }
   std::int64_t add(std::string_view key, std::int64_t amount) override { return inner_.add(key, amount); }
   void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout) override { inner_.wait(keys, timeout); }
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {

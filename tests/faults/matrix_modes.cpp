@@ -262,6 +262,7 @@ int without_store(const std::string& seconds) {
     say("the operation SUCCEEDED");
   } catch (const Error&) {
     say("error " + describe_current_exception());
+    wait_for_go();  // its end is an error of the others as well
     return 3;
   }
   return 92;

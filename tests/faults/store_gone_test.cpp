@@ -32,6 +32,12 @@ class StoreGone : public ::testing::TestWithParam<std::string> {
     }
   }
   RunningCommand store_{faulty_rank({"serve-store"})};
+  /// Has the ranks go on, and end once all have told an error.
+  void go_on_to_the_error() {
+    for (const auto& rank : ranks_) rank->send(SIGUSR1);
+    for (const auto& rank : ranks_) EXPECT_TRUE(rank->until_out_has("error ")) << rank->out() << rank->err();
+    for (const auto& rank : ranks_) rank->send(SIGUSR1);
+  }
   std::string port_;
   std::vector<std::unique_ptr<RunningCommand>> ranks_;
 };
@@ -58,7 +64,7 @@ TEST_P(StoreGone, R8AStoreThatGoesLaterIsNoMatterToCallsAndAnErrorToWhatNeedsIt)
   for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
   store_.send(SIGKILL);
   ASSERT_EQ(store_.wait(), 137);
-  for (const auto& rank : ranks_) rank->send(SIGUSR1);
+  go_on_to_the_error();
   for (const auto& rank : ranks_) {
     EXPECT_EQ(rank->wait(seconds(30)), 3) << rank->out() << rank->err();
     EXPECT_EQ(count(rank->out(), "rounds right"), 1) << rank->out();
@@ -72,7 +78,7 @@ TEST_P(StoreGone, R8AStoreThatStopsKeepsNoGroupForLongerThanItsDeadline) {
   start(0, 2, 2, {"without-store", "3"});
   for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
   store_.send(SIGSTOP);
-  for (const auto& rank : ranks_) rank->send(SIGUSR1);
+  go_on_to_the_error();
   for (const auto& rank : ranks_) {
     EXPECT_EQ(rank->wait(seconds(25)), 3) << rank->out() << rank->err();
     const std::string error = line_of(lines_of(rank->out()), "error ");

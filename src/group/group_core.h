@@ -85,7 +85,7 @@ struct LauncherOfRanks {
   std::shared_ptr<Store> for_host = nullptr;
   std::vector<std::string> names = {};  ///< its names for the members; empty: their global ranks
 
-  const std::shared_ptr<Store>& store_of_host(const std::shared_ptr<Store>& of_group) const { return for_host ? for_host : of_group; }
+  std::shared_ptr<Store> store_of_host(const std::shared_ptr<Store>& of_group) const { return for_host ? for_host : of_group; }
 };
 
 /// The facts about a group whose core is made: those for its engines, whose `hosts` may be empty here (all members are on one) and whose `store` is

@@ -127,9 +127,10 @@ std::shared_ptr<Store> store_of_own_launcher(const base::Environment& environmen
   try {
     return launcher_store(environment, deadline);
   } catch (const InvalidArgument&) {
-  } catch (const PeerFailed&) {  // the launcher does not know this process
+    return nullptr;
+  } catch (const PeerFailed&) {
+    return nullptr;  // the launcher does not know this process
   }
-  return nullptr;
 }
 
 }  // namespace unisono::rendezvous

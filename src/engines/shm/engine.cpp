@@ -14,9 +14,9 @@ namespace unisono::engines::shm {
 namespace {
 
 /// The task that carries an operation out, and the one for calls that do not prefer one shot.
-template <Operation of, class OneStage, class TwoStages = OneStage>
+template <Operation Of, class OneStage, class TwoStages = OneStage>
 struct Row {
-  static constexpr Operation operation = of;
+  static constexpr Operation operation = Of;
   using Small = OneStage;
   using Large = TwoStages;
 };
@@ -57,9 +57,10 @@ struct TableOf {
       if (!task.advance()) waiter->wait(task);
     };
     const auto use_row = [&]<class Row>() {
-      if constexpr (std::is_same_v<typename Row::Small, typename Row::Large>) use.template operator()<typename Row::Small>();
-      else if (prefers_one_shot(engine.size(), call)) use.template operator()<typename Row::Small>();
-      else use.template operator()<typename Row::Large>();
+      if constexpr (!std::is_same_v<typename Row::Small, typename Row::Large>) {
+        if (!prefers_one_shot(engine.size(), call)) return use.template operator()<typename Row::Large>();
+      }
+      use.template operator()<typename Row::Small>();
     };
     if (!((Rows::operation == call.operation && (use_row.template operator()<Rows>(), true)) || ...))
       throw Unsupported(fmt::format("engine native has no {}", name_of(call)));

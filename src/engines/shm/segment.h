@@ -164,7 +164,7 @@ class Segment : public HostMemory {
   /// groups sleeps in one place; empty: the segment's own are used.
   Segment(const Shape& shape, std::byte* memory, std::shared_ptr<void> keep_alive, std::vector<base::Notifier*> notifiers = {});
 
-  int ranks() const { return shape_.ranks; }
+  int ranks() const { return shape_.ranks; }  // NOLINT(bugprone-derived-method-shadowing-base-method): the same number, without a look at the list
   std::size_t slot_bytes() const { return shape_.slot_bytes; }
   std::size_t ring_bytes() const { return shape_.ring_bytes; }
   Line& line(int rank, std::uint32_t step) const {

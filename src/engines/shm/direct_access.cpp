@@ -32,16 +32,15 @@ Announcement DirectAccess::announce(const CollectiveCall& call) {
 
 void DirectAccess::note(std::uint32_t step) {
   for (int r = 0; r < segment_.ranks(); ++r) {
-    if (!segment_.line(r, step).announces) return;
+    if (!segment_.line(r, step).announces()) return;
   }
   pools_.note(step);
 }
 
-StagingWord DirectAccess::staging_word() const {
-  if (rank_ != 0) return StagingWord::nothing;
-  if (const auto known = Staging::known()) return *known ? StagingWord::past_caches : StagingWord::cached;
-  const bool tries = !is_crowded_ && trials_ < most_trials && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes;
-  return tries ? StagingWord::trial : StagingWord::nothing;
+void DirectAccess::follow_first(std::uint32_t step) {
+  const StagingWord told = segment_.line(0, step).staging();
+  if (told == StagingWord::trial) make_trial(step);
+  else if (told != StagingWord::nothing) Staging::set_past_caches(told == StagingWord::past_caches);
 }
 
 void DirectAccess::make_trial(std::uint32_t step) {

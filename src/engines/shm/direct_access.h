@@ -50,20 +50,23 @@ class DirectAccess {
   }
 
   /// Returns what this rank tells with the first step of a call about how slots are written.
-  StagingWord staging_word() const;
-  /// Called after the first step of each call: makes the trial, or follows what rank 0 tells.
+  StagingWord staging_word() const {
+    if (rank_ != 0) return StagingWord::nothing;
+    const StagingWord known = Staging::word();
+    return known != StagingWord::nothing || !can_try() ? known : StagingWord::trial;
+  }
+  /// Called after the first step of each call: makes the trial, or follows what rank 0 tells, until this process knows.
   void follow(std::uint32_t step) {
-    const StagingWord word = segment_.line(0, step).staging;
-    if (word == StagingWord::trial) [[unlikely]]
-      make_trial(step);
-    else if (word != StagingWord::nothing && Staging::known() != (word == StagingWord::past_caches))
-      Staging::set_past_caches(word == StagingWord::past_caches);
+    if (Staging::word() == StagingWord::nothing) [[unlikely]]
+      follow_first(step);
   }
 
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
   static constexpr std::uint32_t most_trials = 5;                   // until one is not given up
 
+  bool can_try() const { return !is_crowded_ && trials_ < most_trials && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
+  void follow_first(std::uint32_t step);
   void make_trial(std::uint32_t step);
 
   Segment& segment_;

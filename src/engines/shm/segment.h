@@ -18,6 +18,7 @@
 #include "base/processors.h"
 #include "engines/host_engine.h"
 #include "engines/shm/lent_buffer.h"
+#include "engines/shm/staging.h"
 #include "engines/signature.h"
 #include "unisono/call.h"
 
@@ -55,9 +56,6 @@ struct PrivateCard {
 /// Where the others find the elements that a rank gives them in a call on blocks of different length.
 enum class ElementsIn : std::uint8_t { slot, line, buffer };
 
-/// What rank 0 tells with the first step of each call about how slots are written: see Staging.
-enum class StagingWord : std::uint8_t { nothing, trial, cached, past_caches };  // trial: it makes one in this step
-
 /// The data that a rank publishes for one step of the lockstep. Two lines alternate, by the parity of the step.
 struct alignas(2 * cache_line) Line {
   std::atomic<std::uint32_t> step{0};
@@ -65,16 +63,20 @@ struct alignas(2 * cache_line) Line {
   // are; in the line they follow the counts.
   std::uint8_t count_bytes = 0;
   ElementsIn elements = ElementsIn::slot;
-  bool announces : 1 = false;  // `payload` is an Announcement
-  StagingWord staging : 2 = StagingWord::nothing;
+  std::uint8_t marks = 0;      // what rank 0 tells about slots, and whether `payload` is an Announcement
   std::uint8_t followers = 0;  // the calls behind this one that are in the slot as well: see Batch
   Signature signature{};
   std::byte payload[line_payload]{};
   char label[40]{};  // of the call, where its signature says that it has one
 
+  static constexpr std::uint8_t announcing = 1;  // a mark; the others are a StagingWord
+  bool announces() const { return (marks & announcing) != 0; }
+  StagingWord staging() const { return static_cast<StagingWord>(marks >> 1); }
+  /// Takes an announcement back.
+  void set_staging(StagingWord word) { marks = static_cast<std::uint8_t>(static_cast<unsigned>(word) << 1); }
   // Used in the first step of a call whose data does not travel in the line.
   void announce(const Announcement& announcement) {
-    announces = true;
+    marks |= announcing;
     std::memcpy(payload, &announcement, sizeof announcement);
   }
   Announcement announcement() const {

@@ -9,6 +9,9 @@
 
 namespace unisono::engines::shm {
 
+/// What rank 0 tells with the first step of each call about how slots are written. trial: it finds that out in this step.
+enum class StagingWord : std::uint8_t { nothing, trial, cached, past_caches };
+
 /// How this process writes what other ranks read out of shared memory. A cached store has to take the line from the core that has read it last, and
 /// the reader takes it back; between cores that share no cache each of these transfers costs as much as a read of memory, or more. A store past the
 /// caches takes no line. A trial finds which one is faster (CopyTrial).
@@ -21,17 +24,18 @@ class Staging {
     if (is_past_caches(bytes)) kernels::copy_streaming(to, from, bytes);
     else kernels::copy(to, from, bytes);
   }
-  static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && way.load(std::memory_order_relaxed) == Way::past_caches; }
+  static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && word() == StagingWord::past_caches; }
+  /// Returns which stores are faster; nothing before a trial has found that.
+  static StagingWord word() noexcept { return found.load(std::memory_order_relaxed); }
   /// Returns true if stores past the caches are faster; nullopt before a trial has found that.
   static std::optional<bool> known() noexcept {
-    const Way found = way.load(std::memory_order_relaxed);
-    return found == Way::unknown ? std::nullopt : std::optional<bool>(found == Way::past_caches);
+    return word() == StagingWord::nothing ? std::nullopt : std::optional<bool>(word() == StagingWord::past_caches);
   }
-  static void set_past_caches(bool found) noexcept { way.store(found ? Way::past_caches : Way::cached, std::memory_order_relaxed); }
+  static void set_past_caches(bool is_faster) noexcept { set(is_faster ? StagingWord::past_caches : StagingWord::cached); }
+  static void set(StagingWord known) noexcept { found.store(known, std::memory_order_relaxed); }
 
  private:
-  enum class Way : std::uint8_t { unknown, cached, past_caches };
-  static inline std::atomic<Way> way{Way::unknown};
+  static inline std::atomic<StagingWord> found{StagingWord::nothing};
 };
 
 }  // namespace unisono::engines::shm

@@ -102,7 +102,7 @@ void Relay::expire(Time now, std::vector<std::pair<Asker, std::string>>& expired
   }
 }
 
-void Relay::send_requests() {
+void Relay::send_requests() try {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const Time now = Clock::now();
@@ -119,6 +119,9 @@ void Relay::send_requests() {
     if (!requests.empty()) other_->send_requests(std::move(requests));
     lock.lock();
   }
+} catch (const std::exception& error) {  // the reader finds the end of the connection, and tells the clients
+  base::log(base::LogLevel::debug, error.what());
+  other_->hang_up();
 }
 
 void Relay::take_answers() {

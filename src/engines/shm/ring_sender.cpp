@@ -7,6 +7,7 @@
 
 #include "engines/shm/private_memory.h"
 #include "engines/shm/ring_format.h"
+#include "engines/shm/staging.h"
 
 namespace unisono::engines::shm {
 
@@ -81,9 +82,9 @@ bool RingSender::pays_to_lend(int peer, std::uint64_t bytes) const {
   const bool both_ways = destinations_[static_cast<std::size_t>(peer)].both_ways;
   bool pays = bytes >= std::uint64_t{range_->from} << 10;
   if (range_->up_to != 0) {
-    const auto past_caches = Staging::known();
-    if (past_caches) pays = *past_caches && both_ways && bytes >= least_both_ways;
-    else pays = pays && (both_ways || bytes < std::uint64_t{range_->up_to} << 10);
+    const StagingWord faster = Staging::word();
+    if (faster == StagingWord::nothing) pays = pays && (both_ways || bytes < std::uint64_t{range_->up_to} << 10);
+    else pays = faster == StagingWord::past_caches && both_ways && bytes >= least_both_ways;
   }
   return pays && may_be_read();
 }

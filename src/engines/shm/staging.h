@@ -3,13 +3,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "kernels/copy.h"
 
 namespace unisono::engines::shm {
 
-/// What rank 0 tells with the first step of each call about how slots are written. trial: it finds that out in this step.
+/// The word of rank 0 about how slots are written, with the first step of each call. trial: it finds that out in this step.
 enum class StagingWord : std::uint8_t { nothing, trial, cached, past_caches };
 
 /// How this process writes what other ranks read out of shared memory. A cached store has to take the line from the core that has read it last, and
@@ -27,10 +26,6 @@ class Staging {
   static bool is_past_caches(std::size_t bytes) noexcept { return bytes >= least_bytes && word() == StagingWord::past_caches; }
   /// Returns which stores are faster; nothing before a trial has found that.
   static StagingWord word() noexcept { return found.load(std::memory_order_relaxed); }
-  /// Returns true if stores past the caches are faster; nullopt before a trial has found that.
-  static std::optional<bool> known() noexcept {
-    return word() == StagingWord::nothing ? std::nullopt : std::optional<bool>(word() == StagingWord::past_caches);
-  }
   static void set_past_caches(bool is_faster) noexcept { set(is_faster ? StagingWord::past_caches : StagingWord::cached); }
   static void set(StagingWord known) noexcept { found.store(known, std::memory_order_relaxed); }
 

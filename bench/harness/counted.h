@@ -7,7 +7,7 @@
 
 namespace unisono::bench {
 
-/// What libunisono-counts.so, which is loaded before all other libraries, has counted of one function of the C library.
+/// The counts of one function of the C library, by libunisono-counts.so, which is loaded before all other libraries.
 struct CountedFunction {
   enum class Kind : std::uint8_t { plain, moves_bytes, waits, copies };
   const char* name = nullptr;

@@ -2,7 +2,7 @@
 // library by which a program makes system calls and copies memory, counts and times those calls while it is told to, and hands each on to the C
 // library.
 //
-// What it cannot see it does not count: system calls that the C library makes for itself (a mutex, a condition variable), copies that a compiler or a
+// It does not count what it cannot see: system calls that the C library makes for itself (a mutex, a condition variable), copies that a compiler or a
 // library carries out with instructions of its own, and waiting by reading memory.
 #include <dlfcn.h>
 #include <linux/futex.h>

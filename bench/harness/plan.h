@@ -38,7 +38,7 @@ struct Plan {
   bool in_place = false;
   bool shared_buffers = false;  ///< in memory that the other ranks can reach, which only unisono uses
   bool on_device = false;       ///< in memory of CUDA devices
-  /// What rank 0 tells the command beside the figures. progress: during a round, how much of it is done; counts: what a call takes of each rank.
+  /// The words of rank 0 to the command beside the figures. progress: during a round, how much of it is done; counts: what a call takes of each rank.
   std::vector<std::string> reports = {};
   bool bind = true;  ///< bind each rank to a core of its own
   std::uint64_t seed = 1;

@@ -31,7 +31,7 @@ struct Block {
   Cost cost = {};
 };
 
-/// What the calls of a block take of this rank.
+/// The costs of the calls of a block on this rank.
 struct CountedCalls {
   Operation operation = Operation::barrier;
   std::string candidate;

@@ -1,4 +1,4 @@
-"""What the scripts beside this file share that measure Python programs: environments with packages of PyPI, and pages of results in bench/results."""
+"""Shared parts of the scripts beside this file that measure Python programs: environments with packages of PyPI, and pages of results in bench/results."""
 
 import os
 import platform

@@ -228,15 +228,11 @@ TEST(LauncherTerminal, CtrlCReachesEveryRankOnce) {
 TEST(LauncherTerminal, CtrlZStopsAllRanksAndContGoesOn) {
   RunningCommand job(run_helper({"-n", "2"}, {"rest"}), {.environment = {{"NO_COLOR", "1"}}, .stdio = RunningCommand::Stdio::terminal});
   ASSERT_TRUE(job.until_out_has("ready", 2));
-  const auto state = [](const std::string& pid) {
-    const std::string stat = contents(fmt::format("/proc/{}/stat", pid));
-    return stat.empty() ? 'X' : stat[stat.rfind(')') + 2];
-  };
-  const std::string first = word_after(job.out(), "[0] ready "), second = word_after(job.out(), "[1] ready ");
+  const pid_t first = pid_of(job, 0), second = pid_of(job, 1);
   job.send(SIGTSTP);
-  EXPECT_TRUE(eventually([&] { return state(first) == 'T' && state(second) == 'T' && state(std::to_string(job.pid())) == 'T'; }));
+  EXPECT_TRUE(eventually([&] { return state_of(first) == 'T' && state_of(second) == 'T' && state_of(job.pid()) == 'T'; }));
   job.send(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return state(first) == 'S' && state(second) == 'S'; }));
+  EXPECT_TRUE(eventually([&] { return state_of(first) == 'S' && state_of(second) == 'S'; }));
   job.send(SIGTERM);
   EXPECT_EQ(job.wait(), 143);
 }

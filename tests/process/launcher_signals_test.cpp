@@ -176,6 +176,7 @@ TEST(LauncherEnding, ARankThatTheSameSignalHasEndedIsNoFirstCause) {
   RunningCommand job(run_helper({"-n", "2"}, {"rest"}));
   ASSERT_TRUE(job.until_out_has("ready", 2));
   job.send(SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(job.pid()) == 'T'; }));  // until then it may see the end of the rank
   ::kill(pid_of(job, 1), SIGTERM);
   EXPECT_TRUE(eventually([&] { return !is_alive(pid_of(job, 1)); }));
   job.send(SIGTERM);

@@ -225,10 +225,15 @@ std::vector<pid_t> processes_of_job(const std::string& id) {
   return found;
 }
 
-bool is_alive(pid_t pid) {
+char state_of(pid_t pid) {
   const std::string stat = contents(fmt::format("/proc/{}/stat", pid));
   const auto at = stat.rfind(')');
-  return at != std::string::npos && stat[at + 2] != 'Z' && stat[at + 2] != 'X';
+  return at == std::string::npos ? 'X' : stat[at + 2];
+}
+
+bool is_alive(pid_t pid) {
+  const char state = state_of(pid);
+  return state != 'Z' && state != 'X';
 }
 
 bool eventually(const std::function<bool()>& condition, milliseconds limit) {

@@ -78,6 +78,8 @@ std::string word_after(const std::string& text, const std::string& key);
 /// Living processes whose environment carries UNISONO_JOB_ID=id.
 std::vector<pid_t> processes_of_job(const std::string& id);
 bool is_alive(pid_t pid);
+/// The letter of the process's state in /proc (proc(5)), e.g. S (sleeping) or T (stopped); X if there is no such process.
+char state_of(pid_t pid);
 /// Asks again and again until the condition holds; false after `limit`.
 bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(20));
 /// Numbers of the listening TCP sockets that the process has open.

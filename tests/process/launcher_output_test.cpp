@@ -11,6 +11,7 @@
 
 #include "covers.h"
 #include "launch/output/rank_stream.h"
+#include "launched_jobs.h"
 #include "running_command.h"
 
 namespace unisono::testing {

@@ -203,9 +203,8 @@ void ChannelCarrier::take(int peer, std::string_view notice) {
   message.elements = elements;
   const std::lock_guard lock(mutex_);
   Source& source = sources_[static_cast<std::size_t>(peer)];
-  const std::uint64_t ticket = ++source.tickets;
-  source.fresh.push_back(ticket);
-  source.messages.emplace(ticket, std::move(message));
+  source.messages.emplace(source.tickets + 1, std::move(message));
+  ++source.tickets;
 }
 
 void ChannelCarrier::take_report(int peer, std::string_view notice) {
@@ -222,9 +221,8 @@ std::optional<AnnouncedMessage> ChannelCarrier::next(int peer) {
   {
     const std::lock_guard lock(mutex_);
     Source& source = sources_[static_cast<std::size_t>(peer)];
-    if (source.fresh.empty()) return std::nullopt;
-    const std::uint64_t ticket = source.fresh.front();
-    source.fresh.pop_front();
+    if (source.returned == source.tickets) return std::nullopt;
+    const std::uint64_t ticket = ++source.returned;
     message = AnnouncedMessage{source.messages.at(ticket).header, ticket};
     source.taken += cost_of(message->header);
     if (source.taken - source.reported >= report_size) to_report = source.reported = source.taken;

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -73,10 +72,9 @@ class ChannelCarrier final : public engines::MessageCarrier {
     std::list<SendTask*> waiting;         // in order, for room
   };
   struct Source {
-    std::deque<std::uint64_t> fresh;              // tickets that `next` has not returned
     std::map<std::uint64_t, Announced> messages;  // by ticket: those whose elements nobody has asked for
-    std::uint64_t tickets = 0;
-    std::uint64_t taken = 0, reported = 0;  // the cost of the messages that `next` has returned, in all and as the sender knows it
+    std::uint64_t tickets = 0, returned = 0;      // the last one given to a message, and the last one that `next` has returned
+    std::uint64_t taken = 0, reported = 0;        // the cost of the messages that `next` has returned, in all and as the sender knows it
   };
   void forget(int peer, std::uint64_t ticket);
   void check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const;

@@ -38,7 +38,7 @@ class MessageMatcher::ProbeTask final : public Task {
     matcher_.pump();
     for (int source = 0; source < static_cast<int>(matcher_.routes_.size()); ++source) {
       if (!matcher_.could_come_from(call_.peer, source)) continue;
-      for (const auto& [header, ticket] : matcher_.unexpected_[static_cast<std::size_t>(source)]) {
+      for (const auto& [ticket, header] : matcher_.unexpected_[static_cast<std::size_t>(source)]) {
         if (!engines::takes_tag(call_.tag, header.tag)) continue;
         arrival_ = {.source = source, .tag = header.tag, .kind = header.kind, .bytes = header.bytes};
         matcher_.probes_.remove(this);
@@ -92,8 +92,8 @@ std::vector<int> MessageMatcher::possible_sources(int peer) const {
 
 std::optional<std::pair<int, MessageHeader>> MessageMatcher::unclaimed(int peer) const {
   for (const int source : possible_sources(peer)) {
-    for (const AnnouncedMessage& message : unexpected_[static_cast<std::size_t>(source)]) {
-      if (engines::takes_tag(any_tag, message.header.tag)) return std::pair(source, message.header);  // others are the library's own
+    for (const auto& [ticket, header] : unexpected_[static_cast<std::size_t>(source)]) {
+      if (engines::takes_tag(any_tag, header.tag)) return std::pair(source, header);  // others are the library's own
     }
   }
   return std::nullopt;
@@ -121,9 +121,9 @@ void MessageMatcher::post(PostedReceive& receive) {
   for (int source = receive.peer_ < 0 ? 0 : receive.peer_; source < static_cast<int>(routes_.size()); ++source) {
     if (!could_come_from(receive.peer_, source)) continue;
     auto& unexpected = unexpected_[static_cast<std::size_t>(source)];
-    const auto found = std::ranges::find_if(unexpected, [&](const AnnouncedMessage& message) { return receive.takes(message.header.tag); });
+    const auto found = std::ranges::find_if(unexpected, [&](const auto& message) { return receive.takes(message.second.tag); });
     if (found != unexpected.end()) {
-      const AnnouncedMessage message = *found;
+      const AnnouncedMessage message{found->second, found->first};
       unexpected.erase(found);
       return give_to(receive, source, message);
     }
@@ -176,9 +176,7 @@ void MessageMatcher::give(int source, const AnnouncedMessage& message) {
   PostedReceive* const from_any = source == rank_ ? nullptr : posted_for_any_.find(message.header.tag);
   PostedReceive* const receive = from_any == nullptr || (from_source != nullptr && from_source->number_ < from_any->number_) ? from_source : from_any;
   if (receive == nullptr) {
-    auto& unexpected = unexpected_[static_cast<std::size_t>(source)];
-    // The order holds for a message that a receive has given back, too.
-    unexpected.insert(std::ranges::lower_bound(unexpected, message.ticket, {}, &AnnouncedMessage::ticket), message);
+    unexpected_[static_cast<std::size_t>(source)].emplace(message.ticket, message.header);
     return;
   }
   unpost(*receive);

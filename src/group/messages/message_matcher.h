@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -124,9 +124,9 @@ class MessageMatcher {
 
   int rank_;
   std::vector<Route> routes_;
-  std::vector<engines::MessageCarrier*> carriers_;                 // each carrier of the routes once
-  std::vector<std::deque<engines::AnnouncedMessage>> unexpected_;  // by source, in order: no receive has taken them
-  std::vector<Receives> posted_;                                   // by source, as they were posted: they have no message yet
+  std::vector<engines::MessageCarrier*> carriers_;                           // each carrier of the routes once
+  std::vector<std::map<std::uint64_t, engines::MessageHeader>> unexpected_;  // by source and ticket, which is their order: no receive has taken them
+  std::vector<Receives> posted_;                                             // by source, as they were posted: they have no message yet
   Receives posted_for_any_;
   std::uint64_t numbers_ = 0;           // of the receives that were posted
   Receives given_;                      // those that report, before next_given has returned them

@@ -1,4 +1,6 @@
 // Messages between hosts: a number of a channel that comes again never mixes the bytes of two messages, and a sender waits for room at its receiver.
+#include <malloc.h>
+
 #include <atomic>
 #include <list>
 
@@ -190,6 +192,19 @@ TEST_F(Messages, MessagesAreNotAnsweredOneByOne) {
   }
   EXPECT_EQ(told_[1].notices, flood);
   EXPECT_EQ(told_[0].notices, 0U);
+}
+
+// A process has these for each rank of the job, and exchanges messages with few of them.
+TEST(MessagesOfManyRanks, ARankWithoutMessagesTakesFewBytes) {
+  constexpr std::size_t ranks = 10'000, bytes_of_a_rank = 256;
+  const auto allocated = [] {
+    const auto memory = ::mallinfo2();
+    return memory.uordblks + memory.hblkhd;
+  };
+  const std::size_t before = allocated();
+  const auto carrier = std::make_unique<ChannelCarrier>(ChannelCarrier::Parts{.size = ranks, .tell = {}, .poll = {}, .channels = {}});
+  const MessageMatcher matcher(0, std::vector<MessageMatcher::Route>(ranks, {.carrier = carrier.get()}));
+  EXPECT_LE(allocated() - before, ranks * bytes_of_a_rank);
 }
 
 }  // namespace

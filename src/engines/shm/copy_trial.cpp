@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
+#include <cstddef>
 #include <thread>
 #include <vector>
 
@@ -14,20 +14,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t small_block = std::size_t{16} << 10, large_block = CopyTrial::most_bytes;
-constexpr std::uint32_t repetitions = 5;
-constexpr std::uint32_t turns_of_size = 2 * repetitions;  // cached, streamed, cached, …
-constexpr std::uint32_t numbers_of_trial = 64;            // its turns, and behind them the word that it is over
+constexpr std::uint32_t most_places = 8;        // of blocks in the slot
+constexpr std::uint32_t numbers_of_trial = 64;  // its turns, and behind them the word that it is over
 constexpr std::uint32_t last_number = numbers_of_trial - 1;
-static_assert(2 * turns_of_size < last_number);
-constexpr double clear_gain = 0.35;       // of the time by cached stores: between cores that share a cache it is 0.5 or more, between others 0.2
-constexpr double longest_turn = 100'000;  // ns: if each turn took longer, a rank was not on its processor
+static_assert(4 * most_places < last_number);
+constexpr double clear_gain = 0.8;        // of the time by cached stores: between cores that share no cache it is 0.35 to 0.7, between others above 1
+constexpr double longest_turn = 100'000;  // ns: if turns took longer, a rank was not on its processor
 constexpr std::chrono::microseconds patience{2000};  // of one rank with the other; the whole trial takes a quarter of it
 constexpr std::chrono::microseconds patience_for_partner{300};
 constexpr std::chrono::milliseconds patience_for_reader{100};  // whom the system may have stopped amid a copy; it uses nothing of what it reads
-constexpr std::uint32_t number_in_trial(std::uint32_t turn) { return turn % numbers_of_trial; }
-constexpr std::size_t block_of(std::uint32_t turn) { return number_in_trial(turn) <= turns_of_size ? small_block : large_block; }
-
 /// Waits, without a system call, until a word satisfies a test. Returns false where it does not in time.
 template <class Test>
 bool await(const std::atomic<std::uint32_t>& word, Test&& test) {
@@ -58,37 +53,44 @@ bool await_yielding(const std::atomic<std::uint32_t>& word, std::chrono::microse
 CopyTrial::CopyTrial(Segment& segment, std::uint32_t free_step, std::uint32_t number)
     : segment_(segment), free_step_(free_step), number_(number + 1), turn_(number * numbers_of_trial), end_(turn_ + last_number) {}
 
-std::optional<double> CopyTrial::turn(const std::byte* block, std::size_t bytes) {
+std::uint32_t CopyTrial::places() const {
+  return static_cast<std::uint32_t>(std::min<std::size_t>(most_places, segment_.slot_bytes() / block_bytes));
+}
+
+std::byte* CopyTrial::place_of(std::uint32_t turn) const {
+  return segment_.result(0, free_step_) + (turn % numbers_of_trial % places()) * block_bytes;
+}
+
+std::optional<double> CopyTrial::turn(Method method, const std::byte* block) {
+  ++turn_;
   const auto began = Clock::now();
-  if (method_of(number_in_trial(turn_)) == Method::cached) kernels::copy(slot(), block, bytes);
-  else kernels::copy_streaming(slot(), block, bytes);
+  if (method == Method::cached) kernels::copy(place_of(turn_), block, block_bytes);
+  else kernels::copy_streaming(place_of(turn_), block, block_bytes);
   segment_.member(0).trial.store(turn_, std::memory_order_release);
   if (!await(segment_.member(1).trial, [&](std::uint32_t number) { return number == turn_; })) return std::nullopt;
   return std::chrono::duration<double, std::nano>(Clock::now() - began).count();
 }
 
-std::optional<CopyTrial::Times> CopyTrial::times_of(std::size_t bytes) {
-  constexpr double none = std::numeric_limits<double>::max();
-  Times best{none, none};
-  const std::vector<std::byte> block(bytes);
-  for (std::uint32_t i = 0; i < turns_of_size; ++i) {
-    ++turn_;
-    const auto time = turn(block.data(), bytes);
+std::optional<double> CopyTrial::time_of(Method method) {
+  const std::vector<std::byte> block(block_bytes);
+  std::vector<double> times;
+  for (std::uint32_t i = 0; i < 2 * places(); ++i) {
+    const auto time = turn(method, block.data());
     if (!time) return std::nullopt;
-    double& of_method = best[static_cast<std::size_t>(method_of(number_in_trial(turn_)))];
-    of_method = std::min(of_method, *time);
+    if (i >= places()) times.push_back(*time);
   }
-  return best;
+  const auto median = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), median, times.end());
+  return *median;
 }
 
 std::optional<bool> CopyTrial::found() {
   const auto accepted = [&](std::uint32_t number) { return number == number_; };
   if (!await_yielding(segment_.member(1).trial_number, patience_for_partner, accepted)) return std::nullopt;
-  const auto small = times_of(small_block);
-  const auto large = small ? times_of(large_block) : std::nullopt;
-  const auto cached = static_cast<std::size_t>(Method::cached), streamed = static_cast<std::size_t>(Method::streamed);
-  if (!large || (*large)[cached] > longest_turn) return std::nullopt;
-  return (*small)[streamed] < (*small)[cached] && (*large)[streamed] < clear_gain * (*large)[cached];
+  const auto cached = time_of(Method::cached);
+  const auto streamed = cached ? time_of(Method::streamed) : std::nullopt;
+  if (!streamed || *cached > longest_turn) return std::nullopt;
+  return *streamed < clear_gain * *cached;
 }
 
 std::optional<bool> CopyTrial::lead() {
@@ -101,11 +103,11 @@ std::optional<bool> CopyTrial::lead() {
   return result;
 }
 
-bool CopyTrial::copy_slot(std::uint32_t turn, std::byte* to) {
+bool CopyTrial::copy_block(std::uint32_t turn, std::byte* to) {
   auto& reads = segment_.member(1).trial_reads;
   reads.store(turn);
   const bool goes_on = segment_.member(0).trial.load() == turn;
-  if (goes_on) kernels::copy(to, slot(), block_of(turn));
+  if (goes_on) kernels::copy(to, place_of(turn), block_bytes);
   reads.store(0, std::memory_order_release);
   return goes_on;
 }
@@ -113,7 +115,7 @@ bool CopyTrial::copy_slot(std::uint32_t turn, std::byte* to) {
 std::optional<bool> CopyTrial::follow() {
   const auto& turn_of_0 = segment_.member(0).trial;
   segment_.member(1).trial_number.store(number_, std::memory_order_release);
-  std::vector<std::byte> block(most_bytes);
+  std::vector<std::byte> block(block_bytes);
   std::uint32_t last = turn_;
   const auto is_next = [&](std::uint32_t turn) { return turn > last && turn <= end_; };
   if (!await_yielding(turn_of_0, patience, is_next)) return std::nullopt;
@@ -123,7 +125,7 @@ std::optional<bool> CopyTrial::follow() {
       const StagingWord result = segment_.member(0).trial_found.load();
       return result == StagingWord::nothing ? std::nullopt : std::optional<bool>(result == StagingWord::past_caches);
     }
-    if (copy_slot(last, block.data())) segment_.member(1).trial.store(last, std::memory_order_release);
+    if (copy_block(last, block.data())) segment_.member(1).trial.store(last, std::memory_order_release);
   }
   return std::nullopt;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,12 +8,12 @@
 
 namespace unisono::engines::shm {
 
-/// Finds how a slot is written faster, through the caches or past them (Staging). Rank 0 of a segment hands rank 1 blocks of two sizes in both
-/// ways, five times each, within the first step of a call. That takes 0.1 to 0.3 ms. A trial in which the other rank does not answer in time is given
-/// up.
+/// Finds how a slot is written faster, through the caches or past them (Staging). Rank 0 of a segment hands rank 1 blocks within the first step of a
+/// call. They go round in a slot, as those of large calls do: twice in each way, and the second round counts. That takes 0.2 to 0.4 ms. A trial in
+/// which the other rank does not answer in time is given up.
 class CopyTrial {
  public:
-  static constexpr std::size_t most_bytes = std::size_t{64} << 10;  ///< of a block
+  static constexpr std::size_t block_bytes = std::size_t{64} << 10;
 
   /// `free_step`: one whose results nobody writes or reads now. `number`: of the trials of this segment.
   CopyTrial(Segment& segment, std::uint32_t free_step, std::uint32_t number = 0);
@@ -26,16 +25,16 @@ class CopyTrial {
 
  private:
   enum class Method { cached, streamed };  // of handing a block over
-  static constexpr std::uint32_t methods = 2;
-  static constexpr Method method_of(std::uint32_t turn) { return static_cast<Method>((turn - 1) % methods); }
-  using Times = std::array<double, methods>;  // ns
-  std::optional<Times> times_of(std::size_t bytes);
+  /// Returns the median time of a method's second round, in ns.
+  std::optional<double> time_of(Method method);
   /// Makes the next turn; returns its time.
-  std::optional<double> turn(const std::byte* block, std::size_t bytes);
-  /// Rank 1 may have given the trial up and be in the next step, so the slot is one that rank 0 alone fills.
-  std::byte* slot() const { return segment_.result(0, free_step_); }
-  /// Copies what rank 0 has put into the slot in this turn. Returns false where it has given that up.
-  bool copy_slot(std::uint32_t turn, std::byte* to);
+  std::optional<double> turn(Method method, const std::byte* block);
+  std::uint32_t places() const;
+  /// Returns where the block of this turn lies. Rank 1 may have given the trial up and be in the next step, so the slot is one that rank 0 alone
+  /// fills.
+  std::byte* place_of(std::uint32_t turn) const;
+  /// Copies what rank 0 has put there in this turn. Returns false where it has given that up.
+  bool copy_block(std::uint32_t turn, std::byte* to);
   std::optional<bool> found();
 
   Segment& segment_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/deadline.h"
 #include "engines/shm/copy_trial.h"
 #include "engines/shm/reached_pools.h"
 #include "engines/shm/segment.h"
@@ -49,31 +50,32 @@ class DirectAccess {
     return segment_.failure().state.load(std::memory_order_acquire) == 0;  // litmus: failure-none
   }
 
-  /// Returns what this rank tells with the first step of a call about how slots are written.
-  StagingWord staging_word() const {
+  /// Returns what this rank tells with the first step of a call about how slots are written. `is_large`: the call fills slots.
+  StagingWord staging_word(bool is_large) {
     if (rank_ != 0) return StagingWord::nothing;
-    const StagingWord known = Staging::word();
-    return known != StagingWord::nothing || !can_try() ? known : StagingWord::trial;
+    return is_trial_due(is_large) ? StagingWord::trial : Staging::word();
   }
-  /// Called after the first step of each call: makes the trial, or follows what rank 0 tells, until this process knows.
+  /// Called after the first step of each call: makes the trial, or follows what rank 0 tells.
   void follow(std::uint32_t step) {
-    if (Staging::word() == StagingWord::nothing) [[unlikely]]
-      follow_first(step);
+    const StagingWord told = segment_.line(0, step).staging();
+    if (told != Staging::word()) [[unlikely]]
+      follow(step, told);
   }
 
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
-  static constexpr std::uint32_t most_trials = 5;                   // until one is not given up
 
-  bool can_try() const { return !is_crowded_ && trials_ < most_trials && segment_.ranks() > 1 && segment_.slot_bytes() >= CopyTrial::most_bytes; }
-  void follow_first(std::uint32_t step);
+  /// Returns true in the first call, and then in large ones as often as virtual processors may have moved to other cores.
+  bool is_trial_due(bool is_large);
+  void follow(std::uint32_t step, StagingWord told);
   void make_trial(std::uint32_t step);
 
   Segment& segment_;
   int rank_;
   bool is_crowded_;
   ReachedPools pools_;
-  std::uint32_t trials_ = 0;
+  std::uint32_t trials_ = 0, calls_ = 0;  // calls: in which a trial could be made
+  base::Clock::time_point next_trial_{};
 };
 
 }  // namespace unisono::engines::shm

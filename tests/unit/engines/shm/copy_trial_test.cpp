@@ -36,36 +36,44 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-/// Tells the first step of a call, and follows it on both ranks, as two threads.
-void follow_both(const TwoRanks& world, std::array<DirectAccess, 2>& ranks) {
-  for (int r = 0; r < 2; ++r) world.segment->line(r, step).set_staging(ranks[static_cast<std::size_t>(r)].staging_word());
+/// Tells the first step of a call, and follows it on both ranks, as two threads. Returns the word of rank 0.
+StagingWord follow_both(const TwoRanks& world, std::array<DirectAccess, 2>& ranks, bool is_large) {
+  const StagingWord told = ranks[0].staging_word(is_large);
+  world.segment->line(0, step).set_staging(told);
+  EXPECT_EQ(ranks[1].staging_word(is_large), StagingWord::nothing);
   std::thread other([&] { ranks[1].follow(step); });
   ranks[0].follow(step);
   other.join();
+  return told;
 }
 
-// One that is given up is made again, four times at most, and then no more.
-TEST(CopyTrial, ATrialIsMadeOnceInAProcess) {
+bool is_made(const TwoRanks& world, std::array<DirectAccess, 2>& ranks, bool is_large) {
+  return follow_both(world, ranks, is_large) == StagingWord::trial;
+}
+
+TEST(CopyTrial, ATrialIsMadeInTheFirstCallAndNowAndThenInLargeOnes) {
   Staging::set(StagingWord::nothing);
   const TwoRanks world;
   std::array ranks{DirectAccess(*world.segment, 0, false), DirectAccess(*world.segment, 1, false)};
-  std::size_t trials = 0;
-  for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(ranks[1].staging_word(), StagingWord::nothing);
-    const bool tries = ranks[0].staging_word() == StagingWord::trial;
-    EXPECT_FALSE(tries && Staging::word() != StagingWord::nothing) << "its result is known";
-    trials += tries ? 1 : 0;
-    follow_both(world, ranks);
-  }
-  EXPECT_GE(trials, 1U);
-  EXPECT_LE(trials, 5U);
-  EXPECT_TRUE(Staging::word() != StagingWord::nothing || trials == 5);
+  EXPECT_TRUE(is_made(world, ranks, false));
+  const base::Deadline deadline(std::chrono::seconds(60));
+  // On a busy machine a trial may be given up. It is made again after a while.
+  while (Staging::word() == StagingWord::nothing && !deadline.passed()) follow_both(world, ranks, false);
+  ASSERT_NE(Staging::word(), StagingWord::nothing);
+  for (const auto until = base::Clock::now() + std::chrono::milliseconds(500); base::Clock::now() < until;)
+    EXPECT_FALSE(is_made(world, ranks, false));
+  std::size_t calls = 1;
+  while (!is_made(world, ranks, true) && !deadline.passed()) ++calls;
+  EXPECT_LE(calls, 64U);
+  EXPECT_FALSE(deadline.passed());
+  EXPECT_FALSE(is_made(world, ranks, true)) << "the next call is early";
 }
 
 TEST(CopyTrial, RanksThatShareProcessorsMakeNoTrial) {
+  Staging::set(StagingWord::nothing);
   const TwoRanks world;
-  const DirectAccess crowded(*world.segment, 0, true);
-  EXPECT_NE(crowded.staging_word(), StagingWord::trial);
+  DirectAccess crowded(*world.segment, 0, true);
+  EXPECT_EQ(crowded.staging_word(true), StagingWord::nothing);
 }
 
 TEST(CopyTrial, ATrialIsGivenUpWhereTheOtherRankDoesNotAnswer) {
@@ -113,7 +121,7 @@ TEST(CopyTrial, BothRanksLearnTheResult) {
   EXPECT_EQ(told, found);
 }
 
-// All ranks write their slots as rank 0 says, until their process knows.
+// All ranks write their slots as rank 0 says.
 TEST(Staging, StagingFollowsRank0) {
   const TwoRanks world;
   DirectAccess rank(*world.segment, 1, false);
@@ -127,9 +135,8 @@ TEST(Staging, StagingFollowsRank0) {
   EXPECT_EQ(rank_1_hears(StagingWord::past_caches), StagingWord::past_caches);
   EXPECT_TRUE(Staging::is_past_caches(64 * kib));
   EXPECT_FALSE(Staging::is_past_caches(1 * kib));
-  EXPECT_EQ(DirectAccess(*world.segment, 0, false).staging_word(), StagingWord::past_caches);
-  EXPECT_EQ(rank_1_hears(StagingWord::cached), StagingWord::past_caches);
-  Staging::set(StagingWord::nothing);
+  EXPECT_EQ(DirectAccess(*world.segment, 0, false).staging_word(false), StagingWord::past_caches);
+  EXPECT_EQ(rank_1_hears(StagingWord::nothing), StagingWord::past_caches) << "a rank 0 that knows nothing changes nothing";
   EXPECT_EQ(rank_1_hears(StagingWord::cached), StagingWord::cached);
   EXPECT_FALSE(Staging::is_past_caches(64 * kib));
 }

@@ -71,8 +71,8 @@ struct Delivery {
 class MessageCarrier {
  public:
   virtual ~MessageCarrier() = default;
-  /// Receives what has come from any peer, before `next` and `progress` are called.
-  virtual void poll() {}
+  /// Receives what has come from any peer, for `next` and `progress`. Returns false where there is nothing to do for that.
+  virtual bool poll() { return false; }
   /// Says, before a send to that peer, whether receives of its messages are posted: then elements may soon move in both directions.
   virtual void note_receives(int /*peer*/, bool /*any*/) {}
   virtual std::unique_ptr<Task> send(int peer, const MessageHeader& header, const void* data) = 0;

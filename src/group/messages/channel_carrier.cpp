@@ -83,8 +83,9 @@ class ChannelCarrier::ChannelTask final : public Task {
 
   bool advance() override {
     if (is_done_) return true;
-    poll_();
+    // A receive is posted before anything more is read: its elements may be the next bytes, and go where it wants them.
     if (start_) check_();
+    else poll_();
     const auto step = [&] {
       if (start_) task_ = std::exchange(start_, nullptr)();
       return task_->advance();

@@ -47,7 +47,10 @@ class ChannelCarrier final : public engines::MessageCarrier {
   std::unique_ptr<Task> send(int peer, const engines::MessageHeader& header, const void* data) override;
   std::optional<engines::AnnouncedMessage> next(int peer) override;
   void progress(int) override {}
-  void poll() override { parts_.poll(); }
+  bool poll() override {
+    parts_.poll();
+    return true;
+  }
   void deliver(int peer, std::uint64_t ticket, const engines::MessageHeader& header, engines::Delivery& delivery) override;
   void advance(int peer, engines::Delivery& delivery) override;
   bool withdraw(int peer, std::uint64_t ticket, engines::Delivery& delivery) noexcept override;

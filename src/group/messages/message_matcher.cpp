@@ -150,8 +150,10 @@ void MessageMatcher::look_for(const PostedReceive& receive) {
   constexpr unsigned looks_at_one = 16;
   if (receive.previous_ != nullptr) return;
   if (receive.peer_ < 0 || ++looks_ % looks_at_one == 0) return pump();
-  if (engines::MessageCarrier* const carrier = routes_[static_cast<std::size_t>(receive.peer_)].carrier) carrier->poll();
+  // A message that has been announced is taken before more is read, so that its elements go where they are wanted.
   pump_from(receive.peer_);
+  engines::MessageCarrier* const carrier = routes_[static_cast<std::size_t>(receive.peer_)].carrier;
+  if (receive.is_posted_ && carrier != nullptr && carrier->poll()) pump_from(receive.peer_);
 }
 
 void MessageMatcher::pump() {

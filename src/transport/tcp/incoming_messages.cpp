@@ -197,17 +197,24 @@ void IncomingMessages::tidy(ChannelKey key) {
   if (found != channels_.end() && found->second.arrived.empty() && found->second.expecting.empty()) channels_.erase(found);
 }
 
-void IncomingMessages::on_request(const FrameHead& head) {
+bool IncomingMessages::on_request(const FrameHead& head) {
   if (head.id != last_requested_ + 1) throw ProtocolError("its requests are not counted one by one");
   last_requested_ = head.id;
-  if (groups_over_.contains(head.group)) return refuse(head.id, Refusal::group_over);
+  if (groups_over_.contains(head.group)) {
+    refuse(head.id, Refusal::group_over);
+    return false;
+  }
   const ChannelKey key{head.group, head.channel};
   Arrived message{{}, head.id, head.total};
-  if (const TransferPtr waiting = take_expecting(key)) return fulfil(waiting, message);
+  if (const TransferPtr waiting = take_expecting(key)) {
+    fulfil(waiting, message);
+    return true;
+  }
   auto& arrived = channels_[key].arrived;
   if (arrived.size() >= most_requests || channels_.size() >= most_requests) throw ProtocolError("more requests than anybody makes");
   arrived.push_back(std::move(message));
   early_.emplace(head.id, Early{.total = head.total});
+  return false;
 }
 
 void IncomingMessages::on_withdrawn(const FrameHead& head) {

@@ -33,7 +33,8 @@ class IncomingMessages {
   Target begin_data(const FrameHead& head);
   /// Returns true where the message is complete.
   bool finish_data(const FrameHead& head);
-  void on_request(const FrameHead& head);
+  /// Returns true where a receive waits for the message.
+  bool on_request(const FrameHead& head);
   void on_withdrawn(const FrameHead& head);
   /// Returns true where the next frame is likely to have a large payload whose destination is known.
   bool expects_much() const { return large_expected_ + cleared_.size() > 0; }

@@ -129,7 +129,10 @@ void Peer::finish(const FrameHead& head) {
   bool changed = true;
   switch (head.kind) {
     case FrameKind::eager: incoming_.finish_eager(head); break;
-    case FrameKind::request: incoming_.on_request(head); break;
+    case FrameKind::request:
+      // The notice of its message may have come with it, and is delivered before the next bytes are read: that posts the receive.
+      pauses_ = !incoming_.on_request(head) && !shared_.notices.empty();
+      break;
     case FrameKind::withdrawn: incoming_.on_withdrawn(head); break;
     case FrameKind::data: changed = incoming_.finish_data(head); break;
     case FrameKind::clear: changed = outgoing_.on_clear(head); break;
@@ -140,7 +143,7 @@ void Peer::finish(const FrameHead& head) {
       text_ = {};
       break;
     case FrameKind::call:
-      has_call_ = true;
+      pauses_ = true;
       if (!shared_.groups_over.contains(head.group)) calls_.keep(head.group, std::exchange(text_, {}));
       break;
     case FrameKind::heartbeat: return;

@@ -154,7 +154,7 @@ class Peer final : public FrameSink {
   };
   Target begin(const FrameHead& head) override;
   void finish(const FrameHead& head) override;
-  bool pauses() override { return std::exchange(has_call_, false); }
+  bool pauses() override { return std::exchange(pauses_, false); }
   bool expects_much() const override { return incoming_.expects_much(); }
   /// Returns true for a peer that takes nothing any more.
   bool is_over() const { return loss_ || has_left_ || said_goodbye_; }
@@ -170,8 +170,8 @@ class Peer final : public FrameSink {
   base::Clock::time_point last_received_ = base::Clock::now();
   bool was_connected_ = false, has_left_ = false, said_goodbye_ = false;
   std::optional<Link::Loss> loss_;
-  std::string text_;       ///< the notice, the report or the message of a call that is arriving
-  bool has_call_ = false;  ///< a message of a call has just come: its call posts the receives of what follows
+  std::string text_;     ///< the notice, the report or the message of a call that is arriving
+  bool pauses_ = false;  ///< a message of a call, or a notice, has just come: who gets it posts the receives of what follows
 };
 
 }  // namespace unisono::transport

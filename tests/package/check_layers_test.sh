@@ -34,6 +34,11 @@ refused() {  # refused <file> <line> <what the message names>
   fi
 }
 
+accepted() {  # accepted <file> <line>
+  tree "$1" "$2"
+  "$check" "$work/tree" || { echo "refused, but right: $2 in $1"; failures=1; }
+}
+
 tree
 "$check" "$work/tree" || { echo "refused a tree that is right"; failures=1; }
 
@@ -48,6 +53,11 @@ refused src/launch/run.cpp '#include <CLI/CLI.hpp>' 'tools/'
 refused include/unisono/tensor.h '#include <fmt/format.h>' 'fmt/format.h'
 refused include/unisono/tensor.h '#include "base/log.h"' 'base/log.h'
 refused include/unisono/tensor.h '#include "unisono/unisono.h"' 'unisono/unisono.h'
+refused include/unisono/tensor.h '#include <stdint.h>' 'stdint.h'
+refused include/unisono/tensor.h '#include "unisono/c/types.h"' 'src/c'
+refused src/launch/run.cpp '#include "unisono/c.h"' 'src/c'
+refused include/unisono/c/types.h '#include <stdio.h>' 'stdio.h'
+accepted include/unisono/c/types.h '#include <stdint.h>'
 refused examples/hello.cpp '#include "base/log.h"' 'public headers'
 refused src/attic/old.cpp '#include <vector>' 'attic'
 

@@ -32,6 +32,17 @@ TEST(CollectivesOfHosts, CollectivesOfHostsReachEveryRank) {  // 2 x 2, and host
   }
 }
 
+TEST(CollectivesOfHosts, FunctionsOfCReachTheRanksOfOtherHosts) {
+  MAKE_HOSTS(hosts, 2);
+  for (const std::string word : {"calls", "mismatch"}) {
+    const auto job = start_job(hosts, 2, {C_CALLS, word});
+    for (int node = 0; node < 2; ++node) {
+      EXPECT_EQ(job[static_cast<std::size_t>(node)]->wait(), 0) << job[static_cast<std::size_t>(node)]->err();
+      EXPECT_EQ(count(job[static_cast<std::size_t>(node)]->out(), word + " went well\n"), 2);
+    }
+  }
+}
+
 TEST(CollectivesOfHosts, CollectivesOfHostsNeedNothingButTheEnvironment) {  // B15: two hosts, no launcher of ours and no hint
   for (const bool two_networks : {false, true}) {
     MAKE_HOSTS(hosts, 2, two_networks ? std::vector<std::string>{"--two-networks"} : std::vector<std::string>{});

@@ -36,3 +36,16 @@ grep --quiet "rank 0 of 1: sum is right" "$work/alone"
 for rank in 0 1 2; do
   grep --quiet "rank $rank of 3: sum is right" "$work/together"
 done
+
+# Programs in C: of a project that enables no other language, and by the compiler alone.
+"$cmake" -S "$project"_c -B "$work/outside_c" -G "$generator" -DCMAKE_PREFIX_PATH="$work/moved" -DCMAKE_C_FLAGS="-pedantic -Wall -Wextra -Werror"
+"$cmake" --build "$work/outside_c"
+shared=("$work"/moved/lib*/libunisono.so "$work"/moved/lib*/*/libunisono.so)
+for library in "${shared[@]}"; do [[ ! -e $library ]] || folder=$(dirname "$library"); done
+cc -std=c99 -pedantic -Wall -Wextra -Werror -I"$work/moved/include" "$project/../outside.c" -o "$work/by_hand" -L"$folder" -Wl,-rpath,"$folder" -lunisono
+for program in "$work/outside_c/outside_c" "$work/by_hand"; do
+  "${alone[@]}" "$program" | grep "rank 0 of 1: sum is right"
+  "${alone[@]}" "$work/moved/bin/unisono" run -n 2 -- "$program" | grep "rank 1 of 2: sum is right"
+done
+"${alone[@]}" "$work/moved/bin/unisono" run -n 2 -- sh -c 'if [ "$RANK" = 0 ]; then exec "$0"; else exec "$1"; fi' "$work/outside/outside" "$work/by_hand" | tee "$work/both"
+[[ $(grep -c "of 2: sum is right" "$work/both") == 2 ]]

@@ -51,11 +51,6 @@ unisono_need("Highway" libhwy-dev "${HWY_FOUND}")
 add_library(unisono_highway INTERFACE)
 target_include_directories(unisono_highway SYSTEM INTERFACE ${HWY_INCLUDE_DIRS})
 
-# The package of msgpack-cxx asks for Boost, which its headers do not need (MSGPACK_NO_BOOST).
-find_path(UNISONO_MSGPACK msgpack.hpp)
-mark_as_advanced(UNISONO_MSGPACK)
-unisono_need("MessagePack for C++" libmsgpack-cxx-dev "${UNISONO_MSGPACK}")
-
 if(UNISONO_BUILD_COMMAND)
   find_package(CLI11 QUIET)
   unisono_need("CLI11 (UNISONO_BUILD_COMMAND)" libcli11-dev "${CLI11_FOUND}")

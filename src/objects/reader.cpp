@@ -7,8 +7,6 @@
 #include "unisono/detail/object_stream.h"
 #include "unisono/error.h"
 
-// This reader replaces the parser of msgpack-cxx, which forgets the width of integers and allocates as many values as a length claims.
-
 namespace unisono {
 
 using namespace objects;

@@ -1,8 +1,6 @@
-#define MSGPACK_NO_BOOST  // its packers need none
-#include <msgpack.hpp>
-
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -38,23 +36,21 @@ ObjectLimits object_limits() noexcept { return {limit_of_bytes.load(), limit_of_
 
 using namespace objects;
 
-class ObjectWriter::Sink {
- public:
-  explicit Sink(std::vector<std::byte>& bytes) : bytes_(bytes) {}
-  void write(const char* data, std::size_t n) {
-    const auto* first = reinterpret_cast<const std::byte*>(data);
-    bytes_.insert(bytes_.end(), first, first + n);
-  }
-  msgpack::packer<Sink> packer() { return msgpack::packer<Sink>(*this); }
-
- private:
-  std::vector<std::byte>& bytes_;
-};
-
 namespace {
 
-// A length that is filled in later is written as one above 2^16 at first, because msgpack-cxx then uses the form with four bytes.
-constexpr std::uint32_t unknown_length = 0x10000;
+/// How the length of a kind of value is written: a short one within the first byte, others behind it, in as few bytes as there is a format for.
+struct LengthFormats {
+  std::uint8_t inside;
+  std::size_t below;  // lengths below this one are written within the first byte
+  Format first;       // with the fewest bytes behind it; the formats with more have the next numbers
+  std::size_t first_width;
+};
+constexpr LengthFormats strings{fixstr, 32, str8, 1};
+constexpr LengthFormats byte_strings{0, 0, bin8, 1};
+constexpr LengthFormats extensions{0, 0, ext8, 1};
+constexpr LengthFormats arrays{fixarray, 16, array16, 2};
+constexpr LengthFormats maps{fixmap, 16, map16, 2};
+
 // The longest headers before a payload.
 constexpr std::size_t longest_header = 6, longest_wide_header = 11;
 
@@ -65,22 +61,46 @@ T load(const void* value) {
   return x;
 }
 
-// msgpack-cxx turns a floating-point number without a fraction into an integer, so numbers are written here.
-template <class Sink, class Bits>
-void write_bits(Sink& sink, Format format, Bits bits) {
-  std::array<char, 1 + sizeof bits> bytes{};
-  bytes[0] = static_cast<char>(format);
-  for (std::size_t i = sizeof bits; i > 0; --i, bits >>= 8) bytes[i] = static_cast<char>(bits & 0xff);
-  sink.write(bytes.data(), bytes.size());
-}
-
-template <class Sink>
-void write_wide(Sink& sink, Format format, std::size_t n) {
-  const auto head = wide_head(format, n);
-  sink.write(head.data(), head.size());
-}
-
 }  // namespace
+
+/// Appends MessagePack to the bytes of an object.
+class ObjectWriter::Sink {
+ public:
+  explicit Sink(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+
+  void raw(const void* data, std::size_t n) {
+    const auto* first = static_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), first, first + n);
+  }
+  void byte(std::uint8_t x) { bytes_.push_back(static_cast<std::byte>(x)); }
+  /// Writes a format, and the low bytes of a number or length behind it, the highest first.
+  void head(std::uint8_t format, std::uint64_t bits, std::size_t width) {
+    std::array<std::uint8_t, 9> bytes{format};
+    for (std::size_t i = width; i > 0; --i, bits >>= 8) bytes[i] = static_cast<std::uint8_t>(bits & 0xff);
+    raw(bytes.data(), width + 1);
+  }
+  void length(const LengthFormats& formats, std::size_t n) {
+    if (n < formats.below) return byte(static_cast<std::uint8_t>(formats.inside | n));
+    std::uint8_t format = formats.first;
+    std::size_t width = formats.first_width;
+    for (; width < 4 && n >> (8 * width) != 0; width *= 2) ++format;
+    if (n > longest_narrow) {
+      const auto beginning = wide_head(static_cast<Format>(format), n);
+      raw(beginning.data(), beginning.size());
+    } else {
+      head(format, n, width);
+    }
+  }
+  /// Writes the head of an extension, whose payload of n bytes follows.
+  void extension(std::size_t n, std::int8_t code) {
+    if (n <= 16 && std::has_single_bit(n)) byte(static_cast<std::uint8_t>(fixext1 + std::countr_zero(n)));
+    else length(extensions, n);
+    byte(static_cast<std::uint8_t>(code));
+  }
+
+ private:
+  std::vector<std::byte>& bytes_;
+};
 
 ObjectWriter::ObjectWriter(const ObjectLimits& limits) : limits_(limits) {}
 
@@ -104,92 +124,67 @@ void ObjectWriter::enter(Frame frame) {
 
 void ObjectWriter::nil() {
   value(0);
-  Sink(bytes_).packer().pack_nil();
+  Sink(bytes_).byte(Format::nil);
 }
 
 void ObjectWriter::number(DType dtype, const void* x) {
-  value(size_of(dtype));
+  const std::size_t size = size_of(dtype);
+  value(size);
   Sink sink(bytes_);
-  auto packer = sink.packer();
-  switch (dtype) {
-    case DType::boolean: load<bool>(x) ? packer.pack_true() : packer.pack_false(); break;
-    case DType::int8: packer.pack_fix_int8(load<std::int8_t>(x)); break;
-    case DType::int16: packer.pack_fix_int16(load<std::int16_t>(x)); break;
-    case DType::int32: packer.pack_fix_int32(load<std::int32_t>(x)); break;
-    case DType::int64: packer.pack_fix_int64(load<std::int64_t>(x)); break;
-    case DType::uint8: packer.pack_fix_uint8(load<std::uint8_t>(x)); break;
-    case DType::uint16: packer.pack_fix_uint16(load<std::uint16_t>(x)); break;
-    case DType::uint32: packer.pack_fix_uint32(load<std::uint32_t>(x)); break;
-    case DType::uint64: packer.pack_fix_uint64(load<std::uint64_t>(x)); break;
-    case DType::float32: write_bits(sink, Format::float32, load<std::uint32_t>(x)); break;
-    case DType::float64: write_bits(sink, Format::float64, load<std::uint64_t>(x)); break;
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::complex64:
-    case DType::complex128:
-      packer.pack_ext(size_of(dtype), code_of(dtype));
-      packer.pack_ext_body(static_cast<const char*>(x), static_cast<std::uint32_t>(size_of(dtype)));
-      break;
+  if (dtype == DType::boolean) return sink.byte(load<bool>(x) ? yes : no);
+  if (const Format format = format_of(dtype); format != Format::nil) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, x, size);
+    return sink.head(format, bits, size);
   }
+  sink.extension(size, code_of(dtype));
+  sink.raw(x, size);
 }
 
 void ObjectWriter::extended(const long double& x) {
   value(extended_bytes);
   Sink sink(bytes_);
-  auto packer = sink.packer();
-  packer.pack_ext(extended_bytes, extended_code);
-  packer.pack_ext_body(reinterpret_cast<const char*>(&x), static_cast<std::uint32_t>(extended_bytes));
+  sink.extension(extended_bytes, extended_code);
+  sink.raw(&x, extended_bytes);
 }
 
 void ObjectWriter::string(std::string_view text) {
   value(text.size());
   Sink sink(bytes_);
-  if (text.size() > longest_narrow) write_wide(sink, str32, text.size());
-  else sink.packer().pack_str(static_cast<std::uint32_t>(text.size()));
-  sink.write(text.data(), text.size());
+  sink.length(strings, text.size());
+  sink.raw(text.data(), text.size());
 }
 
 void ObjectWriter::bytes(std::span<const std::byte> bytes) {
   value(bytes.size());
   Sink sink(bytes_);
-  if (bytes.size() > longest_narrow) write_wide(sink, bin32, bytes.size());
-  else sink.packer().pack_bin(static_cast<std::uint32_t>(bytes.size()));
-  sink.write(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  sink.length(byte_strings, bytes.size());
+  sink.raw(bytes.data(), bytes.size());
 }
 
 void ObjectWriter::block(DType dtype, const void* elements, std::size_t count) {
   const std::size_t n = count > limits_.bytes / size_of(dtype) ? SIZE_MAX : count * size_of(dtype);  // a size beyond the limit must not wrap
   value(n);
   Sink sink(bytes_);
-  if (n > longest_narrow) {
-    write_wide(sink, ext32, n);
-    const auto code = static_cast<char>(code_of(dtype));
-    sink.write(&code, 1);
-  } else {
-    sink.packer().pack_ext(n, code_of(dtype));
-  }
-  sink.write(static_cast<const char*>(elements), n);
+  sink.extension(n, code_of(dtype));
+  sink.raw(elements, n);
 }
 
 void ObjectWriter::array(std::size_t n) {
   value(n);
-  Sink sink(bytes_);
-  if (n > longest_narrow) write_wide(sink, array32, n);
-  else sink.packer().pack_array(static_cast<std::uint32_t>(n));
+  Sink(bytes_).length(arrays, n);
   if (n > 0) enter({n, 0, false});
 }
 
 void ObjectWriter::map(std::size_t n) {
   value(n);
-  Sink sink(bytes_);
-  if (n > longest_narrow) write_wide(sink, map32, n);
-  else sink.packer().pack_map(static_cast<std::uint32_t>(n));
+  Sink(bytes_).length(maps, n);
   if (n > 0) enter({2 * n, 0, false});
 }
 
 std::size_t ObjectWriter::open() {
   value(0);
-  Sink(bytes_).packer().pack_array(unknown_length);
+  Sink(bytes_).head(array32, 0, 4);  // close writes the length
   enter({0, bytes_.size(), true});
   return frames_.size();
 }

@@ -5,7 +5,6 @@
 #include <deque>
 #include <filesystem>
 #include <limits>
-#include <msgpack.hpp>
 #include <list>
 #include <set>
 #include <sstream>
@@ -199,23 +198,105 @@ TEST(Codec, TypesHaveNames) {
   EXPECT_EQ(fingerprint_of("foobar"), 0x85944171f73967e8U);  // a published vector of FNV-1a
 }
 
-// Any reader of MessagePack understands it: here the one of msgpack-cxx.
-TEST(Codec, TheFormatIsMessagePack) {
-  const std::map<std::string, std::variant<int, std::vector<float>, std::string>> object{
-      {"number", -5}, {"vector", std::vector<float>{1, 2}}, {"text", "é"}};
-  const auto bytes = to_bytes(object);
-  std::size_t offset = 0;
-  const auto handle = msgpack::unpack(reinterpret_cast<const char*>(bytes.data()), bytes.size(), offset);
-  EXPECT_EQ(offset, bytes.size());
-  const auto outer = handle.get().as<std::vector<msgpack::object>>();
-  ASSERT_EQ(outer.size(), 2U);
-  EXPECT_EQ(outer[0].as<std::uint64_t>(), object_type<std::remove_const_t<decltype(object)>>().fingerprint);
-  const auto map = outer[1].as<std::map<std::string, std::pair<unsigned, msgpack::object>>>();
-  EXPECT_EQ(map.at("number").second.as<int>(), -5);
-  EXPECT_EQ(map.at("text").second.as<std::string>(), "é");
-  const auto& block = map.at("vector").second.via.ext;
-  EXPECT_EQ(block.type(), static_cast<int>(DType::float32));
-  EXPECT_EQ(block.size, 8U);
+/// Returns what the writer makes of these calls, in hexadecimal digits. Longer ones end behind the first `shown` bytes.
+template <class F>
+std::string hex(F&& write, std::size_t shown = SIZE_MAX) {
+  ObjectWriter out;
+  write(out);
+  std::string text;
+  for (const std::byte b : out.take()) {
+    if (shown-- == 0) break;
+    constexpr std::string_view digits = "0123456789abcdef";
+    text += {digits[static_cast<std::size_t>(b) >> 4], digits[static_cast<std::size_t>(b) & 15]};
+  }
+  return text;
+}
+template <class T>
+std::string hex_of(T x) {
+  return hex([&](ObjectWriter& out) { out.number(dtype_of<T>::value, &x); });
+}
+
+// The bytes are those of MessagePack's specification: programs of other versions and other languages read them.
+TEST(Codec, NumbersHaveTheBytesOfMessagePack) {
+  EXPECT_EQ(hex([](ObjectWriter& out) { out.nil(); }), "c0");
+  EXPECT_EQ(hex_of(false), "c2");
+  EXPECT_EQ(hex_of(true), "c3");
+  EXPECT_EQ(hex_of(std::uint8_t{5}), "cc05");
+  EXPECT_EQ(hex_of(std::uint16_t{0x1234}), "cd1234");
+  EXPECT_EQ(hex_of(std::uint32_t{0x12345678}), "ce12345678");
+  EXPECT_EQ(hex_of(std::uint64_t{0x123456789abcdef0}), "cf123456789abcdef0");
+  EXPECT_EQ(hex_of(std::int8_t{-2}), "d0fe");
+  EXPECT_EQ(hex_of(std::int16_t{-2}), "d1fffe");
+  EXPECT_EQ(hex_of(std::int32_t{7}), "d200000007");
+  EXPECT_EQ(hex_of(std::int64_t{-0x123456789abcdef0}), "d3edcba98765432110");
+  EXPECT_EQ(hex_of(1.0F), "ca3f800000");
+  EXPECT_EQ(hex_of(-2.5), "cbc004000000000000");
+  EXPECT_EQ(hex_of(float16::from_bits(0x3c01)), "d509013c");  // elements of an extension lie as in memory
+  EXPECT_EQ(hex_of(bfloat16::from_bits(0x3f81)), "d50a813f");
+  EXPECT_EQ(hex_of(std::complex<float>(1, -2)), "d70d0000803f000000c0");
+  EXPECT_EQ(hex_of(std::complex<double>(1, -2)), "d80e000000000000f03f00000000000000c0");
+#if defined __x86_64__
+  EXPECT_EQ(hex([](ObjectWriter& out) { out.extended(1.5L); }), "c70a4000000000000000c0ff3f");
+#endif
+}
+
+// Each length is written in the shortest format that has it.
+TEST(Codec, LengthsHaveTheBytesOfMessagePack) {
+  const auto string = [](std::size_t n) { return hex([n](ObjectWriter& out) { out.string(std::string(n, 'a')); }, 5); };
+  const auto bytes = [](std::size_t n) { return hex([n](ObjectWriter& out) { out.bytes(std::vector<std::byte>(n, std::byte{0x0b})); }, 5); };
+  const auto block = [](std::size_t n) { return hex([n](ObjectWriter& out) { out.block(DType::uint8, std::string(n, 'b').data(), n); }, 6); };
+  const auto array = [](std::size_t n) { return hex([n](ObjectWriter& out) { out.array(n); }); };
+  const auto map = [](std::size_t n) { return hex([n](ObjectWriter& out) { out.map(n); }); };
+  const std::map<std::size_t, std::array<std::string, 5>> expected{
+      {0, {"a0", "c400", "c70005", "90", "80"}},
+      {1, {"a161", "c4010b", "d40562", "91", "81"}},
+      {2, {"a26161", "c4020b0b", "d5056262", "92", "82"}},
+      {3, {"a3616161", "c4030b0b0b", "c70305626262", "93", "83"}},
+      {4, {"a461616161", "c4040b0b0b", "d60562626262", "94", "84"}},
+      {8, {"a861616161", "c4080b0b0b", "d70562626262", "98", "88"}},
+      {15, {"af61616161", "c40f0b0b0b", "c70f05626262", "9f", "8f"}},
+      {16, {"b061616161", "c4100b0b0b", "d80562626262", "dc0010", "de0010"}},
+      {17, {"b161616161", "c4110b0b0b", "c71105626262", "dc0011", "de0011"}},
+      {31, {"bf61616161", "c41f0b0b0b", "c71f05626262", "dc001f", "de001f"}},
+      {32, {"d920616161", "c4200b0b0b", "c72005626262", "dc0020", "de0020"}},
+      {255, {"d9ff616161", "c4ff0b0b0b", "c7ff05626262", "dc00ff", "de00ff"}},
+      {256, {"da01006161", "c501000b0b", "c80100056262", "dc0100", "de0100"}},
+      {65535, {"daffff6161", "c5ffff0b0b", "c8ffff056262", "dcffff", "deffff"}},
+      {65536, {"db00010000", "c600010000", "c90001000005", "dd00010000", "df00010000"}},
+      {90000, {"db00015f90", "c600015f90", "c900015f9005", "dd00015f90", "df00015f90"}},
+      {UINT32_MAX, {"", "", "", "ddffffffff", "dfffffffff"}},
+      {std::size_t{UINT32_MAX} + 1, {"", "", "", "c1dd0000000100000000", "c1df0000000100000000"}},
+  };
+  const ObjectLimits before = object_limits();
+  set_object_limits({std::size_t{1} << 40, before.depth});
+  for (const auto& [n, all] : expected) {
+    if (!all[0].empty()) {
+      EXPECT_EQ(string(n), all[0]) << n;
+      EXPECT_EQ(bytes(n), all[1]) << n;
+      EXPECT_EQ(block(n), all[2]) << n;
+    }
+    EXPECT_EQ(array(n), all[3]) << n;
+    EXPECT_EQ(map(n), all[4]) << n;
+  }
+  set_object_limits(before);
+}
+
+TEST(Codec, ObjectsHaveTheBytesOfMessagePack) {
+  EXPECT_EQ(hex([](ObjectWriter& out) {
+              out.write(std::map<std::string, std::vector<float>>{{"a", {1, 2}}, {"é", {}}});
+            }),
+            "82a161d70b0000803f00000040a2c3a9c7000b");
+  EXPECT_EQ(hex([](ObjectWriter& out) {
+              out.write(std::tuple(std::int8_t{-1}, std::optional<bool>(), std::vector<std::string>{"", "b"}));
+            }),
+            "93d0ff9092a0a162");
+  // An array that is written with open has four bytes for its length.
+  EXPECT_EQ(hex([](ObjectWriter& out) {
+              const std::size_t mark = out.open();
+              out.write(true, std::uint8_t{9});
+              out.close(mark);
+            }),
+            "dd00000002c3cc09");
 }
 
 // Numbers of a vector take no more than their bytes, and a few.

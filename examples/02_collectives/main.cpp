@@ -34,6 +34,12 @@ int main(int argc, char** argv) {
     unisono::reduce_scatter(all, sums);  // rank r gets the sum of all ranks' blocks r
     if (rank == 0) std::printf("reduce_scatter%s\n", text(sums).c_str());
 
+    std::vector<int> total = own, so_far = own;
+    unisono::reduce(total, 0);  // rank 0 alone gets the sum
+    unisono::scan(so_far);      // each rank gets the sum of the ranks up to itself
+    if (rank == 0) std::printf("reduce        %s\n", text(total).c_str());
+    if (static_cast<std::size_t>(rank) + 1 == ranks) std::printf("scan          %s\n", text(so_far).c_str());
+
     std::vector<int> swapped(2 * ranks);
     unisono::all_to_all(all, swapped);  // block r goes to rank r
     if (rank == 0) std::printf("all_to_all    %s\n", text(swapped).c_str());

@@ -39,6 +39,18 @@ int main(int argc, char** argv) {
       std::printf("squares of the others: %d\n", sum);
     }
 
+    // A receiver that does not know the length asks for it, or lets the vector become as long as the message.
+    if (rank == 1) unisono::send(std::vector<long>(5, 11L), 0, unisono::world(), {.tag = 8});
+    if (rank == 1) unisono::send(std::vector<long>(4, 12L), 0, unisono::world(), {.tag = 9});
+    if (rank == 0) {
+      const unisono::MessageInfo next = unisono::probe(1, unisono::world(), {.tag = 8});                        // waits, and takes nothing
+      const bool is_there = unisono::try_probe(unisono::any_source, unisono::world(), {.tag = 8}).has_value();  // does not wait
+      std::vector<long> first(next.count), second;
+      unisono::recv(first, next.source, unisono::world(), {.tag = 8});
+      unisono::recv_resized(second, 1, unisono::world(), {.tag = 9});
+      std::printf("messages of %zu and %zu elements from rank %d, there: %s\n", first.size(), second.size(), next.source, is_there ? "yes" : "no");
+    }
+
     // Several messages are issued together.
     std::vector<float> to(3, static_cast<float>(rank)), from(3);
     const int partner = ranks - 1 - rank;

@@ -30,6 +30,14 @@ int main(int argc, char** argv) {
       if (rank == 0) std::printf("rank 0 is rank %d of %d here and got %d\n", ends->rank(), ends->size(), first[0]);
     }
 
+    // A group knows who its members are in the world. current_world() is the default group of every call, without a copy.
+    const unisono::ProcessGroup& world = unisono::current_world();
+    const bool are_members = world.contains(unisono::GlobalRank{last}) && half->rank_of(unisono::GlobalRank{rank}) == half->rank();
+    if (rank == 0) {
+      std::printf("the last of %zu members is rank %d of the world%s\n", half->global_ranks().size(), half->global_rank(half->size() - 1),
+                  are_members ? "" : ", and no member");
+    }
+
     const unisono::ProcessGroup neighbours = unisono::local_group();  // the ranks of this host
     if (rank == 0) std::printf("%d on this host\n", neighbours.size());
   } catch (const std::exception& error) {

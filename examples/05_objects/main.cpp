@@ -48,6 +48,18 @@ int main(int argc, char** argv) {
     const std::string task = unisono::scatter_object(tasks);
     if (rank + 1 == unisono::world_size()) std::printf("the last rank has %s\n", task.c_str());
 
+    // A list that becomes as long as rank 0's, the reports of all on one rank, and a report from one rank to another.
+    std::vector<std::string> names;
+    if (rank == 0) names = {"train", "test"};
+    unisono::broadcast_object_list(names);
+    if (const auto reports = unisono::gather_object(report)) std::printf("%zu names, %zu reports\n", names.size(), reports->size());
+    const int next = (rank + 1) % unisono::world_size(), previous = (rank + unisono::world_size() - 1) % unisono::world_size();
+    if (unisono::world_size() > 1) {
+      unisono::send_object(report, next);
+      const auto received = unisono::recv_object<Report>(previous);
+      if (rank == 0) std::printf("a report of %s came\n", received.host.c_str());
+    }
+
     // broadcast_any sends a value whose type the receivers do not know beforehand.
     const auto any = unisono::broadcast_any(rank == 0 ? std::optional<unisono::AnyValue>(2.5F) : std::nullopt);
     if (rank == 0) std::printf("a number: %g\n", static_cast<double>(any.number<float>()));

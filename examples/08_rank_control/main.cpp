@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
       if (unisono::is_main_process()) std::printf("rank 0 downloads\n");
     }
     unisono::barrier();
+    if (unisono::rank() == last && unisono::gpu_mem_peak() < unisono::gpu_mem_usage()) std::printf("a peak is never below what is used now\n");
 
     // An exception on the one rank reaches the others, too.
     auto broken = unisono::one_rank_only([] { throw std::runtime_error("no space left"); }, {.rank = 0, .with_barrier = true});

@@ -27,6 +27,11 @@ int main(int argc, char** argv) {
   try {
     for (const Result& result : unisono::spawn({.nproc_per_node = 3}, work, "sum is")) std::printf("rank %d: %s\n", result.rank, result.text.c_str());
 
+    // spawn_async returns when the ranks have begun, and join gives what they have returned.
+    auto ranks_at_work = unisono::spawn_async({.nproc_per_node = 2}, work, "meanwhile");
+    const std::vector<Result> later = ranks_at_work.join();
+    std::printf("rank %d: %s\n", later.back().rank, later.back().text.c_str());
+
     // Parallel works alone, under a launcher, and with ranks that it starts.
     unisono::Parallel parallel({.backend = "native", .nproc_per_node = 2});
     const std::vector<int> sizes = parallel.run([] { return unisono::world_size(); });

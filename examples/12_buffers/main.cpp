@@ -37,6 +37,10 @@ int main(int argc, char** argv) {
     for (std::int64_t row = 0; row < 3; ++row) matrix.at(row, 1) = 100.0 * unisono::rank();
     unisono::TensorView column(&matrix.at(0, 1), unisono::DType::float64, std::array<std::int64_t, 1>{3}, std::array<std::int64_t, 1>{2});
     unisono::all_reduce(column, unisono::ReduceOp::max);
+    if (unisono::rank() == 0) {
+      std::printf("a stride of %d elements of %zu bytes, contiguous: %s\n", static_cast<int>(column.strides()[0]), unisono::size_of(column.dtype()),
+                  column.is_contiguous() ? "yes" : "no");
+    }
     if (unisono::rank() == 0) std::printf("columns of row 0: %g %g\n", matrix.at(0, 0), matrix.at(0, 1));
 
     // 16-bit floats are for storage: sums are taken in float and rounded once.

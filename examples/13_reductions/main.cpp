@@ -33,6 +33,12 @@ int main(int argc, char** argv) {
     unisono::all_reduce(numbers, [](unsigned a, unsigned b) { return std::gcd(a, b); });
     if (rank == 0) std::printf("greatest common divisors %u %u\n", numbers[0], numbers[1]);
 
+    // Each rank weights its own elements, and the sum is taken of the products: here a mean weighted by the ranks.
+    std::array<double, 1> weighted{10.0 * (rank + 1)};
+    const double weight = 2.0 * (rank + 1) / (unisono::world_size() * (unisono::world_size() + 1));
+    unisono::all_reduce(weighted, unisono::premul_sum(weight));
+    if (rank == 0) std::printf("weighted mean %.4f\n", weighted[0]);
+
     // An operation that does not fit the dtype is an error before anything is moved.
     try {
       static_cast<void>(unisono::all_reduce(1.5, unisono::ReduceOp::bxor));

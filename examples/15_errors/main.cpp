@@ -35,6 +35,13 @@ int main(int argc, char** argv) {
     const int ranks = unisono::all_reduce(1);
     if (rank == 0) std::printf("still %s\n", ranks == unisono::world_size() ? "usable" : "broken");
 
+    // A group that has lost a member is over, and shrink_group makes one of the survivors. Of a sound group it makes none.
+    try {
+      static_cast<void>(unisono::shrink_group(unisono::world()));
+    } catch (const unisono::InvalidArgument& error) {
+      if (rank == 0) std::printf("%s: %s\n", error.operation().c_str(), error.message().c_str());
+    }
+
     // A Timeout names the ranks that did not come. The group is over after it.
     if (rank != 0 || unisono::world_size() == 1) return 0;
     try {

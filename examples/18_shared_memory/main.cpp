@@ -20,6 +20,11 @@ int main(int argc, char** argv) {
     for (int step = 0; step < 3; ++step) unisono::all_reduce(gradients, unisono::ReduceOp::max);
     if (rank == 0) std::printf("largest %g\n", static_cast<double>(gradients[99999]));
 
+    const bool is_in_pool = unisono::is_shared(gradients.data(), gradients.size() * sizeof(float));
+    std::vector<float> ordinary(1000);
+    if (rank == 0)
+      std::printf("in the pool: %s, an ordinary vector: %s\n", is_in_pool ? "yes" : "no", unisono::is_shared(ordinary.data(), 4000) ? "yes" : "no");
+
     // The pool is a memory resource, for containers that take one.
     std::pmr::vector<int> all(static_cast<std::size_t>(unisono::world_size()), unisono::shared_resource());
     unisono::all_gather(std::span<const int>(&rank, 1), all);

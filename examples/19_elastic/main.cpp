@@ -34,6 +34,10 @@ int main(int argc, char** argv) {
       ++state.step;
       return true;
     });
+    // run_elastic asks this before each step. A loop of the program's own takes the newcomers in like this.
+    const bool are_there = unisono::newcomers_waiting(group);
+    if (are_there) static_cast<void>(unisono::grow_group(group));
+    if (group.rank() == 0) std::printf("newcomers: %s\n", are_there ? "some" : "none");
     if (group.rank() == 0) std::printf("step %d, numbers %d\n", static_cast<int>(state.step), numbers[0]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -142,6 +142,25 @@ def names_of(header):
     return _names(_TOKEN.findall(_SKIPPED.sub(" ", Path(header).read_text())), [])
 
 
+def _functions(tokens, path):
+    found = set()
+    for head, body in _declarations(tokens):
+        if head[:1] == ["namespace"] or head[:2] == ["inline", "namespace"]:
+            inner = [*path, *(t for t in head[1:] if t != "::")]
+            found |= _functions(body, inner) if inner == ["unisono"] else set()
+            continue
+        head = _without_templates(head)
+        is_deduction_guide = "->" in head and "auto" not in head
+        if path == ["unisono"] and head[:1] not in (["using"], ["concept"]) and not _class(head) and _function(head) and not is_deduction_guide:
+            found.add(_function(head))
+    return found
+
+
+def functions_of(header):
+    """The functions that one header declares, without members of classes."""
+    return _functions(_TOKEN.findall(_SKIPPED.sub(" ", Path(header).read_text())), [])
+
+
 def public_names(folder):
     """{name: header} of all headers of a folder, and of those below it that are not the library's own side."""
     found = {}

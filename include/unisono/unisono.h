@@ -1,7 +1,8 @@
 #pragma once
 
-// The whole interface, except for LibTorch (unisono/torch.h) and the streams of CUDA devices
-// (unisono/cuda.h). Each header also stands alone:
+// The whole interface, except for the streams of CUDA devices (unisono/cuda.h) and the types of other
+// libraries: LibTorch (unisono/torch.h), MPI (mpi.h), Eigen (eigen.h), Thrust (thrust.h), Kokkos
+// (kokkos.h) and std::mdspan (mdspan.h). Each header also stands alone:
 //
 // - context.h, membership.h: join a job and leave it
 // - process_group.h, grid.h: groups of processes

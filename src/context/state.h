@@ -25,6 +25,7 @@ struct State {
   State& operator=(const State&) = delete;
 
   const int rank, world_size;
+  std::uint64_t mark = 0;  // the same on all processes of a world, and rarely that of another one; 0: of a process alone, or of threads
   Job job;
   Topology topology;
   StatusReporter launcher;

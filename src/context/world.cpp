@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/environment.h"
+#include "base/hash.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "context/engines.h"
@@ -89,6 +90,14 @@ std::vector<std::string> names_of(const std::vector<rendezvous::Member>& members
   return names;
 }
 
+/// Returns what tells this world of processes from others that exist at the same time.
+std::uint64_t mark_of(const rendezvous::JobIdentity& identity) {
+  base::StableHash hash;
+  hash.add(static_cast<std::uint64_t>(identity.growth.generation));
+  for (const std::string& name : names_of(identity.members)) hash.add(name + "\n");
+  return hash.value();
+}
+
 void identify(const State& state, const std::vector<rendezvous::Member>& members) {
   state.recorder->set_identity({.rank = state.rank,
                                 .size = state.world_size,
@@ -128,6 +137,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   rendezvous::check_secret(identity, environment);
   auto state =
       std::make_unique<State>(identity.rank, identity.world_size, recorder::of_process(), Job{options, terms, rendezvous::facts_of(identity)});
+  state->mark = mark_of(identity);
   Topology& topology = state->topology;
   if (identity.world_size > 1) topology = topology_of(identity.members, identity.rank);
   else topology.host_names = {base::host_name()};

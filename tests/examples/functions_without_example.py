@@ -13,6 +13,7 @@ import headers  # noqa: E402
 WAIVED = {
     "cuda.h": "it takes a GPU",
     "device_runtime.h": "for the author of an engine of devices: src/engines/nccl is one",
+    "mpi.h": "the program is linked with an MPI: tests/mpi/communicator_rank.cpp is one",
     "interruption.h": "for bindings to other languages: python/src/signals.cpp is one",
 }
 

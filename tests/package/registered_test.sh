@@ -8,7 +8,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/tests"
 
 cat >"$work/CMakeLists.txt" <<'PROJECT'
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.22)
 project(tree LANGUAGES NONE)
 add_subdirectory(tests)
 include(${SCRIPT})

@@ -44,3 +44,14 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unisono-config.cmake.i
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/unisono-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/unisono-config.cmake ${PROJECT_BINARY_DIR}/unisono-config-version.cmake
   ${PROJECT_SOURCE_DIR}/cmake/unisono-find-torch.cmake DESTINATION ${package_folder})
+
+# For builds without CMake; a wheel has no file of the name that the linker looks for.
+if(NOT UNISONO_WHEEL)
+  file(RELATIVE_PATH unisono_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+  if(unisono_static)
+    set(unisono_pc_requires libcrypto)
+    list(TRANSFORM CMAKE_DL_LIBS PREPEND " -l" OUTPUT_VARIABLE unisono_pc_libraries)
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/unisono.pc.in ${PROJECT_BINARY_DIR}/unisono.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/unisono.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()

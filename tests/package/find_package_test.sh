@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Installs the build into a prefix, moves the prefix, and builds and runs a project that finds it there.
-#   find_package_test.sh BUILD_FOLDER CMAKE GENERATOR
+# Installs the build into a prefix, packs it into an archive and unpacks that elsewhere, and builds and runs a project that finds it there: by CMake, and by
+# pkg-config.
+#   find_package_test.sh BUILD_FOLDER CMAKE GENERATOR COMPILER
 set -euo pipefail
-build=$1 cmake=$2 generator=$3
+build=$1 cmake=$2 generator=$3 compiler=$4
 project=$(cd "$(dirname "$0")/find_package" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 "$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
-mv "$work/first" "$work/moved"
+mkdir "$work/moved"
+tar -C "$work/first" -c . | tar -C "$work/moved" -x
+rm -r "$work/first"
 
-if grep --recursive --files-with-matches --fixed-strings -e "$build" -e "$work/first" "$work/moved" --include='*.cmake' --include='*.h'; then
+if grep --recursive --files-with-matches --fixed-strings -e "$build" -e "$work/first" "$work/moved" --include='*.cmake' --include='*.pc' --include='*.h'; then
   echo "the files above name a folder of the build machine"
   exit 1
 fi
@@ -49,3 +52,15 @@ for program in "$work/outside_c/outside_c" "$work/by_hand"; do
 done
 "${alone[@]}" "$work/moved/bin/unisono" run -n 2 -- sh -c 'if [ "$RANK" = 0 ]; then exec "$0"; else exec "$1"; fi' "$work/outside/outside" "$work/by_hand" | tee "$work/both"
 [[ $(grep -c "of 2: sum is right" "$work/both") == 2 ]]
+
+if ! command -v pkg-config >/dev/null; then
+  echo "not tested: pkg-config is missing"
+  exit 0
+fi
+PKG_CONFIG_PATH=$(dirname "$(find "$work/moved" -name unisono.pc)")
+export PKG_CONFIG_PATH
+pkg-config --atleast-version 0.1 unisono
+read -ra flags <<<"$(pkg-config --cflags --libs unisono)"
+"$compiler" -std=c++20 "$project/../outside.cpp" -o "$work/by_pkg_config" "${flags[@]}" -Wl,-rpath,"$(pkg-config --variable=libdir unisono)"
+"${alone[@]}" "$work/by_pkg_config" | tee "$work/alone"
+grep --quiet "rank 0 of 1: sum is right" "$work/alone"

@@ -9,6 +9,8 @@ option(UNISONO_ETCD "Stores and meetings in etcd (etcd://); its plug-in is built
 option(UNISONO_TLS "Encryption of TCP connections (UNISONO_TLS=on at run time)" ON)
 option(UNISONO_DEVELOPER "Warnings are errors; the preset developer turns it on" OFF)
 option(UNISONO_WHEEL "For the Python package: the prefix is its folder, in which no file is a link" OFF)
+option(UNISONO_OLD_GLIBC "For scripts/package/wheels: the linker was given an older glibc, and what is newer in libstdc++ than in GCC 8 is linked in" OFF)
+mark_as_advanced(UNISONO_OLD_GLIBC)
 option(UNISONO_LONG_TESTS "With a sanitizer: also the programs of tests that other sanitized programs have nearly the same calls in" ON)
 option(UNISONO_BUILD_PMI "Serve PMI and PMIx, so that `unisono run` starts programs of MPI (src/launch/mpi)" ON)
 set(UNISONO_SANITIZE "" CACHE STRING "Sanitizers to build everything with: address,undefined or thread")

@@ -3,7 +3,7 @@
 # and that of the moments of the fault matrix.
 #   --developer       with warnings as errors (preset developer), as the continuous integration does
 #   --without-torch   leave out the component torch, for which PyTorch is fetched otherwise, and the count of the rows
-#   --long            also the tests that take minutes each (label "long"), and scripts/test/sanitizers --long
+#   --long            also the tests that take minutes each or run beside real software (label "long"), and scripts/test/sanitizers --long
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -55,6 +55,10 @@ if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get/frameworks --all; 
 fi
 if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get/xla; then
   without+=("NOT TESTED: ignite's backend xla-tpu, since torch_xla could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
+if [[ $long == yes ]] && ! ./scripts/get/dependencies --real; then
+  without+=("NOT TESTED: unisono beside Slurm, Prometheus, py-spy, a browser and the like, as far as they could not be installed")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
 if [[ $long == yes ]] && ! ./scripts/get/mpi4py; then

@@ -27,7 +27,9 @@ namespace unisono::testing {
 /// A member of etcd of this test alone, on loopback, with its data in a folder of its own.
 class EtcdServer {
  public:
+  /// The program that ETCD_PROGRAM names, where a test runs beside another etcd than the system's; empty: there is none.
   static std::string program() {
+    if (const char* const named = std::getenv("ETCD_PROGRAM")) return ::access(named, X_OK) == 0 ? named : "";
     for (const char* const path : {"/usr/bin/etcd", "/usr/local/bin/etcd"}) {
       if (::access(path, X_OK) == 0) return path;
     }
@@ -41,7 +43,8 @@ class EtcdServer {
 #endif
   }
   static constexpr const char* how_to_get_it =
-      "there is no etcd on this machine (Debian: etcd-server), or this build is without it (-DUNISONO_ETCD=OFF)";
+      "there is no etcd on this machine (Debian: etcd-server; etcd 3.5: scripts/get/dependencies --real), or this build is without it "
+      "(-DUNISONO_ETCD=OFF)";
 
   /// The words that start a member with these URLs, for clients and for members, and its data and log in this folder.
   static std::vector<std::string> words_of(const std::string& client, const std::string& peer, const std::string& folder) {

@@ -24,17 +24,19 @@ def expect(holds, text):
         print("wrong:", text)
 
 
-def browse(folder, url, *options):
-    own = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,900", "--user-data-dir=" + folder + "/profile"]
-    return subprocess.run([browser, *own, *options, url], capture_output=True, text=True, timeout=120, check=True).stdout
+def browse(url, *options):
+    """What the browser prints. A profile is for one run alone: what an earlier one has not ended yet would be asked to open the page instead."""
+    own = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1200,900", "--no-first-run", "--disable-background-networking"]
+    with tempfile.TemporaryDirectory(prefix="unisono_profile_", ignore_cleanup_errors=True) as profile:
+        return subprocess.run([browser, *own, "--user-data-dir=" + profile, *options, url], capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 def look(folder, picture, part="", dark=False):
     """Returns what the page says of itself when it is drawn, and keeps a picture of it."""
     url = "file://" + folder + "/trace.html" + part
     options = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    text = browse(folder, url, "--dump-dom", "--virtual-time-budget=3000", *options)
-    browse(folder, url, "--screenshot=" + os.path.join(screenshots, picture), *options)
+    text = browse(url, "--dump-dom", "--virtual-time-budget=3000", *options)
+    browse(url, "--screenshot=" + os.path.join(screenshots, picture), *options)
     root = re.search(r"<html[^>]*>", text).group()
     said = dict(re.findall(r'data-(\w+)="([^"]*)"', root))
     expect("error" not in said, f"{picture}: the script failed: {said.get('error')}")

@@ -194,8 +194,9 @@ SlurmTask slurm_task(const Environment& environment) {
   task.world_size = *environment.get_int("SLURM_NTASKS");
   task.nodes = *environment.get_int(node_count);
   const std::string id = *environment.get(job_id_variable(environment));
-  task.port = slurm_port(id);
-  task.job = fmt::format("slurm {}.{}", id, environment.get("SLURM_STEP_ID").value_or(""));
+  const std::string step = environment.get("SLURM_STEP_ID").value_or("");
+  task.port = slurm_port(id, base::whole_number<std::uint64_t>(step).value_or(0));
+  task.job = fmt::format("slurm {}.{}", id, step);
   task.attempt = environment.get_int("SLURM_RESTART_COUNT").value_or(0);
   const auto hosts = parse_host_list(*environment.get(node_list));
   if (hosts.empty()) throw InvalidArgument(fmt::format("{} names no host: \"{}\"", node_list, *environment.get(node_list)));
@@ -203,16 +204,18 @@ SlurmTask slurm_task(const Environment& environment) {
   return task;
 }
 
-std::uint16_t slurm_port(std::string_view job_id) {
+std::uint16_t slurm_port(std::string_view job_id, std::uint64_t step) {
   constexpr std::size_t digits_used = 4;  // of the job's number
-  constexpr int first_port = 15000;
+  constexpr int first_port = 15000, ports = 10'000;
+  // The golden section of the ports: the first 50 steps of a job stay away from the first steps of the jobs before and after it.
+  constexpr int from_step_to_step = 6181;
 
   std::size_t digits = 0;
   while (digits < job_id.size() && job_id[digits] >= '0' && job_id[digits] <= '9') ++digits;
   if (digits == 0) throw InvalidArgument(fmt::format("SLURM_JOB_ID begins with no number: \"{}\"", job_id), {.hint = "MASTER_PORT can say the port"});
   int last = 0;
   for (const char digit : job_id.substr(digits - std::min(digits, digits_used), std::min(digits, digits_used))) last = 10 * last + (digit - '0');
-  return static_cast<std::uint16_t>(first_port + last);
+  return static_cast<std::uint16_t>(first_port + (last + static_cast<int>(step % ports) * from_step_to_step) % ports);
 }
 
 }  // namespace unisono::rendezvous

@@ -26,7 +26,7 @@ std::vector<std::string> parse_host_list(std::string_view text, HostOrder order 
 struct SlurmTask {
   int rank = 0, local_rank = 0, world_size = 1, nodes = 1;
   std::string first_host;  ///< of the step's (else the job's) nodes: the host of rank 0
-  std::uint16_t port = 0;  ///< slurm_port of the job
+  std::uint16_t port = 0;  ///< slurm_port of the job and the step
   std::string job;         ///< job and step, equal for all its tasks
   int attempt = 0;         ///< how often the job was requeued
 };
@@ -45,8 +45,9 @@ std::string advice_for_batch_script(const base::Environment& environment, int wo
 /// Reads the task. Throws InvalidArgument for missing variables, variables without a number, and a node list without a host.
 SlurmTask slurm_task(const base::Environment& environment);
 
-/// Returns 15000 + the last four digits of a job id, of which the number in front counts: "12_3" and "12+0" are of job 12. Throws InvalidArgument
-/// where there is none.
-std::uint16_t slurm_port(std::string_view job_id);
+/// Returns 15000 + the last four digits of a job id, of which the number in front counts: "12_3" and "12+0" are of job 12. Steps behind the first
+/// one, number 0, have other ports of 15000 to 24999, so that steps of a job may run at the same time. Throws InvalidArgument where the id has no
+/// number.
+std::uint16_t slurm_port(std::string_view job_id, std::uint64_t step = 0);
 
 }  // namespace unisono::rendezvous

@@ -1,6 +1,9 @@
 // Slurm's tasks.
 #include "rendezvous/slurm.h"
 
+#include <set>
+#include <string>
+
 #include "covers.h"
 #include "rendezvous/identity.h"
 #include "testing.h"
@@ -68,6 +71,21 @@ TEST(Slurm, PortsAreOfTheJobsNumber) {
   }
   for (const std::string job : {"", "x12", "_3"}) EXPECT_THROW(slurm_port(job), InvalidArgument) << job;
   EXPECT_CONTAINS(refusal(task(0, 0, 2, "c1", "x")), "\"x\"");
+}
+
+TEST(Slurm, StepsOfAJobHavePortsOfTheirOwn) {
+  std::set<int> ports;
+  for (std::uint64_t step = 0; step < 50; ++step) {
+    const int port = slurm_port("12345", step);
+    EXPECT_GE(port, 15000);
+    EXPECT_LT(port, 25000);
+    EXPECT_TRUE(ports.insert(port).second) << step;
+    if (step == 0) continue;
+    for (int job = 12300; job < 12390; ++job) EXPECT_NE(port, slurm_port(std::to_string(job))) << "a first step of job " << job << ", step " << step;
+  }
+  EXPECT_EQ(identity_from_environment(Environment(with(task(1, 1, 2, "c1"), "SLURM_STEP_ID", "0"))).slurm->port, slurm_port("12345"));
+  EXPECT_EQ(identity_from_environment(Environment(with(task(1, 1, 2, "c1"), "SLURM_STEP_ID", "3"))).slurm->port, slurm_port("12345", 3));
+  EXPECT_EQ(slurm_port("12345", 4294967290), slurm_port("12345", 7290)) << "the greatest number of a step is one as well";
 }
 
 TEST(Slurm, AListWithoutAHostIsRefused) {

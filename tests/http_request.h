@@ -41,14 +41,18 @@ inline std::string answer_on(const base::FileDescriptor& fd) {
   return answer + " … and it did not close";
 }
 
+/// The answer to a request; nothing where nobody listens at the port.
 inline std::string answer_to(std::uint16_t port, std::string_view request) {
   const base::FileDescriptor fd = connected_to(port);
+  if (!fd) return {};
   send_text(fd, request);
   return answer_on(fd);
 }
 
-inline std::string get(std::uint16_t port, const std::string& path = "/metrics") {
-  return answer_to(port, "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) + "\r\nAccept: */*\r\n\r\n");
+inline constexpr const char* open_metrics_type = "application/openmetrics-text";
+
+inline std::string get(std::uint16_t port, const std::string& path = "/metrics", const std::string& accept = open_metrics_type) {
+  return answer_to(port, "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(port) + "\r\nAccept: " + accept + "\r\n\r\n");
 }
 
 inline std::string first_line(const std::string& answer) { return answer.substr(0, answer.find("\r\n")); }

@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "dashboard.h"
 #include "http_request.h"
 #include "launched_jobs.h"
 #include "openmetrics.h"
@@ -69,6 +68,20 @@ TEST(MetricsPort, ThePortServesWhatTheRanksHaveCounted) {
   ::kill(pid_of(job, 2), SIGCONT);
 }
 
+TEST(MetricsPort, ThePortServesTheFormatThatIsAskedFor) {
+  RunningCommand job(run_plain({"-n", "1", "--metrics-port", "0"}, {"live"}));
+  const std::uint16_t port = port_of(job);
+  ASSERT_NE(port, 0) << job.err();
+  for (const char* const accept : {"text/plain", "*/*"}) {
+    const std::string text = get(port, "/metrics", accept);
+    EXPECT_NE(text.find("\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("\n# TYPE unisono_restarts_total counter\n"), std::string::npos) << text;
+  }
+  const std::string open = get(port, "/metrics", open_metrics_type);
+  EXPECT_NE(open.find("\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"), std::string::npos) << open;
+  EXPECT_TRUE(open.ends_with("\n# EOF\n")) << open;
+}
+
 TEST(MetricsPort, ThePortIsOfThisHostAlone) {
   RunningCommand job(run_plain({"-n", "1", "--metrics-port", "0"}, {"live"}));
   const std::uint16_t port = port_of(job);
@@ -119,17 +132,8 @@ TEST(MetricsPort, ThePortShowsRanksThatCallNothing) {
   EXPECT_EQ(page.value("unisono_calls_total", of_world(1)), std::nullopt);
 }
 
-/// All texts of the key `expr`, wherever they are.
-void gather_queries(const nlohmann::json& json, std::vector<std::string>& queries) {
-  if (json.is_object() && json.contains("expr")) queries.push_back(json.at("expr").get<std::string>());
-  if (json.is_structured()) {
-    for (const auto& each : json) gather_queries(each, queries);
-  }
-}
-
 TEST(MetricsPort, ThePortHasWhatTheDashboardShows) {
-  std::vector<std::string> queries;
-  gather_queries(nlohmann::json::parse(contents(DASHBOARD)), queries);
+  const std::vector<std::string> queries = queries_of_dashboard(DASHBOARD);
   ASSERT_GE(queries.size(), 8U);
   RunningCommand job(run_helper({"-n", "2", "--metrics-port", "0"}, {"late", "1", "rests"}));
   ASSERT_TRUE(job.until_out_has("ready", 2)) << job.err();

@@ -125,7 +125,10 @@ class Observers {
     if (!options.shown.metrics_port) return;
     const auto metrics = std::make_shared<Metrics>(look);
     server_.emplace(static_cast<std::uint16_t>(*options.shown.metrics_port),
-                    HttpServer::Page{"/metrics", metrics_type, [metrics] { return metrics->text(); }});
+                    HttpServer::Page{"/metrics", [metrics](std::string_view accept) {
+                                       const MetricsFormat format = metrics_format(accept);
+                                       return HttpServer::Content{media_type(format), metrics->text(format)};
+                                     }});
     const std::string host = options.hosts.nnodes > 1 ? " on " + base::host_name() : "";
     console.say(fmt::format("metrics: http://127.0.0.1:{}/metrics{}", server_->port(), host), Topic::metrics);
   }

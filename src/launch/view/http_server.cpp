@@ -6,7 +6,9 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,6 +46,13 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+/// Takes the part before the next `end` from the text, and the `end` with it.
+std::string_view part_before(std::string_view& text, char end) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return trimmed(part);
+}
+
 /// Returns a host without its port: "[::1]:80" is "[::1]".
 std::string_view without_port(std::string_view host) {
   const auto colon = host.rfind(':');
@@ -71,14 +80,34 @@ std::optional<HttpRequest> parse_http(std::string_view head) {
   const std::string_view version = line.substr(last + 1), target = line.substr(first + 1, last - first - 1);
   if (version != "HTTP/1.1" && version != "HTTP/1.0") return std::nullopt;
   if (!target.starts_with('/') || target.find(' ') != std::string_view::npos) return std::nullopt;
-  HttpRequest request{.method = std::string(line.substr(0, first)), .path = std::string(target.substr(0, target.find('?'))), .host = {}};
+  HttpRequest request{
+      .method = std::string(line.substr(0, first)), .path = std::string(target.substr(0, target.find('?'))), .host = {}, .accept = {}};
   while (!head.empty()) {
     const std::string_view field = take_line();
     const auto colon = field.find(':');
     if (colon == std::string_view::npos || colon == 0) return std::nullopt;
-    if (lower(field.substr(0, colon)) == "host") request.host = lower(without_port(trimmed(field.substr(colon + 1))));
+    const std::string name = lower(field.substr(0, colon)), value = lower(trimmed(field.substr(colon + 1)));
+    if (name == "host") request.host = without_port(value);
+    if (name == "accept") request.accept += (request.accept.empty() ? "" : ",") + value;  // several fields are one list
   }
   return request;
+}
+
+double weight_of_type(std::string_view accept, std::string_view type) {
+  double greatest = 0;
+  while (!accept.empty()) {
+    std::string_view range = part_before(accept, ',');
+    if (part_before(range, ';') != type) continue;
+    double weight = 1;
+    while (!range.empty()) {
+      std::string_view value = part_before(range, ';');
+      if (part_before(value, '=') != "q") continue;
+      value = trimmed(value);
+      if (std::from_chars(value.data(), value.data() + value.size(), weight).ec != std::errc()) weight = 0;
+    }
+    greatest = std::max(greatest, weight);
+  }
+  return greatest;
 }
 
 HttpServer::HttpServer(std::uint16_t port, Page page, const Limits& limits) : page_(std::move(page)), limits_(limits) {
@@ -157,7 +186,8 @@ std::string HttpServer::answer_to(std::string_view head) {
   if (!request || !is_this_host_by_loopback(request->host)) return refusal("400 Bad Request");
   if (request->path != page_.path) return refusal("404 Not Found");
   if (request->method != "GET") return refusal("405 Method Not Allowed", "Allow: GET\r\n");
-  return answer_of("200 OK", page_.type, page_.body());
+  const Content content = page_.content(request->accept);
+  return answer_of("200 OK", content.type, content.body, "Vary: Accept\r\n");
 }
 
 void HttpServer::write(Connection& connection) {

@@ -20,10 +20,13 @@ namespace unisono::launcher {
 /// KiB, and a few seconds. Where all places are taken, the oldest connection makes room, so nobody is kept from the page by those who do not ask.
 class HttpServer {
  public:
+  struct Content {
+    std::string_view type;  ///< its media type
+    std::string body;
+  };
   struct Page {
-    std::string path;                   ///< "/metrics"
-    std::string_view type;              ///< its media type
-    std::function<std::string()> body;  ///< called by the thread of the server
+    std::string path;                                         ///< "/metrics"
+    std::function<Content(std::string_view accept)> content;  ///< by the request's field Accept; called by the thread of the server
   };
   struct Limits {
     std::size_t connections = 16;
@@ -70,8 +73,12 @@ class HttpServer {
 struct HttpRequest {
   std::string method, path;  ///< without what follows a '?'
   std::string host;          ///< without its port; empty: none is named
+  std::string accept;        ///< the media types that are wanted, in lower case; empty: none is named
 };
 /// `head`: up to the empty line, which is left out. Returns nothing for what is no request of HTTP/1.
 std::optional<HttpRequest> parse_http(std::string_view head);
+/// Returns the greatest weight with which a field Accept in lower case names a media type, whatever its version: 1 where it says none, 0 where the
+/// type is not named.
+double weight_of_type(std::string_view accept, std::string_view type);
 
 }  // namespace unisono::launcher

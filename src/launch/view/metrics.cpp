@@ -11,6 +11,7 @@
 
 #include "base/printable.h"
 #include "base/version.h"
+#include "launch/view/http_server.h"
 #include "launch/view/standstill.h"
 
 namespace unisono::launcher {
@@ -37,18 +38,27 @@ std::string seconds(std::uint64_t ns) {
   return fmt::format("{}.{:09}", ns / per_second, ns % per_second);
 }
 
+/// The page that is being written.
+struct Page {
+  MetricsFormat format;
+  std::string text = {};
+};
+
 /// A family of metrics: its lines belong together.
 class Family {
  public:
   /// `unit`: the last word of the name, where it is one.
-  Family(std::string& page, std::string_view name, std::string_view type, std::string_view unit, std::string_view help)
-      : page_(page),
+  Family(Page& page, std::string_view name, std::string_view type, std::string_view unit, std::string_view help)
+      : page_(page.text),
         sample_(std::string(name) + (type == "counter" ? "_total"
                                      : type == "info"  ? "_info"
                                                        : "")) {
-    page_ += fmt::format("# TYPE {} {}\n", name, type);
-    if (!unit.empty()) page_ += fmt::format("# UNIT {} {}\n", name, unit);
-    page_ += fmt::format("# HELP {} {}\n", name, help);
+    // Prometheus's own format calls a family as its samples are called, and has neither units nor these two types.
+    const bool is_open = page.format == MetricsFormat::open_metrics;
+    const std::string_view family = is_open ? name : sample_;
+    page_ += fmt::format("# TYPE {} {}\n", family, !is_open && (type == "info" || type == "stateset") ? "gauge" : type);
+    if (is_open && !unit.empty()) page_ += fmt::format("# UNIT {} {}\n", family, unit);
+    page_ += fmt::format("# HELP {} {}\n", family, help);
   }
   void add(std::string_view labels, std::string_view value) {
     page_ += labels.empty() ? fmt::format("{} {}\n", sample_, value) : fmt::format("{}{{{}}} {}\n", sample_, labels, value);
@@ -102,7 +112,7 @@ std::optional<std::uint64_t> age_of(const RankFacts& rank) {
   return at == 0 || at > rank.record.now ? std::nullopt : std::optional(rank.record.now - at);
 }
 
-void write_job(std::string& page, const JobSeen& job) {
+void write_job(Page& page, const JobSeen& job) {
   Family(page, "unisono_job", "info", "", "The job that this launcher has started.")
       .add(fmt::format("id=\"{}\",host=\"{}\",node=\"{}\",version=\"{}\"", escaped(job.job), escaped(job.host), job.node,
                        base::to_string(base::library_version())),
@@ -115,7 +125,7 @@ void write_job(std::string& page, const JobSeen& job) {
       .add("", std::to_string(job.restarts));
 }
 
-void write_states(std::string& page, const JobSeen& job) {
+void write_states(Page& page, const JobSeen& job) {
   Family states(page, "unisono_rank_state", "stateset", "", "What the rank does.");
   for (const RankFacts& rank : job.ranks) {
     for (const std::string_view state : rank_states)
@@ -135,7 +145,7 @@ void write_states(std::string& page, const JobSeen& job) {
   for (const RankFacts& rank : job.ranks) failures.add(rank_label(rank), rank.record.failures);
 }
 
-void write_processes(std::string& page, const JobSeen& job) {
+void write_processes(Page& page, const JobSeen& job) {
   Family cpu(page, "unisono_process_cpu_seconds", "counter", "seconds", "Processor time of the rank's process.");
   for (const RankFacts& rank : job.ranks) {
     if (rank.process.lives) cpu.add(rank_label(rank), fmt::format("{:.2f}", rank.process.cpu_seconds));
@@ -148,7 +158,17 @@ void write_processes(std::string& page, const JobSeen& job) {
 
 }  // namespace
 
-std::string Metrics::text() {
+std::string_view media_type(MetricsFormat format) {
+  return format == MetricsFormat::open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                                               : "text/plain; version=0.0.4; charset=utf-8";
+}
+
+MetricsFormat metrics_format(std::string_view accept) {
+  const double open_metrics = weight_of_type(accept, "application/openmetrics-text");
+  return open_metrics > 0 && open_metrics >= weight_of_type(accept, "text/plain") ? MetricsFormat::open_metrics : MetricsFormat::text;
+}
+
+std::string Metrics::text(MetricsFormat format) {
   const JobSeen job = look_();
   std::vector<Counted> counted;
   for (const RankFacts& rank : job.ranks) {
@@ -160,7 +180,7 @@ std::string Metrics::text() {
       counted.push_back(std::move(each));
     }
   }
-  std::string page;
+  Page page{.format = format};
   write_job(page, job);
   write_states(page, job);
   Family calls(page, "unisono_calls", "counter", "", "Calls that have begun.");
@@ -173,7 +193,8 @@ std::string Metrics::text() {
   Family failures(page, "unisono_call_failures", "counter", "", "Calls that have thrown.");
   for (const Counted& each : counted) failures.add(each.labels, each.failures);
   write_processes(page, job);
-  return page + "# EOF\n";
+  if (format == MetricsFormat::open_metrics) page.text += "# EOF\n";
+  return std::move(page.text);
 }
 
 }  // namespace unisono::launcher

@@ -10,14 +10,22 @@
 
 namespace unisono::launcher {
 
-/// The media type of what Metrics writes.
-inline constexpr std::string_view metrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The formats of the page, which have the same samples.
+enum class MetricsFormat {
+  text,          ///< Prometheus's own, version 0.0.4, which every reader of metrics knows
+  open_metrics,  ///< OpenMetrics 1.0
+};
+/// Returns the media type of a format.
+std::string_view media_type(MetricsFormat format);
+/// Chooses the format by the field Accept of a request, empty where it has none: OpenMetrics where it is named, and text/plain is not named with a
+/// greater weight; else text.
+MetricsFormat metrics_format(std::string_view accept);
 
-/// Writes what the ranks of a host have counted, as OpenMetrics text. One thread uses it.
+/// Writes what the ranks of a host have counted. One thread uses it.
 class Metrics {
  public:
   explicit Metrics(std::function<JobSeen()> look) : look_(std::move(look)) {}
-  std::string text();
+  std::string text(MetricsFormat format);
 
  private:
   std::function<JobSeen()> look_;

@@ -1,7 +1,9 @@
 // The page of metrics and its server: the rules of the format, and strangers on the port.
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "http_request.h"
@@ -16,6 +18,7 @@ namespace {
 using launcher::HttpServer;
 using launcher::JobSeen;
 using launcher::Metrics;
+using launcher::MetricsFormat;
 using launcher::RankFacts;
 
 constexpr std::uint64_t second = 1'000'000'000;
@@ -48,7 +51,7 @@ TEST(Metrics, MetricsTellWhatIsCountedAndWhatIsSeen) {
                                  .waited_for = 6});
   const RankFacts second_rank = rank_with(4, {{{.calls = 9, .bytes = 1, .waited = 3}, "", ""}});
   Metrics metrics([&] { return job_of({first, second_rank}); });
-  const OpenMetrics page(metrics.text());
+  const OpenMetrics page(metrics.text(MetricsFormat::open_metrics));
   const OpenMetrics::Labels world{{"rank", "3"}, {"group", "world"}, {"operation", "all_reduce"}};
   const OpenMetrics::Labels others{{"rank", "4"}, {"group", "others"}, {"operation", "others"}};
   EXPECT_EQ(page.value("unisono_calls_total", world), 5);
@@ -78,7 +81,8 @@ TEST(Metrics, AWaitNeverFallsButInAnotherProcess) {
   JobSeen job = job_of({rank_with(0, {count})});
   Metrics metrics([&] { return job; });
   const auto waited = [&] {
-    return OpenMetrics(metrics.text()).value("unisono_call_wait_seconds_total", {{"rank", "0"}, {"group", "world"}, {"operation", "barrier"}});
+    return OpenMetrics(metrics.text(MetricsFormat::open_metrics))
+        .value("unisono_call_wait_seconds_total", {{"rank", "0"}, {"group", "world"}, {"operation", "barrier"}});
   };
   EXPECT_EQ(waited(), 5);
   job.ranks[0].record.counts[0].waited = 5 * second - 1;
@@ -99,7 +103,7 @@ TEST(Metrics, MetricsTellTheWaitUnderWayWhereItIsCounted) {
     RankFacts rank = rank_with(0, counts);
     rank.record.recent.push_back(
         {.operation = "an operation", .group = "{0, 1} (2)", .place = "", .count = at, .state = recorder::CallState::waiting, .begun = 70 * second});
-    const OpenMetrics page(Metrics([&] { return job_of({rank}); }).text());
+    const OpenMetrics page(Metrics([&] { return job_of({rank}); }).text(MetricsFormat::open_metrics));
     const auto waited = [&](const char* group, const char* operation) {
       return page.value("unisono_call_wait_seconds_total", {{"rank", "0"}, {"group", group}, {"operation", operation}});
     };
@@ -114,10 +118,52 @@ TEST(Metrics, AnyNameIsALabel) {
   JobSeen job = job_of({rank_with(
       0, {{{.calls = 1}, odd, "scan"}, {{.calls = 2}, cut, "scan"}, {{.calls = 4}, "caf\xfe", "scan"}, {{.calls = 8}, other, "caf\xc3\xa9"}})});
   job.job = "\"";
-  const OpenMetrics page(Metrics([&] { return job; }).text());
+  const OpenMetrics page(Metrics([&] { return job; }).text(MetricsFormat::open_metrics));
   EXPECT_EQ(page.value("unisono_calls_total", {{"rank", "0"}, {"group", odd}, {"operation", "scan"}}), 1);
   EXPECT_EQ(page.value("unisono_calls_total", {{"rank", "0"}, {"group", "caf?"}, {"operation", "scan"}}), 6) << "names that look alike are one";
   EXPECT_EQ(page.value("unisono_calls_total", {{"rank", "0"}, {"group", "?{}=,"}, {"operation", "caf\xc3\xa9"}}), 8);
+}
+
+/// The lines of the samples, without the metadata.
+std::vector<std::string> samples_of(const std::string& page) {
+  std::vector<std::string> samples;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with('#')) samples.push_back(line);
+  }
+  return samples;
+}
+
+TEST(Metrics, BothFormatsHaveTheSameSamples) {
+  Metrics metrics([&] { return job_of({rank_with(0, {{{.calls = 5, .bytes = 40}, "a\"b\\c", "all_reduce"}})}); });
+  const std::string open = metrics.text(MetricsFormat::open_metrics), text = metrics.text(MetricsFormat::text);
+  EXPECT_EQ(samples_of(open), samples_of(text));
+  EXPECT_GT(samples_of(text).size(), 10U);
+}
+
+// `promtool check metrics` reads a page in the long test of Prometheus itself.
+TEST(Metrics, TheTextFormatNamesAFamilyAsItsSamples) {
+  const std::string text = Metrics([] { return job_of({rank_with(0, {{{.calls = 5}, "world", "all_reduce"}})}); }).text(MetricsFormat::text);
+  for (const char* const part :
+       {"# TYPE unisono_calls_total counter\n# HELP unisono_calls_total ", "# TYPE unisono_job_info gauge\n# HELP unisono_job_info ",
+        "# TYPE unisono_rank_state gauge\n", "# TYPE unisono_process_cpu_seconds_total counter\n"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+  EXPECT_EQ(text.find("# EOF"), std::string::npos);
+  EXPECT_EQ(text.find("# UNIT"), std::string::npos);
+}
+
+TEST(Metrics, TheFormatIsTheOneThatTheRequestNames) {
+  for (const char* const accept : {"application/openmetrics-text", "application/openmetrics-text; version=1.0.0",
+                                   // Prometheus 2 and 3, and a field with blanks.
+                                   "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+                                   "text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+                                   "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                                   "text/plain ; q = 0.5 , application/openmetrics-text ; q = 0.5"})
+    EXPECT_EQ(launcher::metrics_format(accept), MetricsFormat::open_metrics) << accept;
+  for (const char* const accept : {"", "*/*", "text/plain", "text/plain;version=0.0.4", "text/html,application/xhtml+xml,*/*;q=0.8", "application/*",
+                                   "text/plain;version=0.0.4;q=0.6,application/openmetrics-text;version=1.0.0;q=0.5",
+                                   "application/openmetrics-text;q=0", "application/openmetrics-text;q=", ",;=,", "q=1"})
+    EXPECT_EQ(launcher::metrics_format(accept), MetricsFormat::text) << accept;
 }
 
 TEST(OpenMetricsReader, TheReaderRefusesWhatBreaksTheRules) {
@@ -132,15 +178,24 @@ TEST(OpenMetricsReader, TheReaderRefusesWhatBreaksTheRules) {
 
 // ---- the server --------------------------------------------------------------------------------------------------
 
+constexpr std::string_view plain = "text/plain; charset=utf-8";
+
 HttpServer::Page page_with(std::string body) {
-  return {"/metrics", launcher::metrics_type, [body = std::move(body)] { return body; }};
+  return {"/metrics", [body = std::move(body)](std::string_view) { return HttpServer::Content{plain, body}; }};
+}
+
+TEST(HttpServer, TheServerHandsOnWhatTheRequestAccepts) {
+  HttpServer server(0, {"/metrics", [](std::string_view accept) { return HttpServer::Content{plain, std::string(accept)}; }});
+  EXPECT_EQ(body_of(answer_to(server.port(), "GET /metrics HTTP/1.1\r\n\r\n")), "");
+  EXPECT_EQ(body_of(answer_to(server.port(), "GET /metrics HTTP/1.1\r\naCCept:  Text/Plain \r\nHost: localhost\r\nAccept: a/b;q=0.5\r\n\r\n")),
+            "text/plain,a/b;q=0.5");
 }
 
 TEST(HttpServer, TheServerAnswersGetOfItsPathAlone) {
   HttpServer server(0, page_with("the body\n"));
   const std::string answer = get(server.port());
   EXPECT_EQ(first_line(answer), "HTTP/1.1 200 OK");
-  EXPECT_NE(answer.find("\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("\r\nContent-Type: text/plain; charset=utf-8\r\n"), std::string::npos) << answer;
   EXPECT_NE(answer.find("\r\nContent-Length: 9\r\n"), std::string::npos) << answer;
   EXPECT_EQ(body_of(answer), "the body\n");
   EXPECT_EQ(body_of(get(server.port(), "/metrics?format=text")), "the body\n");
@@ -195,7 +250,7 @@ TEST(HttpServer, TheServerEndsAConnectionThatTakesTooLong) {
 }
 
 TEST(HttpServer, APageThatCannotBeMadeIsAnAnswer) {
-  HttpServer server(0, {"/metrics", "text/plain", []() -> std::string { throw std::runtime_error("no page"); }});
+  HttpServer server(0, {"/metrics", [](std::string_view) -> HttpServer::Content { throw std::runtime_error("no page"); }});
   EXPECT_EQ(first_line(get(server.port())), "HTTP/1.1 500 Internal Server Error");
   EXPECT_EQ(first_line(get(server.port())), "HTTP/1.1 500 Internal Server Error") << "and it goes on";
 }

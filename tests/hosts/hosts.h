@@ -18,6 +18,8 @@ class Hosts {
   /// The reason why there are none on this system; empty: there are.
   const std::string& why_not() const { return why_not_; }
   const std::string& address(int host) const { return at(host).address; }
+  /// A process that lives there as long as the host does.
+  pid_t process(int host) const { return at(host).pid; }
   /// The words that run a command there.
   std::vector<std::string> on(int host, const std::vector<std::string>& words) const;
   std::unique_ptr<RunningCommand> start(int host, const std::vector<std::string>& words,

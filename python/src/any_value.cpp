@@ -11,6 +11,7 @@
 
 #include "arguments.h"
 #include "buffer.h"
+#include "docs/objects.h"
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
@@ -82,13 +83,7 @@ nb::object share(nb::handle x, nb::handle src, nb::handle group, nb::handle time
 }  // namespace
 
 void bind_any_value(nb::module_& m) {
-  def_call(m, "broadcast_any", &share, "x: typing.Any = None, src: RankLike = 0", "typing.Any",
-           R"(What rank `src` has: an array, a number, a str or a path. The others need to know nothing of it; what they give does not count.
-
-Between C++ and Python as well, where broadcast_object is for Python alone.
-
-    x = unisono.broadcast_any(x if unisono.rank() == 0 else None))",
-           "x"_a = nb::none(), "src"_a = 0);
+  def_call(m, "broadcast_any", &share, "x: typing.Any = None, src: RankLike = 0", "typing.Any", docs::broadcast_any, "x"_a = nb::none(), "src"_a = 0);
 }
 
 }  // namespace unisono::python

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "calls.h"
+#include "docs/blocks.h"
 #include "failure.h"
 #include "module.h"
 #include "unisono/collectives_lists.h"
@@ -129,45 +130,20 @@ nb::object all_to_all(nb::handle x, nb::handle out, nb::handle group, nb::handle
 
 void bind_blocks(nb::module_& m) {
   def_both(m, "all_gather", &all_gather<false>, &all_gather<true>, "x: typing.Any, out: Buffer | list[Buffer] | None = None",
-           "x: Buffer, out: Buffer | list[Buffer] | None = None", "typing.Any",
-           R"(The blocks of all ranks, on every rank, in group order.
-
-x: a buffer of the same length and dtype on every rank. The result is `out`: a buffer of size() blocks, or a list of size() buffers; without one a new
-   array whose first axis is the ranks. Or a number or any other object: the result is a list, element r from rank r.
-
-    everyone = unisono.all_gather(numpy.arange(3.0))     # shape (size, 3)
-    names = unisono.all_gather("some text")              # a list of texts)",
-           "all_gather of buffers that returns at once; work.result() is the output.", "x"_a.none(), "out"_a = nb::none());
+           "x: Buffer, out: Buffer | list[Buffer] | None = None", "typing.Any", docs::all_gather, docs::all_gather_async, "x"_a.none(),
+           "out"_a = nb::none());
   def_both(m, "gather", &gather<false>, &gather<true>, "x: typing.Any, out: Buffer | list[Buffer] | None = None, dst: RankLike = 0",
-           "x: Buffer, out: Buffer | list[Buffer] | None = None, dst: RankLike = 0", "typing.Any",
-           R"(all_gather whose result is at rank `dst` only. Elsewhere `out` stays as it is and may be left out, and None is returned.
-
-    losses = unisono.gather(loss)          # a list at rank 0)",
-           "gather of buffers that returns at once.", "x"_a.none(), "out"_a = nb::none(), "dst"_a = 0);
+           "x: Buffer, out: Buffer | list[Buffer] | None = None, dst: RankLike = 0", "typing.Any", docs::gather, docs::gather_async, "x"_a.none(),
+           "out"_a = nb::none(), "dst"_a = 0);
   def_both(m, "scatter", &scatter<false>, &scatter<true>, "x: Buffer | list[Buffer] | None, out: X, src: RankLike = 0",
-           "x: Buffer | list[Buffer] | None, out: Buffer, src: RankLike = 0", "X",
-           R"(Rank r gets block r of `x` of rank `src`, in `out`, which is returned.
-
-x: at `src` a buffer of size() blocks of the length of `out`, or a list of size() buffers; elsewhere it does not count and may be None.
-
-    part = unisono.scatter(table if unisono.rank() == 0 else None, numpy.empty(100)))",
-           "scatter that returns at once.", "x"_a.none(), "out"_a.none(), "src"_a = 0);
+           "x: Buffer | list[Buffer] | None, out: Buffer, src: RankLike = 0", "X", docs::scatter, docs::scatter_async, "x"_a.none(), "out"_a.none(),
+           "src"_a = 0);
   constexpr const char* reduced = "x: Buffer, out: Buffer | None = None, op: Op = 'sum'";
-  def_both(m, "reduce_scatter", &reduce_scatter<false>, &reduce_scatter<true>, reduced, reduced, "typing.Any",
-           R"(Rank r gets the combination of all ranks' block r.
-
-x: size() blocks. The result is `out`, of one block; without it a new array, whose first axis is that of `x` divided by size().
-
-    mine = unisono.reduce_scatter(gradients))",
-           "reduce_scatter that returns at once; work.result() is the output.", "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op());
+  def_both(m, "reduce_scatter", &reduce_scatter<false>, &reduce_scatter<true>, reduced, reduced, "typing.Any", docs::reduce_scatter,
+           docs::reduce_scatter_async, "x"_a.none(), "out"_a = nb::none(), "op"_a = sum_op());
   constexpr const char* exchanged = "x: Buffer, out: Buffer | None = None";
-  def_both(m, "all_to_all", &all_to_all<false>, &all_to_all<true>, exchanged, exchanged, "typing.Any",
-           R"(Block r of `x` goes to rank r; block r of the result comes from it.
-
-x: size() blocks. The result is `out`, of the same length, which does not overlap `x`; without it a new array of the shape of `x`.
-
-    received = unisono.all_to_all(to_send))",
-           "all_to_all that returns at once; work.result() is the output.", "x"_a.none(), "out"_a = nb::none());
+  def_both(m, "all_to_all", &all_to_all<false>, &all_to_all<true>, exchanged, exchanged, "typing.Any", docs::all_to_all, docs::all_to_all_async,
+           "x"_a.none(), "out"_a = nb::none());
 }
 
 }  // namespace unisono::python

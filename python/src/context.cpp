@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "buffer.h"
+#include "docs/context.h"
+#include "docs/records.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/context.h"
@@ -53,7 +55,7 @@ auto released() {
 }
 
 void bind_kinds(nb::module_& m) {
-  nb::class_<Device>(m, "Device", "Where memory lies: \"cpu\", or \"cuda\" with the index of the device.")
+  nb::class_<Device>(m, "Device", docs::device_class)
       .def_prop_ro("type", [](const Device& device) { return device.type == Device::Type::cpu ? "cpu" : "cuda"; })
       .def_ro("index", &Device::index)
       .def("__str__", [](const Device& device) { return to_string(device); })
@@ -62,7 +64,7 @@ void bind_kinds(nb::module_& m) {
           "__eq__", [](const Device& a, nb::handle b) { return nb::isinstance<Device>(b) && nb::inst_ready(b) && a == *nb::inst_ptr<Device>(b); },
           nb::arg("other").none(), nb::is_operator(), nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](const Device& device) { return static_cast<std::size_t>(device.index) * 2 + (device.type == Device::Type::cpu ? 0 : 1); });
-  nb::enum_<Launcher>(m, "Launcher", "What started this process, as far as its environment tells.")
+  nb::enum_<Launcher>(m, "Launcher", docs::launcher)
       .value("none", Launcher::none)
       .value("unisono", Launcher::unisono)
       .value("torchrun", Launcher::torchrun)
@@ -75,36 +77,33 @@ void bind_kinds(nb::module_& m) {
 }
 
 void bind_place(nb::module_& m) {
-  m.def("rank", released<&rank>(), "This process's rank in the world: 0 where nothing was launched.");
-  m.def("world_size", released<&world_size>(), "How many processes the job has.");
-  m.def("local_rank", released<&local_rank>(), "This process's rank among those of its host.");
-  m.def("nproc_per_node", released<&nproc_per_node>(), "How many processes this host has.");
-  m.def("nnodes", released<&nnodes>(), "How many hosts the job has.");
-  m.def("node_rank", released<&node_rank>(), "The rank of this host, in the order of each host's lowest rank.");
+  m.def("rank", released<&rank>(), docs::rank);
+  m.def("world_size", released<&world_size>(), docstring(docs::world_size).c_str());
+  m.def("local_rank", released<&local_rank>(), docs::local_rank);
+  m.def("nproc_per_node", released<&nproc_per_node>(), docs::nproc_per_node);
+  m.def("nnodes", released<&nnodes>(), docs::nnodes);
+  m.def("node_rank", released<&node_rank>(), docs::node_rank);
   m.def(
       "dist_info",
       [] {
         const DistInfo info = unlocked([] { return dist_info(); });
         return nb::make_tuple(info.rank, info.world_size);
       },
-      nb::sig("def dist_info() -> tuple[int, int]"), "The rank and the world's size.");
-  m.def("hostname", released<&hostname>(), "The name of this host.");
-  m.def("device", released<&device>(),
-        "The device that this process computes on: of nccl its GPU, else the cpu.\n\n    x = x.to(str(unisono.device()))");
-  m.def("backend", released<&backend>(), "The world's backend, as \"native\"; None where nothing is distributed.");
-  m.def("model_name", released<&model_name>(), "\"serial\" where nothing is distributed, else the backend's with -dist: \"native-dist\".");
-  m.def("available_backends", released<&available_backends>(), "The backends that can be used here.");
+      nb::sig("def dist_info() -> tuple[int, int]"), docs::dist_info);
+  m.def("hostname", released<&hostname>(), docs::hostname);
+  m.def("device", released<&device>(), docs::device);
+  m.def("backend", released<&backend>(), docs::backend);
+  m.def("model_name", released<&model_name>(), docs::model_name);
+  m.def("available_backends", released<&available_backends>(), docs::available_backends);
   m.def(
-      "is_backend_available", [](const std::string& name) { return is_backend_available(name); }, "name"_a, "Whether one can be used here.");
+      "is_backend_available", [](const std::string& name) { return is_backend_available(name); }, "name"_a, docs::is_backend_available);
   m.def(
-      "sync", [](bool temporary) { unlocked([&] { sync(temporary); }); }, "temporary"_a = false,
-      "Joins the job that somebody else has formed in this process (MPI, say), until finalize or, temporary, the next sync.");
-  m.def("set_local_rank", &set_local_rank, "index"_a, "What local_rank() shall be, from the next initialize on, where the launcher does not say.");
+      "sync", [](bool temporary) { unlocked([&] { sync(temporary); }); }, "temporary"_a = false, docs::sync);
+  m.def("set_local_rank", &set_local_rank, "index"_a, docs::set_local_rank);
   m.def("_configuration", &configuration);
-  m.def("infer_launcher", &infer_launcher, "What started this process.");
-  m.def("launcher_local_rank", &launcher_local_rank, "The local rank that the launcher says, also before initialize; None where it says none.");
-  m.def("is_torchelastic_launched", &is_torchelastic_launched,
-        "Whether torchrun has started this process; infer_launcher() says so as well where somebody has set its variables by hand.");
+  m.def("infer_launcher", &infer_launcher, docs::infer_launcher);
+  m.def("launcher_local_rank", &launcher_local_rank, docs::launcher_local_rank);
+  m.def("is_torchelastic_launched", &is_torchelastic_launched, docs::is_torchelastic_launched);
 }
 
 /// The seconds of time.monotonic(), which has the same clock.
@@ -122,7 +121,7 @@ std::string text_of(const CallRecord& call) {
 }
 
 void bind_call(nb::module_& m) {
-  nb::class_<CallRecord> type(m, "CallRecord", "A call of this rank: see record.");
+  nb::class_<CallRecord> type(m, "CallRecord", docs::call_record);
   nb::enum_<CallRecord::State>(type, "State", "The stages of a call.")
       .value("queued", CallRecord::State::queued, "Behind other asynchronous calls.")
       .value("running", CallRecord::State::running, "Begun.")
@@ -151,13 +150,7 @@ void bind_call(nb::module_& m) {
 void bind_records(nb::module_& m) {
   bind_call(m);
   m.def(
-      "record", [] { return unlocked([] { return record(); }); },
-      R"(The last calls of this rank, the latest last: at most 1024 of the thread that called initialize, and 256 of all others.
-
-At any time, by any thread, and after a failure as well. Raises NotInitialized where rank() does.
-
-    for call in unisono.record()[-3:]:
-        print(call.operation, call.sequence, call.place, call.state.name))");
+      "record", [] { return unlocked([] { return record(); }); }, docs::record);
 }
 
 }  // namespace
@@ -166,23 +159,11 @@ void bind_context(nb::module_& m) {
   bind_kinds(m);
   m.def(
       "initialize", [](const InitOptions& options) { unlocked([&] { initialize(options); }); }, "options"_a,
-      R"(Joins the job; returns when all of its processes have. A program that was not launched is rank 0 of 1.
-
-backend: auto, serial, native, tcp, gloo, mpi, ucx, nccl, "cpu:native,cuda:nccl", or one that a plug-in registers.
-    Or InitOptions, which then has everything.
-init_method: env:// (what the launcher says), tcp://host:port, file:///path, etcd://host:port/prefix; or `store`, with `rank` and `world_size`.
-timeout: seconds of every call that does not say otherwise; 30 minutes, or UNISONO_TIMEOUT.
-
-Raises AlreadyInitialized, InvalidArgument, BackendUnavailable, and Timeout, which names the ranks that did not come.
-
-    unisono.initialize()
-    ...
-    unisono.finalize())");
-  m.def("finalize", released<&finalize>(),
-        "Waits, at most 10 s, for what is under way, says goodbye and leaves. Idempotent. A program that ends without it does it then.");
+      "Joins the job with these options: see unisono.initialize.");
+  m.def("finalize", released<&finalize>(), docs::finalize);
   m.def("_leave_because", &leave_because, "how"_a, "blamed"_a = nb::none());
   m.def("end_all", &end_all, "how"_a, "What the end of the program calls.");
-  m.def("is_initialized", &is_initialized, "Whether this process has joined a job, and has not left it.");
+  m.def("is_initialized", &is_initialized, docs::is_initialized);
   bind_place(m);
   bind_records(m);
 }

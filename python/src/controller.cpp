@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "arguments.h"
+#include "docs/controller.h"
 #include "failure.h"
 #include "frames.h"
 #include "future.h"
@@ -294,16 +295,9 @@ void bind_controller(nb::module_& m) {
   m.def("_blamed_worker", [](std::string group, int rank, int culprit, int world_culprit) {
     return detail::blamed_worker({.group = std::move(group), .rank = rank, .culprit = culprit, .world_culprit = world_culprit});
   });
-  m.def("worker_number", &detail::worker_number, "The number of this worker, from 0, inside a call of a controller; -1 anywhere else.");
+  m.def("worker_number", &detail::worker_number, docs::worker_number);
   m.def(
-      "everyone", [] { return detail::everyone(place_of_program()); },
-      R"(The group of the controller, which is rank 0, and all workers, in a call and in the controller. InvalidArgument anywhere else.
-
-world() has the workers alone. A collective on this group is called by the controller and, in calls, by all workers.
-
-    weights = numpy.ones(1000)
-    futures = workers.call(receive)                            # def receive(): return unisono.broadcast(numpy.empty(1000), 0, unisono.everyone())
-    unisono.broadcast(weights, 0, unisono.everyone()))");
+      "everyone", [] { return detail::everyone(place_of_program()); }, docs::everyone);
 }
 
 }  // namespace unisono::python

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "calls.h"
+#include "docs/counted.h"
 #include "failure.h"
 #include "module.h"
 #include "signals.h"
@@ -132,42 +133,24 @@ nb::object all_to_all_v(nb::handle x, nb::handle send_counts, nb::handle out, nb
 
 void bind_counted(nb::module_& m) {
   def_call(m, "all_gather_v", &all_gather_v<false>, "x: Buffer, out: Buffer | None = None, counts: Counts | None = None", "typing.Any",
-           R"(The ranks' blocks, of different length, one behind the other on every rank.
-
-x: counts[rank()] elements. Where every rank knows the counts (in elements, one for each rank, the same on all), `out` has as many as they sum up to
-and is returned. Without them each rank knows the length of its own only: returns a new array of all elements, and the counts.
-
-    rows, counts = unisono.all_gather_v(my_rows))",
-           "x"_a.none(), "out"_a = nb::none(), "counts"_a = nb::none());
+           docs::all_gather_v, "x"_a.none(), "out"_a = nb::none(), "counts"_a = nb::none());
   def_call(m, "all_gather_v_async", &all_gather_v<true>, "x: Buffer, out: Buffer, counts: Counts", "Work",
-           "all_gather_v with counts that returns at once.", "x"_a.none(), "out"_a.none(), "counts"_a);
+           async_docstring("all_gather_v", docs::all_gather_v, docs::all_gather_v_async), "x"_a.none(), "out"_a.none(), "counts"_a);
   def_call(m, "gather_v", &gather_v<false>, "x: Buffer, out: Buffer | None = None, counts: Counts | None = None, dst: RankLike = 0", "typing.Any",
-           R"(all_gather_v whose result is at rank `dst` only; elsewhere it is None. Without counts: a pair of it and the counts, which all ranks get.
-
-    rows, counts = unisono.gather_v(my_rows)       # rows is None off rank 0)",
-           "x"_a.none(), "out"_a = nb::none(), "counts"_a = nb::none(), "dst"_a = 0);
+           docs::gather_v, "x"_a.none(), "out"_a = nb::none(), "counts"_a = nb::none(), "dst"_a = 0);
   def_call(m, "gather_v_async", &gather_v<true>, "x: Buffer, out: Buffer | None, counts: Counts, dst: RankLike = 0", "Work",
-           "gather_v with counts that returns at once.", "x"_a.none(), "out"_a.none(), "counts"_a, "dst"_a = 0);
+           async_docstring("gather_v", docs::gather_v, docs::gather_v_async), "x"_a.none(), "out"_a.none(), "counts"_a, "dst"_a = 0);
   def_both(m, "scatter_v", &scatter_v<false>, &scatter_v<true>, "x: Buffer | None, counts: Counts, out: X, src: RankLike = 0",
-           "x: Buffer | None, counts: Counts, out: Buffer, src: RankLike = 0", "X",
-           R"(Rank r gets counts[r] elements of `x` of rank `src`, where the blocks lie one behind the other, in `out`, which is returned.
-
-    unisono.scatter_v(table, [3, 5], numpy.empty(3 if unisono.rank() == 0 else 5)))",
-           "scatter_v that returns at once.", "x"_a.none(), "counts"_a, "out"_a.none(), "src"_a = 0);
+           "x: Buffer | None, counts: Counts, out: Buffer, src: RankLike = 0", "X", docs::scatter_v, docs::scatter_v_async, "x"_a.none(), "counts"_a,
+           "out"_a.none(), "src"_a = 0);
   def_both(m, "reduce_scatter_v", &reduce_scatter_v<false>, &reduce_scatter_v<true>, "x: Buffer, counts: Counts, out: X, op: Op = 'sum'",
-           "x: Buffer, counts: Counts, out: Buffer, op: Op = 'sum'", "X",
-           "Rank r gets the combination of all ranks' block r, of counts[r] elements, in `out`, which is returned.",
-           "reduce_scatter_v that returns at once.", "x"_a.none(), "counts"_a, "out"_a.none(), "op"_a = sum_op());
+           "x: Buffer, counts: Counts, out: Buffer, op: Op = 'sum'", "X", docs::reduce_scatter_v, docs::reduce_scatter_v_async, "x"_a.none(),
+           "counts"_a, "out"_a.none(), "op"_a = sum_op());
   def_call(m, "all_to_all_v", &all_to_all_v<false>, "x: Buffer, send_counts: Counts, out: Buffer | None = None, recv_counts: Counts | None = None",
-           "typing.Any",
-           R"(send_counts[r] elements of `x` go to rank r; recv_counts[r] elements of `out` come from it. They must fit together. Returns `out`.
-
-Without `out` and `recv_counts` only the sender knows how much it sends: returns a new array of what has come, and the counts.
-
-    received, counts = unisono.all_to_all_v(to_send, [2, 0, 1]))",
-           "x"_a.none(), "send_counts"_a, "out"_a = nb::none(), "recv_counts"_a = nb::none());
+           "typing.Any", docs::all_to_all_v, "x"_a.none(), "send_counts"_a, "out"_a = nb::none(), "recv_counts"_a = nb::none());
   def_call(m, "all_to_all_v_async", &all_to_all_v<true>, "x: Buffer, send_counts: Counts, out: Buffer, recv_counts: Counts", "Work",
-           "all_to_all_v with both counts that returns at once.", "x"_a.none(), "send_counts"_a, "out"_a.none(), "recv_counts"_a);
+           async_docstring("all_to_all_v", docs::all_to_all_v, docs::all_to_all_v_async), "x"_a.none(), "send_counts"_a, "out"_a.none(),
+           "recv_counts"_a);
 }
 
 }  // namespace unisono::python

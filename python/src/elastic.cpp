@@ -7,6 +7,8 @@
 #include <string>
 
 #include "arguments.h"
+#include "docs/elastic.h"
+#include "docs/rank_control.h"
 #include "elastic_state.h"
 #include "failure.h"
 #include "module.h"
@@ -114,19 +116,7 @@ ProcessGroup run(PythonState& state, nb::handle step) {
 }
 
 nb::class_<PythonState> bind_state(nb::module_& m) {
-  return nb::class_<PythonState>(m, "ElasticState", nb::type_slots(slots),
-                                 R"(What all members of an elastic job have alike: the number of steps that are done, and what is listed by name.
-
-Each thing is a buffer, whose elements are changed in place and have the same length and dtype on all members, or an object, which pickle writes, of any
-length. What is listed is an attribute (state.weights), and state["any name"]; an object may be assigned anew. At synchronize a list, dict or set stays
-the object it is and gets the other's elements, what has state_dict and load_state_dict (a model, an optimizer) loads the other's, and any other object
-is replaced. As keyword arguments: what is a buffer that can be written to is listed as one, anything else as an object.
-
-    state = unisono.ElasticState(weights=numpy.zeros(1000), losses=[], best=0.0)
-    state.weights -= gradient
-    state.losses.append(loss)
-    state.best = max(state.best, accuracy)
-    state.step += 1)")
+  return nb::class_<PythonState>(m, "ElasticState", nb::type_slots(slots), docs::elastic_state)
       .def("__init__", &make_state, nb::sig("def __init__(self, **entries: typing.Any) -> None"))
       .def_prop_rw(
           "step", [](const PythonState& state) { return state.state.step; }, [](PythonState& state, std::int64_t step) { state.state.step = step; },
@@ -134,19 +124,13 @@ is replaced. As keyword arguments: what is a buffer that can be written to is li
       .def("buffer", &PythonState::add_buffer, "name"_a, "x"_a.none(), "done"_a = nb::none(), nb::rv_policy::reference,
            nb::sig("def buffer(self, name: str, x: Buffer | collections.abc.Callable[[], Buffer], "
                    "done: collections.abc.Callable[[bool], typing.Any] | None = None) -> ElasticState"),
-           R"(Lists a buffer, which is changed in place. Of one on a GPU (PyTorch, CuPy) a copy in the host's memory travels. Returns the state.
-
-x: the buffer, or a function that returns it at each synchronize. done: called at the end, with whether the elements are new.)")
+           docs::state_buffer)
       .def("object", &PythonState::add_object, "name"_a, "x"_a.none(), nb::rv_policy::reference,
-           nb::sig("def object(self, name: str, x: typing.Any) -> ElasticState"),
-           "Lists an object that pickle takes, or one with state_dict and load_state_dict. Returns the state.")
+           nb::sig("def object(self, name: str, x: typing.Any) -> ElasticState"), docs::state_object)
       .def("bytes", &PythonState::add_bytes, "name"_a, "write"_a.none(), "read"_a.none(), nb::rv_policy::reference,
            nb::sig("def bytes(self, name: str, write: collections.abc.Callable[[], Buffer], "
                    "read: collections.abc.Callable[[typing.Any], collections.abc.Callable[[], typing.Any] | None]) -> ElasticState"),
-           R"(Lists something that functions of the program write and read, of any length. Returns the state.
-
-write: called on the source, returns bytes. read: called with them on all others; returns a function that puts in place what was read, which is called
-when all of the state is there, or None.)");
+           docs::state_bytes);
 }
 
 void bind_names(nb::class_<PythonState> type) {
@@ -168,51 +152,16 @@ void bind_names(nb::class_<PythonState> type) {
 
 void bind_elastic(nb::module_& m) {
   bind_names(bind_state(m));
-  m.def(
-      "synchronize", &bring_together, "state"_a, "group"_a = nb::none(),
-      nb::sig("def synchronize(state: ElasticState, group: ProcessGroup | None = None) -> int"),
-      R"(Brings all members of a group to the state of the one with the most steps; of several, the lowest rank. Returns that rank. All of them call.
-
-A member that fails meanwhile leaves no other with a half of a state, which is put together beside the old one first. Mismatch on all members that list
-different things. What a member cannot write or read it raises itself, and the others InvalidArgument; the group stays usable.
-
-    source = unisono.synchronize(state))");
-  m.def(
-      "newcomers_waiting", &are_newcomers_waiting, "group"_a = nb::none(),
-      nb::sig("def newcomers_waiting(group: ProcessGroup | None = None) -> bool"),
-      R"(Whether processes wait to be taken in, which `unisono run -n MIN:MAX` has started in the place of lost ones. All members call and get the same.
-
-False in a job that unisono run has not started. InvalidArgument for any other group than the world and what shrink_group has left of it.)");
+  m.def("synchronize", &bring_together, "state"_a, "group"_a = nb::none(),
+        nb::sig("def synchronize(state: ElasticState, group: ProcessGroup | None = None) -> int"), docstring(docs::synchronize).c_str());
+  m.def("newcomers_waiting", &are_newcomers_waiting, "group"_a = nb::none(),
+        nb::sig("def newcomers_waiting(group: ProcessGroup | None = None) -> bool"), docstring(docs::newcomers_waiting).c_str());
   m.def(
       "grow_group", [](const ProcessGroup& group) { return unlocked([&, where = place_of_program()] { return grow_group(group, where); }); },
-      "group"_a,
-      R"(Takes in the processes that wait, and returns the new world: the members in their order, the newcomers behind them. All members call.
-
-Where none waits, or none gets through, it is the group itself. world(), rank() and world_size() speak of the new world; all groups of before end, and
-no other thread may be in a call. A newcomer that has not come after 30 s is left out. PeerFailed if a member is lost meanwhile: shrink_group follows.
-
-    if unisono.newcomers_waiting(group):
-        group = unisono.grow_group(group)
-        unisono.synchronize(state, group))");
-  m.def(
-      "run_elastic", &run, "state"_a, "step"_a.none(),
-      nb::sig("def run_elastic(state: ElasticState, step: collections.abc.Callable[[ProcessGroup], bool]) -> ProcessGroup"),
-      R"(Calls step(group) again and again, with the group of all processes that there are at the time, until it returns False. Returns the last group.
-
-Before a step newcomers are taken in. A step that raises PeerFailed is followed by shrink_group; any other exception is raised. After both, and at the
-begin, `synchronize` is called: a step that some members have completed and others not counts as completed. So a step changes what is listed only after
-its last call on the group, counts state.step up at the end, and returns the same on all members.
-
-Raises Timeout if the others have gone on without this rank, and PeerFailed if the survivors find each other no more.
-
-    def step(group):
-        if state.step == 1000: return False
-        gradient = unisono.all_reduce(gradient_of(state.weights), "avg", group)
-        state.weights -= gradient
-        state.step += 1
-        return True
-
-    unisono.run_elastic(state, step))");
+      "group"_a, docs::grow_group);
+  m.def("run_elastic", &run, "state"_a, "step"_a.none(),
+        nb::sig("def run_elastic(state: ElasticState, step: collections.abc.Callable[[ProcessGroup], bool]) -> ProcessGroup"),
+        docstring(docs::run_elastic).c_str());
 }
 
 }  // namespace unisono::python

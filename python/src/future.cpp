@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "docs/work.h"
 #include "failure.h"
 #include "frames.h"
 #include "imports.h"
@@ -146,34 +147,16 @@ std::optional<std::size_t> Future::wait_any(const nb::list& futures, std::option
 }
 
 void bind_future(nb::module_& m) {
-  nb::class_<Future>(m, "Future",
-                     R"(A call that a controller has made on a worker, with the names of concurrent.futures. `await future` works as well.
-
-One that is dropped is carried out all the same; nobody learns of its error then.
-
-    future = workers[2].call(math.factorial, 100)
-    ...                       # compute
-    print(future.result()))")
-      .def(
-          "result", &Future::result, "timeout"_a = nb::none(), nb::sig("def result(self, timeout: Seconds = None) -> typing.Any"),
-          R"(Waits, and returns what the function has returned, or raises what it has raised: that exception itself, with a note that names the worker, the
-function, the types of its arguments, the line of the call, and the worker's traceback.
-
-RemoteError if the exception cannot travel, PeerFailed if the worker is dead, Cancelled after cancel(). Timeout after so many seconds: the call goes on.
-Ctrl-C ends the wait, not the call.)")
+  nb::class_<Future>(m, "Future", docs::future)
+      .def("result", &Future::result, "timeout"_a = nb::none(), nb::sig("def result(self, timeout: Seconds = None) -> typing.Any"),
+           docs::future_result)
       .def("exception", &Future::exception, "timeout"_a = nb::none(), nb::sig("def exception(self, timeout: Seconds = None) -> BaseException | None"),
-           "Waits, and returns what result would raise; None if it went well.")
-      .def("done", &Future::is_done, "Whether the call is done, well or not. Never blocks.")
-      .def(
-          "cancel", &Future::cancel,
-          R"(Asks the worker to leave the call out if it has not begun. False if it is done already. After True result raises Cancelled, or returns as if
-nothing had been asked, where it had begun.)")
-      .def("cancelled", &Future::is_cancelled, "Whether it was left out.")
-      .def(
-          "add_done_callback", &Future::add_done_callback, "callback"_a,
-          nb::sig("def add_done_callback(self, callback: collections.abc.Callable[[Future], object]) -> None"),
-          R"(Calls callback(future) once, when the call is done: at once in this thread if it is, else in the thread that learns of it. What it raises goes to
-sys.unraisablehook.)")
+           docs::future_exception)
+      .def("done", &Future::is_done, "Tells whether the call is done, well or not. Never blocks.")
+      .def("cancel", &Future::cancel, docs::future_cancel)
+      .def("cancelled", &Future::is_cancelled, "Tells whether the call was left out.")
+      .def("add_done_callback", &Future::add_done_callback, "callback"_a,
+           nb::sig("def add_done_callback(self, callback: collections.abc.Callable[[Future], object]) -> None"), docs::add_done_callback)
       .def_prop_ro("worker", &Future::worker, "The number of the worker, from 0.")
       .def(
           "__await__", [](nb::handle self) { return imported("unisono._futures").attr("wait_for")(self); },

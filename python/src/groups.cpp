@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "arguments.h"
+#include "docs/grid.h"
+#include "docs/groups.h"
+#include "docs/probes.h"
 #include "failure.h"
 #include "module.h"
 #include "places.h"
@@ -44,11 +47,7 @@ std::string text_of(const ProcessGroup& group) {
 }  // namespace
 
 void bind_types(nb::module_& m) {
-  nb::enum_<ReduceOp>(m, "ReduceOp", R"(How the elements of the ranks are combined; each also by its name ("sum").
-
-sum, product: every dtype; integers wrap; on booleans they are or, and. avg: every dtype but boolean; integers are truncated toward zero.
-min, max: every dtype but the complex ones; a NaN on any rank gives a NaN. band, bor, bxor: integers and booleans.
-land, lor: every dtype but the complex ones; the result is 0 or 1. Another pair is InvalidArgument.)")
+  nb::enum_<ReduceOp>(m, "ReduceOp", docstring(docs::reduce_op).c_str())
       .value("sum", ReduceOp::sum)
       .value("product", ReduceOp::product)
       .value("min", ReduceOp::min)
@@ -59,28 +58,24 @@ land, lor: every dtype but the complex ones; the result is 0 or 1. Another pair 
       .value("bxor", ReduceOp::bxor)
       .value("land", ReduceOp::land)
       .value("lor", ReduceOp::lor);
-  nb::class_<PremulSum>(m, "PremulSum", "The sum of what the ranks have, each multiplied by its rank's own factor before: see premul_sum.")
-      .def_ro("factor", &PremulSum::factor);
-  m.def("premul_sum", &premul_sum, "factor"_a,
-        "The sum of what the ranks have, each multiplied by its rank's own factor before: unisono.all_reduce(x, unisono.premul_sum(0.5)).");
+  nb::class_<PremulSum>(m, "PremulSum", docs::premul_sum_class).def_ro("factor", &PremulSum::factor);
+  m.def("premul_sum", &premul_sum, "factor"_a, docstring(docs::premul_sum).c_str());
   m.def(
-      "parse_reduce_op", [](const std::string& text) { return parse_reduce_op(text); }, "text"_a,
-      "The ReduceOp of a name in any case: SUM, PROD, MEAN, AVERAGE, AND, BAND, … InvalidArgument for anything else.");
-  nb::class_<GlobalRankArgument>(m, "GlobalRank", "A rank within the world, where a call would otherwise take one within its group.")
+      "parse_reduce_op", [](const std::string& text) { return parse_reduce_op(text); }, "text"_a, docs::parse_reduce_op);
+  nb::class_<GlobalRankArgument>(m, "GlobalRank", docstring(docs::global_rank).c_str())
       .def(nb::init<int>(), "value"_a)
       .def_ro("value", &GlobalRankArgument::value)
       .def("__repr__", [](const GlobalRankArgument& rank) { return "unisono.GlobalRank(" + std::to_string(rank.value) + ")"; });
-  nb::class_<AnySourceTag>(m, "AnySource", "Its instance any_source is the source of a receive that takes from anybody.")
-      .def("__repr__", [](const AnySourceTag&) { return "unisono.any_source"; });
+  nb::class_<AnySourceTag>(m, "AnySource", docstring(docs::any_source).c_str()).def("__repr__", [](const AnySourceTag&) {
+    return "unisono.any_source";
+  });
   m.attr("any_source") = AnySourceTag{};
 }
 
 namespace {
 
 void bind_group(nb::module_& m) {
-  nb::class_<ProcessGroup>(m, "ProcessGroup", R"(A set of processes that call together: every rank calls the group's collectives in the same order.
-
-A cheap handle; copies share the group. world() is that of all processes, new_group, split_group and local_group make others.)")
+  nb::class_<ProcessGroup>(m, "ProcessGroup", docstring(docs::process_group).c_str())
       .def("rank", &ProcessGroup::rank, "This process's rank within the group.")
       .def("size", &ProcessGroup::size, "How many processes it has.")
       .def("name", &ProcessGroup::name, "Its name in messages: \"world\".")
@@ -88,14 +83,13 @@ A cheap handle; copies share the group. world() is that of all processes, new_gr
       .def("global_ranks", &ProcessGroup::global_ranks, "The world's ranks of its members, in group order.")
       .def(
           "contains", [](const ProcessGroup& group, GlobalRankArgument rank) { return group.contains(GlobalRank{rank.value}); }, "rank"_a,
-          "Whether a rank of the world is a member.")
+          docs::contains)
       .def(
           "rank_of", [](const ProcessGroup& group, GlobalRankArgument rank) { return group.rank_of(GlobalRank{rank.value}); }, "rank"_a,
-          "The group's rank of a rank of the world; None for one that is no member.")
-      .def("global_rank", &ProcessGroup::global_rank, "group_rank"_a, "The world's rank of a rank of the group; InvalidArgument where there is none.")
+          docs::rank_of)
+      .def("global_rank", &ProcessGroup::global_rank, "group_rank"_a, docs::global_rank_of)
       .def(
-          "abort", [](ProcessGroup& group, const std::string& reason) { unlocked([&] { group.abort(reason); }); }, "reason"_a,
-          "Gives up: pending and later calls of every rank raise PeerFailed with this reason.")
+          "abort", [](ProcessGroup& group, const std::string& reason) { unlocked([&] { group.abort(reason); }); }, "reason"_a, docs::abort)
       .def(
           "__eq__",
           [](const ProcessGroup& a, nb::handle b) {
@@ -143,29 +137,15 @@ std::string text_of_grid(const Grid& grid) {
   return "<unisono.Grid " + text + " of " + grid.group().name() + ">";
 }
 
-constexpr const char* grid_text = R"(A grid whose cells are the ranks of a group, row by row: rank 1 is the neighbour of rank 0 on the last axis.
-
-extents: the number of cells of each axis; a 0 is chosen, so that the chosen extents are as near to each other as can be, the larger ones first. Their
-    product is the size of the group.
-periodic: for each axis, whether its first cell follows its last; no axis where it is not given.
-group: the group whose ranks are the cells; the world where it is not given.
-
-Only `along` sends anything. InvalidArgument for extents that do not fit the group, and for an axis or a rank that the grid does not have.
-
-    grid = unisono.Grid((0, 0), periodic=(True, True))        # two axes, as near to a square as can be
-    east, west = grid.neighbour(1), grid.neighbour(1, -1)
-    unisono.send_recv(border, east, theirs, west, grid.group()))";
-
 void bind_grid(nb::module_& m) {
-  nb::class_<Grid>(m, "Grid", grid_text)
+  nb::class_<Grid>(m, "Grid", docstring(docs::grid).c_str())
       .def("__init__", &make_grid, nb::keep_alive<1, 4>(), "extents"_a, nb::kw_only(), "periodic"_a = nb::none(), "group"_a = nb::none(),
            nb::sig("def __init__(self, extents: collections.abc.Iterable[int], *, periodic: collections.abc.Iterable[bool] | None = None, "
                    "group: ProcessGroup | None = None) -> None"))
       .def_static(
           "choose_extents",
           [](int ranks, nb::handle extents) { return Grid::choose_extents(ranks, numbers_of(extents, "extents"), place_of_program()); }, "ranks"_a,
-          "extents"_a, nb::sig("def choose_extents(ranks: int, extents: collections.abc.Iterable[int]) -> list[int]"),
-          "The extents of a grid of so many ranks: choose_extents(12, (0, 3, 0)) is [2, 3, 2].")
+          "extents"_a, nb::sig("def choose_extents(ranks: int, extents: collections.abc.Iterable[int]) -> list[int]"), docs::choose_extents)
       .def("group", &Grid::group, nb::keep_alive<0, 1>(), "The group whose ranks are the cells.")
       .def("extents", &Grid::extents, "The number of cells of each axis.")
       .def("is_periodic", &Grid::is_periodic, "axis"_a, "Whether the first cell of the axis follows its last.")
@@ -175,15 +155,10 @@ void bind_grid(nb::module_& m) {
           nb::sig("def coordinates_of(self, rank: RankLike) -> list[int]"), "The cell of a rank of the group.")
       .def(
           "rank_at", [](const Grid& grid, nb::handle coordinates) { return grid.rank_at(numbers_of(coordinates, "coordinates")); }, "coordinates"_a,
-          nb::sig("def rank_at(self, coordinates: collections.abc.Iterable[int]) -> int | None"),
-          "The rank of a cell. Coordinates wrap on a periodic axis; None beyond the border of another one.")
-      .def("neighbour", &Grid::neighbour, "axis"_a, "distance"_a = 1,
-           "The rank that is `distance` cells further on the axis, or back where it is negative; None beyond the border.")
+          nb::sig("def rank_at(self, coordinates: collections.abc.Iterable[int]) -> int | None"), docs::rank_at)
+      .def("neighbour", &Grid::neighbour, "axis"_a, "distance"_a = 1, docs::neighbour)
       .def("along", &part_of, nb::keep_alive<0, 1>(), "axes"_a, nb::sig("def along(self, axes: collections.abc.Iterable[int]) -> Grid"),
-           R"(The part of the grid that this rank reaches along these axes. All ranks of the group call it, with the same axes.
-
-    row = grid.along((1,))
-    unisono.all_reduce(x, group=row.group()))")
+           docstring(docs::along).c_str())
       .def("__repr__", &text_of_grid);
 }
 
@@ -193,34 +168,20 @@ void bind_groups(nb::module_& m) {
   bind_group(m);
   bind_grid(m);
   m.def(
-      "world", [] { return unlocked([] { return world(); }); }, "The group of all processes of the job; inside run_threads, of all its threads.");
+      "world", [] { return unlocked([] { return world(); }); }, docstring(docs::world).c_str());
   m.def("new_group", &form_group, "global_ranks"_a = nb::none(), nb::kw_only(), "backend"_a = "", "timeout"_a = nb::none(),
         nb::sig("def new_group(global_ranks: collections.abc.Iterable[int] | None = None, *, backend: str = '', timeout: Seconds = None) "
                 "-> ProcessGroup | None"),
-        R"(A group of some of the world's processes, its ranks in the order given; None for everybody else. Without ranks: of all of them.
-
-Only the members need to call, each with the same list; it waits for them. backend: "" is the world's.
-
-    evens = unisono.new_group(range(0, unisono.world_size(), 2))
-    if evens is not None: unisono.all_reduce(x, group=evens))");
+        docstring(docs::new_group).c_str());
   m.def("split_group", &split, nb::keep_alive<0, 1>(), "parent"_a, "color"_a, "key"_a = 0, nb::kw_only(), "backend"_a = "", "timeout"_a = nb::none(),
         nb::sig("def split_group(parent: ProcessGroup, color: int, key: int = 0, *, backend: str = '', timeout: Seconds = None) "
                 "-> ProcessGroup | None"),
-        R"(Members of one color form a group, ordered by key, then by their rank in the parent. All of the parent call; color < 0: of none, None.
-
-    row = unisono.split_group(unisono.world(), unisono.rank() // 4))");
+        docstring(docs::split_group).c_str());
   m.def(
-      "local_group", [] { return unlocked([where = place_of_program()] { return local_group(where); }); },
-      "The processes of this host. All of them call the first time.");
+      "local_group", [] { return unlocked([where = place_of_program()] { return local_group(where); }); }, docstring(docs::local_group).c_str());
   m.def(
       "shrink_group", [](const ProcessGroup& group) { return unlocked([&, where = place_of_program()] { return shrink_group(group, where); }); },
-      nb::keep_alive<0, 1>(), "group"_a,
-      R"(After a failure: a new group of those members that are left and call this, in the old order.
-
-Who does not call within the group's timeout (30 s at the most) is left out; None for one that the others have given up.
-
-    try: unisono.all_reduce(x, group=group)
-    except unisono.PeerFailed: group = unisono.shrink_group(group))");
+      nb::keep_alive<0, 1>(), "group"_a, docstring(docs::shrink_group).c_str());
 }
 
 }  // namespace unisono::python

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "arguments.h"
+#include "docs/joining.h"
 #include "failure.h"
 #include "module.h"
 #include "signals.h"
@@ -65,9 +66,7 @@ void add_probe(nb::object probe) {
 }
 
 void bind_options(nb::module_& m) {
-  nb::class_<InitOptions>(m, "InitOptions", R"(The way in which a process joins its job: the arguments of initialize, which takes it in their place.
-
-    unisono.initialize(unisono.InitOptions("tcp", timeout=60)))")
+  nb::class_<InitOptions>(m, "InitOptions", docs::init_options)
       .def("__init__", &make_options, "backend"_a = "auto", nb::kw_only(), "init_method"_a = "env://", "rank"_a = nb::none(),
            "world_size"_a = nb::none(), "local_rank"_a = nb::none(), "group_name"_a = "", "timeout"_a = nb::none(), "store"_a = nb::none(),
            nb::sig("def __init__(self, backend: str = 'auto', *, init_method: str = 'env://', rank: int | None = None, "
@@ -85,8 +84,7 @@ void bind_options(nb::module_& m) {
           nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::arg().none()),
           nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds.")
       .def_rw("store", &InitOptions::store, nb::for_setter(nb::arg().none()), nb::for_getter(nb::sig("def store(self) -> Store | None")));
-  nb::class_<Rendezvous>(m, "Rendezvous",
-                         "What the handler of a scheme returns: the store in which the processes meet, and which of them this one is.")
+  nb::class_<Rendezvous>(m, "Rendezvous", docs::rendezvous)
       .def(
           "__init__",
           [](Rendezvous* place, std::shared_ptr<Store> store, int rank, int world_size) {
@@ -156,24 +154,9 @@ void bind_joining(nb::module_& m) {
   bind_options(m);
   m.def("register_rendezvous_handler", &add_handler, "scheme"_a, "handler"_a.none(),
         nb::sig("def register_rendezvous_handler(scheme: str, handler: collections.abc.Callable[[InitOptions], Rendezvous]) -> None"),
-        R"(Lets initialize(init_method="SCHEME://…") ask this function from now on. It may wait, and raise; it cannot
-call initialize, finalize or sync.
-
-InvalidArgument for a scheme that is malformed or has a handler already.
-
-    def meet(options):
-        host, port = options.init_method.removeprefix("board://").split(":")
-        store = unisono.TcpStore(host, int(port), is_server=options.rank == 0)
-        return unisono.Rendezvous(store, options.rank, options.world_size)
-
-    unisono.register_rendezvous_handler("board", meet))");
+        docs::register_rendezvous_handler);
   m.def("register_context_probe", &add_probe, "probe"_a.none(),
-        nb::sig("def register_context_probe(probe: collections.abc.Callable[[], InitOptions | None]) -> None"),
-        R"(Adds a function that tells how to join a job that somebody else has formed in this process; None where there is none.
-
-`sync` and what else joins such a job ask them in the order of registration until one knows a job.
-
-    unisono.register_context_probe(lambda: unisono.InitOptions(rank=mine, world_size=all, store=store) if formed else None))");
+        nb::sig("def register_context_probe(probe: collections.abc.Callable[[], InitOptions | None]) -> None"), docs::register_context_probe);
 }
 
 }  // namespace unisono::python

@@ -1,6 +1,7 @@
 // Calls to which every process brings several buffers, as one that drives several devices does.
 
 #include "calls.h"
+#include "docs/lists.h"
 #include "module.h"
 #include "signals.h"
 #include "unisono/cuda.h"
@@ -86,29 +87,25 @@ nb::object reduce_scatter_multigpu(nb::handle outputs, nb::handle inputs, nb::ha
 
 /// Binds a call and its asynchronous form, whose parameters are the same.
 template <class F, class... Own>
-void def_lists(nb::module_& m, const std::string& name, F* blocking, F* async, const std::string& parameters, const std::string& text,
-               const Own&... own) {
-  def_both(m, name, blocking, async, parameters, parameters, "list[Buffer]", text.c_str(), (name + " that returns at once.").c_str(), own...);
+void def_lists(nb::module_& m, const std::string& name, F* blocking, F* async, const std::string& parameters, const char* text,
+               const AsyncText& async_text, const Own&... own) {
+  def_both(m, name, blocking, async, parameters, parameters, "list[Buffer]", text, async_text, own...);
 }
 
 }  // namespace
 
 void bind_lists(nb::module_& m) {
-  const std::string lists = " Lists of buffers: all of one dtype and length, none overlapping another, as many on every rank.";
   def_lists(m, "broadcast_multigpu", &broadcast_multigpu<false>, &broadcast_multigpu<true>, "tensors: list[Buffer], src: RankLike",
-            "tensors[0] of rank `src` goes to every buffer of every rank." + lists, "tensors"_a, "src"_a);
+            docs::broadcast_multigpu, docs::broadcast_multigpu_async, "tensors"_a, "src"_a);
   def_lists(m, "all_reduce_multigpu", &all_reduce_multigpu<false>, &all_reduce_multigpu<true>, "tensors: list[Buffer], op: ReduceOp | str = 'sum'",
-            "Every buffer of every rank becomes the combination of all." + lists, "tensors"_a, "op"_a = sum_op());
+            docs::all_reduce_multigpu, docs::all_reduce_multigpu_async, "tensors"_a, "op"_a = sum_op());
   def_lists(m, "reduce_multigpu", &reduce_multigpu<false>, &reduce_multigpu<true>, "tensors: list[Buffer], dst: RankLike, op: ReduceOp | str = 'sum'",
-            "tensors[0] of rank `dst` becomes the combination of all; every other one stays as it is." + lists, "tensors"_a, "dst"_a,
-            "op"_a = sum_op());
+            docs::reduce_multigpu, docs::reduce_multigpu_async, "tensors"_a, "dst"_a, "op"_a = sum_op());
   def_lists(m, "all_gather_multigpu", &all_gather_multigpu<false>, &all_gather_multigpu<true>, "outputs: list[Buffer], inputs: list[Buffer]",
-            "Every output: size() * len(inputs) blocks of the length of an input, block k * len + j from inputs[j] of rank k.", "outputs"_a,
-            "inputs"_a);
+            docs::all_gather_multigpu, docs::all_gather_multigpu_async, "outputs"_a, "inputs"_a);
   def_lists(m, "reduce_scatter_multigpu", &reduce_scatter_multigpu<false>, &reduce_scatter_multigpu<true>,
-            "outputs: list[Buffer], inputs: list[Buffer], op: ReduceOp | str = 'sum'",
-            "Every input: size() * len(outputs) blocks; outputs[j] of rank k gets the combination of block k * len + j of all inputs of all ranks.",
-            "outputs"_a, "inputs"_a, "op"_a = sum_op());
+            "outputs: list[Buffer], inputs: list[Buffer], op: ReduceOp | str = 'sum'", docs::reduce_scatter_multigpu,
+            docs::reduce_scatter_multigpu_async, "outputs"_a, "inputs"_a, "op"_a = sum_op());
 }
 
 }  // namespace unisono::python

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "docs/loading.h"
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
@@ -79,18 +80,7 @@ void make_proxy(ProxySampler* place, nb::object sampler, std::optional<int> num_
 }
 
 void bind_samplers(nb::module_& m) {
-  nb::class_<DistributedSampler>(m, "DistributedSampler",
-                                 R"(The samples of one rank: of 0 … size - 1 or, shuffled, in an order drawn from seed + epoch.
-
-dataset: its length, or the data set itself. All ranks get equally many: samples are repeated from the beginning, or with drop_last left out. With
-exact=True each sample is of exactly one rank, as an evaluation needs it, and the last ranks may have fewer.
-num_replicas, rank: the world's where not given. batch_sizes: of every rank, where they are not alike.
-No communication: every rank computes the same order, on every platform, in C++ and in Python.
-
-    sampler = unisono.DistributedSampler(len(images), seed=7)
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        for i in sampler: train(images[i]))")
+  nb::class_<DistributedSampler>(m, "DistributedSampler", docs::distributed_sampler)
       .def("__init__", &make_sampler, "dataset"_a, nb::kw_only(), "num_replicas"_a = nb::none(), "rank"_a = nb::none(), "shuffle"_a = true,
            "seed"_a = 0, "drop_last"_a = false, "batch_sizes"_a = std::vector<std::size_t>(), "exact"_a = false,
            nb::sig("def __init__(self, dataset: int | collections.abc.Sized, *, num_replicas: int | None = None, rank: int | None = None, "
@@ -106,13 +96,7 @@ No communication: every rank computes the same order, on every platform, in C++ 
       .def(
           "__iter__", [](DistributedSampler& sampler) { return iterator_over(sampler); },  // begin() warns of an epoch that comes again
           nb::sig("def __iter__(self) -> collections.abc.Iterator[int]"));
-  nb::class_<ProxySampler>(m, "DistributedProxySampler", R"(Shares out what any other sampler yields, which has a length.
-
-It is iterated, and must yield the same on all ranks; or it has draw(random), which returns the order of an epoch and takes chance from `random`
-alone: a random.Random seeded from seed + epoch. All ranks get equally many, by repetition; with exact=True each sample is of exactly one
-rank. InvalidArgument for what is no index, and with exact=True for a sampler that yields fewer or more than its length.
-
-    sampler = unisono.DistributedProxySampler(weighted_sampler, seed=7))")
+  nb::class_<ProxySampler>(m, "DistributedProxySampler", docs::proxy_sampler)
       .def("__init__", &make_proxy, "sampler"_a, nb::kw_only(), "num_replicas"_a = nb::none(), "rank"_a = nb::none(), "seed"_a = 0, "exact"_a = false,
            nb::sig("def __init__(self, sampler: collections.abc.Collection[int], *, num_replicas: int | None = None, rank: int | None = None, "
                    "seed: int = 0, exact: bool = False) -> None"))
@@ -187,7 +171,7 @@ LoaderPlan plan(std::optional<std::int64_t> batch_size, const std::string& split
 }
 
 void bind_plan(nb::module_& m) {
-  nb::class_<LoaderPlan>(m, "LoaderPlan", "The loader that a rank shall make: see plan_loader.")
+  nb::class_<LoaderPlan>(m, "LoaderPlan", docs::loader_plan)
       .def_ro("batch_size", &LoaderPlan::batch_size, "The batch size of this rank; None for the loader's default.")
       .def_ro("batch_sizes", &LoaderPlan::batch_sizes,
               "The batch sizes of all ranks, in rank order: DistributedSampler(batch_sizes=…) where they differ.")
@@ -217,21 +201,7 @@ void bind_loading(nb::module_& m) {
                 "num_workers: int = 0, shuffle: bool = False, drop_last: bool = False, dataset_size: int | None = None, "
                 "sampling: typing.Literal['none', 'distributed', 'other', 'batch_sampler'] = 'none', given_rank: int = 0, given_replicas: int = 1, "
                 "rank: int | None = None, world_size: int | None = None, nproc_per_node: int | None = None) -> LoaderPlan"),
-        R"(How a data loader for one process becomes that of one rank among several: its batch, its workers, its sampler. Nothing is communicated.
-
-batch_size: of all ranks together; None leaves the loader's default alone. split: "floor" divides it by the ranks and drops the remainder, with
-    "even_remainder" the first ranks take one more, "per_rank" takes it as each rank's already.
-num_workers: of all processes of a host together. shuffle, drop_last: as for a single process.
-dataset_size: the number of samples; None for a data set that can only be iterated, and shares itself out.
-sampling: what sampler was given: "none", "distributed" (for given_rank of given_replicas), "other", or "batch_sampler".
-rank, world_size, nproc_per_node: the process that the plan is for; this one where none of them is given. rank and world_size come
-    together; nproc_per_node is 1 beside them where it is not given.
-
-Raises InvalidArgument for a place that does not exist, a batch of 0, negative workers, shuffle together with a sampler, and an "even_remainder" of
-fewer samples than ranks.
-
-    plan = unisono.plan_loader(batch_size=256, num_workers=8, dataset_size=len(images))
-    loader = make_loader(plan.batch_size, plan.num_workers))");
+        docstring(docs::plan_loader).c_str());
 }
 
 }  // namespace unisono::python

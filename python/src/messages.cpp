@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "calls.h"
+#include "docs/probes.h"
+#include "docs/messages.h"
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
@@ -176,7 +178,7 @@ nb::object try_probe(nb::handle src, nb::handle group, nb::handle timeout, int t
 }
 
 void bind_message_types(nb::module_& m) {
-  nb::class_<MessageInfo>(m, "MessageInfo", "A message as it is known before it is received.")
+  nb::class_<MessageInfo>(m, "MessageInfo", docstring(docs::message_info).c_str())
       .def_ro("source", &MessageInfo::source, "The sender's rank in the group.")
       .def_ro("tag", &MessageInfo::tag)
       .def_prop_ro(
@@ -184,7 +186,7 @@ void bind_message_types(nb::module_& m) {
       .def_ro("count", &MessageInfo::count, "How many elements it has.")
       .def_prop_ro("nbytes", &MessageInfo::bytes)
       .def_ro("is_object", &MessageInfo::is_object, "Sent by send_object: recv_object takes it, and its length is known then.");
-  nb::class_<Message>(m, "P2POp", "One message of a batch: P2POp.send(x, dst) or P2POp.recv(x, src).")
+  nb::class_<Message>(m, "P2POp", docstring(docs::p2p_op).c_str())
       .def_static(
           "send",
           [](nb::object x, nb::object dst) {
@@ -204,51 +206,17 @@ void bind_message_types(nb::module_& m) {
 
 void bind_messages(nb::module_& m) {
   bind_message_types(m);
-  def_call(m, "send", &send, "x: Buffer | complex, dst: RankLike", "None", R"(Sends a buffer, or a number as a message of one element, to rank `dst`.
-
-Up to 64 KiB it returns without a matching receive; a longer message waits for one. Messages are matched by sender, receiver and tag, in their order.
-
-    unisono.send(x, 1) if unisono.rank() == 0 else unisono.recv(x, 0))",
-           "x"_a.none(), "dst"_a);
-  def_call(m, "recv", &recv, "x: Buffer, src: RankLike | AnySource", "int", R"(Receives a message into `x` and returns the sender's rank.
-
-src: a rank, or any_source. tag: any_tag takes any. A message of another length or dtype is Mismatch, and is gone then.
-
-    sender = unisono.recv(x, unisono.any_source))",
-           "x"_a.none(), "src"_a);
-  def_call(m, "isend", &isend, "x: Buffer, dst: RankLike", "Work", "send of a buffer that returns at once.", "x"_a.none(), "dst"_a);
-  def_call(m, "irecv", &irecv, "x: Buffer, src: RankLike | AnySource", "Work", "recv that returns at once; work.source_rank() is the sender.",
-           "x"_a.none(), "src"_a);
-  def_call(m, "recv_array", &recv_array, "src: RankLike | AnySource", "typing.Any",
-           "Receives a message of any dtype and length: a new array of NumPy with one axis.\n\n    x = unisono.recv_array(1)", "src"_a);
-  def_call(m, "send_recv", &send_recv, "x: Buffer | complex, dst: RankLike, y: Buffer | None, src: RankLike", "typing.Any",
-           R"(Sends `x` to `dst` and receives from `src` at once, so that ranks exchange messages of any size.
-
-With a buffer `y` it is received there, and the sender is returned; with None `x` is a number, and the number that has come is returned.
-
-    right, left = (rank + 1) % size, (rank - 1) % size
-    unisono.send_recv(x, right, y, left))",
+  def_call(m, "send", &send, "x: Buffer | complex, dst: RankLike", "None", docs::send, "x"_a.none(), "dst"_a);
+  def_call(m, "recv", &recv, "x: Buffer, src: RankLike | AnySource", "int", docs::recv, "x"_a.none(), "src"_a);
+  def_call(m, "isend", &isend, "x: Buffer, dst: RankLike", "Work", docs::isend, "x"_a.none(), "dst"_a);
+  def_call(m, "irecv", &irecv, "x: Buffer, src: RankLike | AnySource", "Work", docs::irecv, "x"_a.none(), "src"_a);
+  def_call(m, "recv_array", &recv_array, "src: RankLike | AnySource", "typing.Any", docs::recv_array, "src"_a);
+  def_call(m, "send_recv", &send_recv, "x: Buffer | complex, dst: RankLike, y: Buffer | None, src: RankLike", "typing.Any", docs::send_recv,
            "x"_a.none(), "dst"_a, "y"_a.none(), "src"_a);
-  def_call(m, "batch", &batch, "operations: collections.abc.Iterable[P2POp]", "list[Work]",
-           R"(Issues several messages together; the i-th Work is of the i-th. Nothing is issued where one of them is InvalidArgument.
-
-    works = unisono.batch([unisono.P2POp.send(x, 1), unisono.P2POp.recv(y, 1)])
-    unisono.wait_all(works))",
-           "operations"_a);
-  def_call(m, "recv_resized", &recv_resized, "x: typing.Any, src: RankLike | AnySource", "MessageInfo",
-           R"(Receives a message into `x`, which becomes as long as the message, and returns what has come.
-
-x: a bytearray (of uint8) or an array.array; recv_array returns a new array of NumPy instead. src: a rank, or any_source.
-A message of another dtype is Mismatch, is gone then, and leaves `x` as it is. InvalidArgument where `x` cannot change its length, as while a
-memoryview of it is held; nothing is received then.
-
-    numbers = array.array("d")
-    info = unisono.recv_resized(numbers, unisono.any_source))",
-           "x"_a.none(), "src"_a);
-  def_call(m, "probe", &probe, "src: RankLike | AnySource", "MessageInfo", "Waits for a message and tells what it is, without receiving it.",
-           "src"_a);
-  def_call(m, "try_probe", &try_probe, "src: RankLike | AnySource", "MessageInfo | None",
-           "The same without waiting: None where no message has come yet.", "src"_a);
+  def_call(m, "batch", &batch, "operations: collections.abc.Iterable[P2POp]", "list[Work]", docs::batch, "operations"_a);
+  def_call(m, "recv_resized", &recv_resized, "x: typing.Any, src: RankLike | AnySource", "MessageInfo", docs::recv_resized, "x"_a.none(), "src"_a);
+  def_call(m, "probe", &probe, "src: RankLike | AnySource", "MessageInfo", docs::probe, "src"_a);
+  def_call(m, "try_probe", &try_probe, "src: RankLike | AnySource", "MessageInfo | None", docs::try_probe, "src"_a);
 }
 
 }  // namespace unisono::python

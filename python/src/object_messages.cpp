@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "docs/object_messages.h"
 #include "failure.h"
 #include "module.h"
 #include "calls.h"
@@ -172,10 +173,8 @@ nb::object recv_object(nb::handle src, nb::handle group, nb::handle timeout, int
 }  // namespace
 
 void bind_object_messages(nb::module_& m) {
-  def_call(m, "send_object", &send_object, "x: typing.Any, dst: RankLike", "None",
-           "Sends an object to rank `dst`, where recv_object takes it. Up to 64 KiB it returns without waiting for that.", "x"_a.none(), "dst"_a);
-  def_call(m, "recv_object", &recv_object, "src: RankLike | AnySource", "typing.Any",
-           "The next object that rank `src` (or any_source) has sent. Mismatch for a message of send, and for an object of C++.", "src"_a);
+  def_call(m, "send_object", &send_object, "x: typing.Any, dst: RankLike", "None", docs::send_object, "x"_a.none(), "dst"_a);
+  def_call(m, "recv_object", &recv_object, "src: RankLike | AnySource", "typing.Any", docs::recv_object, "src"_a);
 }
 
 }  // namespace unisono::python

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "docs/objects.h"
 #include "failure.h"
 #include "module.h"
 #include "signals.h"
@@ -262,29 +263,15 @@ nb::object scatter_object(nb::handle list, nb::handle src, nb::handle group, nb:
 }  // namespace
 
 void bind_objects(nb::module_& m) {
-  def_call(m, "all_gather_object", &all_gather_object, "x: typing.Any", "list[typing.Any]",
-           R"(A list on every rank: element r is the object of rank r.
-
-Objects are whatever pickle takes; the memory of arrays in them is not copied into the stream (protocol 5). What is received is a copy, also one's own.
-Where one rank's object cannot be pickled, or is larger than object_limits(), that rank raises why, and the others InvalidArgument; the group stays usable.
-Pickles can run code. Between hosts each carries a code under a key of the job's token, which is checked before anything of it is read; without a token
-they are refused there, and everywhere with UNISONO_PICKLE=off.
-
-    everyone = unisono.all_gather_object({"rank": unisono.rank()}))",
-           "x"_a.none());
-  def_call(m, "gather_object", &gather_object, "x: typing.Any, dst: RankLike = 0", "list[typing.Any] | None",
-           "The same at rank `dst` only; None elsewhere.", "x"_a.none(), "dst"_a = 0);
-  def_call(m, "broadcast_object", &broadcast_object, "x: typing.Any = None, src: RankLike = 0", "typing.Any",
-           R"(What rank `src` has, on every rank; what the others give does not count.
-
-    config = unisono.broadcast_object(read_config() if unisono.rank() == 0 else None))",
+  def_call(m, "all_gather_object", &all_gather_object, "x: typing.Any", "list[typing.Any]", docs::all_gather_object, "x"_a.none());
+  def_call(m, "gather_object", &gather_object, "x: typing.Any, dst: RankLike = 0", "list[typing.Any] | None", docs::gather_object, "x"_a.none(),
+           "dst"_a = 0);
+  def_call(m, "broadcast_object", &broadcast_object, "x: typing.Any = None, src: RankLike = 0", "typing.Any", docs::broadcast_object,
            "x"_a = nb::none(), "src"_a = 0);
   def_call(m, "broadcast_object_list", &broadcast_object_list, "list: list[typing.Any], src: RankLike = 0", "list[typing.Any]",
-           "The list becomes that of rank `src`, as long and with its objects, and is returned.", "list"_a, "src"_a = 0);
-  def_call(
-      m, "scatter_object", &scatter_object, "list: collections.abc.Sequence[typing.Any] | None, src: RankLike = 0", "typing.Any",
-      "Rank r gets element r of the list of rank `src`, which has size() of them, else all ranks raise InvalidArgument. Elsewhere it may be None.",
-      "list"_a.none(), "src"_a = 0);
+           docs::broadcast_object_list, "list"_a, "src"_a = 0);
+  def_call(m, "scatter_object", &scatter_object, "list: collections.abc.Sequence[typing.Any] | None, src: RankLike = 0", "typing.Any",
+           docs::scatter_object, "list"_a.none(), "src"_a = 0);
   m.def(
       "set_object_limits",
       [](std::size_t bytes) {
@@ -292,9 +279,9 @@ they are refused there, and everywhere with UNISONO_PICKLE=off.
         limits.bytes = bytes;
         set_object_limits(limits);
       },
-      "nbytes"_a, "How many bytes one rank's object may have at most (1 GiB at first). Where ranks differ, the smallest counts.");
+      "nbytes"_a, docs::set_object_limits);
   m.def(
-      "object_limits", [] { return object_limits().bytes; }, "How many bytes one rank's object may have at most.");
+      "object_limits", [] { return object_limits().bytes; }, docs::object_limits);
 }
 
 }  // namespace unisono::python

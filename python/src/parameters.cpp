@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "calls.h"
+#include "docs/parameters.h"
 #include "failure.h"
 #include "module.h"
 #include "signals.h"
@@ -121,28 +122,15 @@ nb::object collect(nb::handle part, nb::handle group, nb::handle timeout, int ta
 }  // namespace
 
 void bind_parameters(nb::module_& m) {
-  def_call(m, "average_across_processes", &average_across_processes, "x: X", "X",
-           R"(`x` of every rank becomes the average of all ranks' `x`: a buffer or a dictionary in place (and returned), a number as the result.
-
-Entries of a dictionary are buffers or numbers, paired by key. Averages of integers are truncated toward zero.
-
-    unisono.average_across_processes({"loss": loss, "accuracy": accuracy}))",
-           "x"_a.none());
-  def_call(
-      m, "all_reduce_dict", &all_reduce_dict, "entries: dict[str, typing.Any], op: ReduceOp | str = 'sum'", "dict[str, typing.Any]",
-      "Every entry of every rank becomes the combination of all ranks' entries of that key. Mismatch on all where keys, dtypes or shapes differ.",
-      "entries"_a, "op"_a = sum_op());
-  m.def(
-      "all_reduce_params", &all_reduce_params, "params"_a, nb::kw_only(), "coalesce"_a = true, "bucket_size_mb"_a = -1, "op"_a = sum_op(),
-      "group"_a = nb::none(), "timeout"_a = nb::none(), "tag"_a = 0,
-      nb::sig("def all_reduce_params(params: collections.abc.Iterable[Buffer], *, coalesce: bool = True, bucket_size_mb: int = -1, "
-              "op: ReduceOp | str = 'sum', group: ProcessGroup | None = None, timeout: Seconds = None, tag: int = 0) -> None"),
-      R"(Every buffer of every rank becomes the combination of all ranks' one. Buffers of a dtype travel together, in buckets of `bucket_size_mb` MiB
-(-1: in one), or with coalesce=False each by itself.
-
-    unisono.all_reduce_params([p.grad for p in model.parameters()], op="avg"))");
-  def_call(m, "sync_random_seed", &random_seed, "", "int",
-           "A seed that rank 0 draws from the system, the same on all ranks, below 2**31. No generator of anybody's is touched.");
+  def_call(m, "average_across_processes", &average_across_processes, "x: X", "X", docs::average_across_processes, "x"_a.none());
+  def_call(m, "all_reduce_dict", &all_reduce_dict, "entries: dict[str, typing.Any], op: ReduceOp | str = 'sum'", "dict[str, typing.Any]",
+           docs::all_reduce_dict, "entries"_a, "op"_a = sum_op());
+  m.def("all_reduce_params", &all_reduce_params, "params"_a, nb::kw_only(), "coalesce"_a = true, "bucket_size_mb"_a = -1, "op"_a = sum_op(),
+        "group"_a = nb::none(), "timeout"_a = nb::none(), "tag"_a = 0,
+        nb::sig("def all_reduce_params(params: collections.abc.Iterable[Buffer], *, coalesce: bool = True, bucket_size_mb: int = -1, "
+                "op: ReduceOp | str = 'sum', group: ProcessGroup | None = None, timeout: Seconds = None, tag: int = 0) -> None"),
+        docstring(docs::all_reduce_params).c_str());
+  def_call(m, "sync_random_seed", &random_seed, "", "int", docs::sync_random_seed);
   def_call(m, "_collect", &collect, "part: typing.Any", "typing.Any", "", "part"_a.none());
   def_call(m, "_collect_by_files", &collect_by_files, "part: typing.Any, tmpdir: str", "typing.Any", "", "part"_a, "tmpdir"_a);
 }

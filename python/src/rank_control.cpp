@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "calls.h"
+#include "docs/rank_control.h"
 #include "failure.h"
 #include "module.h"
 #include "places.h"
@@ -92,29 +93,22 @@ void wait_watched(nb::handle timeout, nb::handle group) {
 }  // namespace
 
 void bind_rank_control(nb::module_& m) {
-  def_call(m, "barrier", &wait_for_all, "", "None", "Returns once every rank of the group has entered it.");
-  def_call(m, "barrier_async", &start_barrier, "", "Work", "A barrier that returns at once.");
+  def_call(m, "barrier", &wait_for_all, "", "None", docs::barrier);
+  def_call(m, "barrier_async", &start_barrier, "", "Work", async_docstring("barrier", docs::barrier, docs::barrier_async));
   m.def("monitored_barrier", &wait_watched, "timeout"_a.none(), "group"_a = nb::none(),
-        nb::sig("def monitored_barrier(timeout: Seconds, group: ProcessGroup | None = None) -> None"),
-        "A barrier whose Timeout names every rank that did not come (Timeout.missing). timeout: seconds; None is half an hour.");
+        nb::sig("def monitored_barrier(timeout: Seconds, group: ProcessGroup | None = None) -> None"), docstring(docs::monitored_barrier).c_str());
   m.def(
       "synchronize",
       [](nb::handle group) {
         const ProcessGroup& ranks = group_of(group, "synchronize");
         unlocked([&, where = place_of_program()] { synchronize(ranks, where); });
       },
-      "group"_a = nb::none(), nb::sig("def synchronize(group: ProcessGroup | None = None) -> None"), "A barrier.");
+      "group"_a = nb::none(), nb::sig("def synchronize(group: ProcessGroup | None = None) -> None"), docstring(docs::synchronize).c_str());
   m.def(
       "is_main_process", [](nb::handle group) { return group_of(group, "is_main_process").rank() == 0; }, "group"_a = nb::none(),
-      nb::sig("def is_main_process(group: ProcessGroup | None = None) -> bool"), "True on rank 0 of the group.");
-  m.def("is_master_process", &is_master_process, "True on rank 0 of the world.");
-  nb::class_<FirstScope>(m, "OneRankFirst", R"(A scope that one rank passes first: the others wait at its beginning until it has left its own.
-
-rank: of the group (the world); with local=True a local rank, and one rank of each host goes first. All ranks enter one. Where an exception leaves the
-scope of the first, the others raise PeerFailed with its rank, and the group stays usable.
-
-    with unisono.OneRankFirst(local=True) as scope:
-        data = download()          # the others of the host find it there)")
+      nb::sig("def is_main_process(group: ProcessGroup | None = None) -> bool"), docs::is_main_process);
+  m.def("is_master_process", &is_master_process, docs::is_master_process);
+  nb::class_<FirstScope>(m, "OneRankFirst", docstring(docs::one_rank_first).c_str())
       .def(nb::init<nb::object, bool, nb::object>(), nb::kw_only(), "rank"_a = 0, "local"_a = false, "group"_a = nb::none(),
            nb::sig("def __init__(self, *, rank: RankLike = 0, local: bool = False, group: ProcessGroup | None = None) -> None"))
       .def(
@@ -130,8 +124,8 @@ scope of the first, the others raise PeerFailed with its rank, and the group sta
       .def_prop_ro("is_first", &FirstScope::is_first, "Whether this rank goes first (on its host).");
   m.def("_rank_within", &rank_within, "rank"_a, "group"_a.none());
   m.def("_agree", &agree, "group"_a.none(), "exception"_a.none());
-  m.def("gpu_mem_usage", &gpu_mem_usage, "MiB of its GPU's memory that this process has; 0 without a GPU.");
-  m.def("gpu_mem_peak", &gpu_mem_peak, "The most MiB that was seen; 0 without a GPU.");
+  m.def("gpu_mem_usage", &gpu_mem_usage, docs::gpu_mem_usage);
+  m.def("gpu_mem_peak", &gpu_mem_peak, docs::gpu_mem_peak);
 }
 
 }  // namespace unisono::python

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "calls.h"
+#include "docs/reductions.h"
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
@@ -133,35 +134,17 @@ double mean(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
   return nb::cast<double>(imported("unisono._errors").attr("exact_mean")(numbers));
 }
 
-constexpr const char* all_reduce_text =
-    R"(Every rank's `x` becomes the combination of all ranks' `x`, bit for bit the same everywhere.
-
-x: a buffer of the same length and dtype on every rank, worked on in place and returned; or a number, whose result is returned. An int whose sum (or
-    product) could need more than 64 bits, were every rank's as large, is InvalidArgument: no result of ints is ever wrapped. Or a WithPlace.
-op: a ReduceOp or its name ("sum", "product", "min", "max", "avg", "band", "bor", "bxor", "land", "lor"), premul_sum(factor), or a function of two
-    arrays of NumPy that returns one, associative, commutative and the same on all ranks.
-out: a buffer of the same length, which gets the result in place of `x`, and is returned.
-timeout: seconds (or a timedelta) in place of the group's. tag: a number on which the ranks must agree.
-deterministic: combine from rank 0 to the last, whatever the backend, the hosts and the length: the same bits in every job of that many ranks. It may
-    cost time, and the ranks must agree on it.
-
-Raises InvalidArgument for what is wrong by itself, Mismatch on all ranks where they differ, Timeout, PeerFailed, NotInitialized.
-
-    x = numpy.full(4, unisono.rank() + 1.0)
-    unisono.all_reduce(x)                            # x is the sum
-    loss = unisono.all_reduce(loss, "avg")           # a number comes back)";
-
 void bind_all_reduce(nb::module_& m) {
-  const auto def = [&](const char* signature, auto* f, const char* doc) {
+  const auto def = [&](const char* signature, auto* f, const std::string& text) {
     m.def("all_reduce", f, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(), "timeout"_a = nb::none(),
-          "tag"_a = 0, "deterministic"_a = false, nb::sig(signature), doc);
+          "tag"_a = 0, "deterministic"_a = false, nb::sig(signature), text.c_str());
   };
   def("def all_reduce(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, timeout: Seconds = None, tag: int = 0, "
       "deterministic: bool = False) -> X",
-      &all_reduce<false>, all_reduce_text);
+      &all_reduce<false>, docstring(docs::all_reduce));
   def("def all_reduce_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, timeout: Seconds = None, "
       "tag: int = 0, deterministic: bool = False) -> Work",
-      &all_reduce<true>, "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
+      &all_reduce<true>, async_docstring("all_reduce", docs::all_reduce, docs::all_reduce_async));
 }
 
 }  // namespace
@@ -169,35 +152,14 @@ void bind_all_reduce(nb::module_& m) {
 void bind_reductions(nb::module_& m) {
   bind_all_reduce(m);
   def_both(m, "reduce", &reduce<false>, &reduce<true>, "x: X, dst: RankLike, op: Op = 'sum'", "x: Buffer, dst: RankLike, op: Op = 'sum'", "X | None",
-           R"(`x` of rank `dst` becomes the combination of all ranks' `x`, and is returned there; the other ranks' buffers stay as they are, so they
-may be read-only, and they get None.
-
-    total = unisono.reduce(x, 0)
-    if total is not None: print(total))",
-           "reduce of a buffer that returns at once.", "x"_a.none(), "dst"_a, "op"_a = sum_op());
-  def_both(m, "broadcast", &broadcast<false>, &broadcast<true>, "x: X, src: RankLike = 0", "x: Buffer, src: RankLike = 0", "X",
-           R"(`x` of every rank becomes that of rank `src`.
-
-x: a buffer of the same length and dtype on every rank, worked on in place (that of `src` may be read-only) and returned; or a number, of the same
-   type on every rank; or, on every rank, any other object that pickle takes: what `src` has is returned. broadcast_object takes anything, whatever the others give.
-
-    unisono.broadcast(weights)
-    name = unisono.broadcast(name if unisono.rank() == 0 else ""))",
-           "broadcast of a buffer that returns at once.", "x"_a.none(), "src"_a = 0);
+           docs::reduce, docs::reduce_async, "x"_a.none(), "dst"_a, "op"_a = sum_op());
+  def_both(m, "broadcast", &broadcast<false>, &broadcast<true>, "x: X, src: RankLike = 0", "x: Buffer, src: RankLike = 0", "X", docs::broadcast,
+           docs::broadcast_async, "x"_a.none(), "src"_a = 0);
   def_both(m, "scan", &prefix<Operation::scan, false>, &prefix<Operation::scan, true>, "x: X, op: Op = 'sum'", "x: Buffer, op: Op = 'sum'", "X",
-           R"(`x` becomes the combination of ranks 0 … rank(). Not with "avg".
-
-    after = unisono.scan(len(rows))        # rows of this rank and all before it)",
-           "scan of a buffer that returns at once.", "x"_a.none(), "op"_a = sum_op());
+           docs::scan, docs::scan_async, "x"_a.none(), "op"_a = sum_op());
   def_both(m, "exscan", &prefix<Operation::exscan, false>, &prefix<Operation::exscan, true>, "x: X, op: Op = 'sum'", "x: Buffer, op: Op = 'sum'", "X",
-           R"(`x` becomes the combination of ranks 0 … rank() - 1; that of rank 0 stays as it is. Not with "avg".
-
-    before = unisono.exscan(len(rows)) if unisono.world_size() > 1 else 0)",
-           "exscan of a buffer that returns at once.", "x"_a.none(), "op"_a = sum_op());
-  def_call(m, "mean", &mean, "x: float", "float", R"(The exact average of the ranks' numbers, rounded once: integers neither wrap nor truncate.
-
-    accuracy = unisono.mean(correct / total))",
-           "x"_a.none());
+           docs::exscan, docs::exscan_async, "x"_a.none(), "op"_a = sum_op());
+  def_call(m, "mean", &mean, "x: float", "float", docs::mean, "x"_a.none());
 }
 
 }  // namespace unisono::python

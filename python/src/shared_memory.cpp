@@ -6,6 +6,7 @@
 #include <string>
 
 #include "buffer.h"
+#include "docs/shared_memory.h"
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
@@ -50,13 +51,10 @@ bool lies_in_shared_memory(nb::handle x) {
 }  // namespace
 
 void bind_shared_memory(nb::module_& m) {
-  nb::class_<SharedBytes>(m, "SharedBytes", nb::type_slots(slots),
-                          "So many bytes, all 0, in memory that every rank of the host can reach: collectives on it copy nothing twice. Anything "
-                          "that takes a buffer takes it; shared_array makes an array of it.")
+  nb::class_<SharedBytes>(m, "SharedBytes", nb::type_slots(slots), docs::shared_bytes)
       .def(nb::init<std::size_t>(), "nbytes"_a)
       .def("__len__", &SharedBytes::size);
-  m.def("is_shared", &lies_in_shared_memory, "x"_a.none(), nb::sig("def is_shared(x: Buffer) -> bool"),
-        "Whether all of a buffer lies in that memory.");
+  m.def("is_shared", &lies_in_shared_memory, "x"_a.none(), nb::sig("def is_shared(x: Buffer) -> bool"), docs::is_shared);
 }
 
 }  // namespace unisono::python

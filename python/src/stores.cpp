@@ -13,6 +13,7 @@
 #include <string>
 
 #include "arguments.h"
+#include "docs/stores.h"
 #include "failure.h"
 #include "module.h"
 #include "signals.h"
@@ -83,62 +84,43 @@ using Released = nb::call_guard<Unlocked>;
 }  // namespace
 
 void bind_stores(nb::module_& m) {
-  nb::class_<Store>(m, "Store", R"(A small key-value store through which processes meet: MemoryStore, FileStore, TcpStore, EtcdStore, PrefixStore.
-
-Values are bytes (a str is stored as UTF-8). Every call has a deadline: `timeout` seconds where it is given, else the store's own; one that passes it
-raises Timeout, which names the keys it waits for. Any thread may call.)")
-      .def("set", &set, "key"_a, "value"_a, nb::sig("def set(self, key: str, value: bytes | str) -> None"))
-      .def("get", &get, "key"_a, "timeout"_a = nb::none(), nb::sig("def get(self, key: str, timeout: Seconds = None) -> bytes"),
-           "Waits until the key exists, then returns its value.")
-      .def("try_get", &try_get, "key"_a, nb::sig("def try_get(self, key: str) -> bytes | None"), "The value if the key exists now.")
+  nb::class_<Store>(m, "Store", docs::store)
+      .def("set", &set, "key"_a, "value"_a, nb::sig("def set(self, key: str, value: bytes | str) -> None"),
+           "Sets the value of a key, whether or not it exists.")
+      .def("get", &get, "key"_a, "timeout"_a = nb::none(), nb::sig("def get(self, key: str, timeout: Seconds = None) -> bytes"), docs::store_get)
+      .def("try_get", &try_get, "key"_a, nb::sig("def try_get(self, key: str) -> bytes | None"),
+           "Returns the value if the key exists now, else None.")
       .def(
           "add", [](Store& store, const std::string& key, std::int64_t amount) { return store.add(key, amount); }, "key"_a, "amount"_a, Released(),
-          "Adds to a decimal counter (0 where the key is new) and returns the sum.")
+          docs::store_add)
       .def("wait", &wait, "keys"_a, "timeout"_a = nb::none(),
-           nb::sig("def wait(self, keys: collections.abc.Sequence[str], timeout: Seconds = None) -> None"), "Waits until all keys exist.")
+           nb::sig("def wait(self, keys: collections.abc.Sequence[str], timeout: Seconds = None) -> None"), docs::store_wait)
       .def("compare_set", &compare_set, "key"_a, "expected"_a, "desired"_a,
-           nb::sig("def compare_set(self, key: str, expected: bytes | str, desired: bytes | str) -> bytes"),
-           "Sets `desired` if the value is `expected` (b\"\" also matches a key that does not exist); returns the value after the call.")
+           nb::sig("def compare_set(self, key: str, expected: bytes | str, desired: bytes | str) -> bytes"), docs::compare_set)
       .def(
-          "erase", [](Store& store, const std::string& key) { return store.erase(key); }, "key"_a, Released(), "True if there was such a key.")
-      .def("num_keys", &Store::num_keys, Released())
+          "erase", [](Store& store, const std::string& key) { return store.erase(key); }, "key"_a, Released(),
+          "Removes a key, and tells whether there was one.")
+      .def("num_keys", &Store::num_keys, Released(), "Returns the number of keys.")
       .def_prop_rw(
           "timeout", [](const Store& store) { return std::chrono::duration<double>(store.timeout()).count(); },
           [](Store& store, nb::handle timeout) { store.set_timeout(timeout_or(timeout, store.timeout(), "timeout")); },
           nb::for_getter(nb::sig("def timeout(self) -> float")), nb::for_setter(nb::arg().none()),
           nb::for_setter(nb::sig("def timeout(self, value: Seconds, /) -> None")), "Seconds; 300 at first.");
-  nb::class_<MemoryStore, Store>(m, "MemoryStore", "Within one process, for ranks that are threads, and for tests.").def(nb::init<>());
-  nb::class_<FileStore, Store>(m, "FileStore", "In a file that all processes reach; it is created if absent, and stays.")
+  nb::class_<MemoryStore, Store>(m, "MemoryStore", docs::memory_store).def(nb::init<>());
+  nb::class_<FileStore, Store>(m, "FileStore", docs::file_store)
       .def(nb::init<std::string>(), "path"_a, Released())
       .def_prop_ro("path", &FileStore::path);
-  nb::class_<TcpStore, Store>(m, "TcpStore", R"(Over TCP; one process is the server, and listens on exactly the given address (port 0: any free one).
-
-token: the job's secret; UNISONO_TOKEN where it is not given. An address that is no loopback needs one, or "none".
-listen_fd: for the server, a socket that is bound and listens already (listener.detach()), at this host and port.
-    The store takes it over and closes it, also where it raises.
-
-    store = unisono.TcpStore("127.0.0.1", 0, is_server=True)
-    other = unisono.TcpStore("127.0.0.1", store.port))")
+  nb::class_<TcpStore, Store>(m, "TcpStore", docs::tcp_store)
       .def("__init__", &make_tcp_store, "host"_a, "port"_a, nb::kw_only(), "is_server"_a = false, "timeout"_a = nb::none(), "token"_a = nb::none(),
            "listen_fd"_a = -1,
            nb::sig("def __init__(self, host: str, port: int, *, is_server: bool = False, timeout: Seconds = None, token: str | None = None, "
                    "listen_fd: int = -1) -> None"))
       .def_prop_ro("host", &TcpStore::host)
       .def_prop_ro("port", &TcpStore::port);
-  nb::class_<EtcdStore, Store>(m, "EtcdStore", R"(A store whose keys lie in etcd 3.4 or newer, which all processes reach at the same URL.
-
-url: "etcd://host:port,host:port/prefix"; etcds:// encrypts. timeout: seconds, in which etcd is reached, and of the store's calls; 300 where it is not
-given. The last process that closes its store removes the keys below the prefix; where all have died, they vanish after ten minutes.
-
-Raises InvalidArgument for a URL of another form, Timeout with the endpoints where none answers, BackendUnavailable where the library was built without
-libcurl.
-
-    store = unisono.EtcdStore("etcd://10.0.0.1:2379,10.0.0.2:2379/train-17")
-    unisono.initialize(store=store, rank=rank, world_size=size))")
+  nb::class_<EtcdStore, Store>(m, "EtcdStore", docs::etcd_store)
       .def("__init__", &make_etcd_store, "url"_a, "timeout"_a = nb::none(), nb::sig("def __init__(self, url: str, timeout: Seconds = None) -> None"))
       .def_prop_ro("url", &EtcdStore::url);
-  nb::class_<PrefixStore, Store>(m, "PrefixStore", "Another store seen under a prefix, so that several users share one without meeting.")
-      .def(nb::init<std::string, std::shared_ptr<Store>>(), "prefix"_a, "store"_a);
+  nb::class_<PrefixStore, Store>(m, "PrefixStore", docs::prefix_store).def(nb::init<std::string, std::shared_ptr<Store>>(), "prefix"_a, "store"_a);
 }
 
 }  // namespace unisono::python

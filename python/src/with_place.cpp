@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "calls.h"
+#include "docs/grid.h"
 #include "failure.h"
 #include "imports.h"
 #include "module.h"
@@ -146,16 +147,6 @@ bool are_equal(const Placed& a, nb::handle other) {
   return nb::cast<bool>(nb::bool_(same(a.value, b.value))) && nb::cast<bool>(nb::bool_(same(a.place, b.place)));
 }
 
-constexpr const char* placed_text = R"(A value and its place: a rank, or an index of the program's choice. MINLOC and MAXLOC of MPI.
-
-value: a number, or an array; any dtype but the complex ones. place: an int; for an array an array of ints of the same shape, or one int for all.
-It copies arrays side by side into memory of its own: the attributes `value` and `place` are arrays of NumPy that show it.
-
-all_reduce, reduce and scan take it with "min" and "max", all_reduce_async takes arrays. A single pair is returned, an array is worked on in place.
-Among equal values the lowest place wins; a NaN wins over numbers, and -0 is less than +0. Another operation is InvalidArgument.
-
-    loss, best = unisono.all_reduce(unisono.WithPlace(loss, unisono.rank()), "min")     # the same on all ranks)";
-
 }  // namespace
 
 bool is_placed(nb::handle x) { return nb::isinstance<Placed>(x); }
@@ -184,7 +175,7 @@ nb::object start_pairs(Operation operation, nb::handle x, nb::handle op, const T
 }
 
 void bind_with_place(nb::module_& m) {
-  nb::class_<Placed>(m, "WithPlace", placed_text)
+  nb::class_<Placed>(m, "WithPlace", docstring(docs::with_place).c_str())
       .def("__init__", &make_placed, "value"_a, "place"_a, nb::sig("def __init__(self, value: Buffer | float, place: Buffer | int) -> None"))
       .def_prop_ro(
           "value", [](const Placed& x) { return x.value; }, nb::for_getter(nb::sig("def value(self) -> typing.Any")))

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "calls.h"
+#include "docs/work.h"
 #include "failure.h"
 #include "future.h"
 #include "module.h"
@@ -246,39 +247,22 @@ nb::object start(const detail::MessageRequest& request, const Trailing& trailing
 }
 
 void bind_work(nb::module_& m) {
-  nb::class_<PythonWork>(m, "Work", R"(An operation that may still be going on.
-
-Its buffers belong to the library until it is done, and are kept alive as long. One that is dropped still completes; its error, if nobody has asked
-for it, is raised by the group's next call.
-
-    work = unisono.all_reduce_async(x)
-    ...                       # compute
-    work.wait())")
-      .def("wait", &PythonWork::wait, "Returns when it is done; raises its error. Ctrl-C ends the wait, not the operation.")
-      .def("wait_for", &PythonWork::wait_for, "timeout"_a, nb::sig("def wait_for(self, timeout: float | datetime.timedelta) -> bool"),
-           "The same for `timeout` seconds at most. False if it was not done in time: it goes on.")
-      .def("is_completed", &PythonWork::is_completed, "Done, well or not. Never blocks.")
-      .def("cancel", &PythonWork::cancel,
-           R"(Takes back a receive that nobody wants any more. False if a message was matched with it already, if it is done, and for anything but a
-receive: then nothing has happened. After True `wait` returns, `source_rank` is -1, and the buffer is as it was.)")
-      .def(
-          "on_completion", &PythonWork::on_completion, "callback"_a.none(),
-          nb::sig("def on_completion(self, callback: collections.abc.Callable[[], object]) -> None"),
-          R"(Calls the function once, when it is done: at once in this thread where it is, else in the thread that completes it, which may be inside a
-call on the same group. It must not call on that group, and should be short. What it raises goes to sys.unraisablehook.)")
-      .def("exception", &PythonWork::exception, nb::sig("def exception(self) -> BaseException | None"),
-           "Its error; None while it goes on and if it went well.")
-      .def("result", &PythonWork::result, nb::sig("def result(self) -> typing.Any"),
-           "Waits, and returns what the blocking call would have returned: the buffer that holds the result.")
-      .def("source_rank", &PythonWork::source_rank, "Of a receive that is done: the sender's rank in the group. -1 for anything else.")
-      .def("tag", &PythonWork::tag, "The tag of the message that a receive has taken. 0 for anything else.");
+  nb::class_<PythonWork>(m, "Work", docstring(docs::work).c_str())
+      .def("wait", &PythonWork::wait, docs::wait)
+      .def("wait_for", &PythonWork::wait_for, "timeout"_a, nb::sig("def wait_for(self, timeout: float | datetime.timedelta) -> bool"), docs::wait_for)
+      .def("is_completed", &PythonWork::is_completed, "Tells whether it is done, well or not. Never blocks.")
+      .def("cancel", &PythonWork::cancel, docs::cancel)
+      .def("on_completion", &PythonWork::on_completion, "callback"_a.none(),
+           nb::sig("def on_completion(self, callback: collections.abc.Callable[[], object]) -> None"), docs::on_completion)
+      .def("exception", &PythonWork::exception, nb::sig("def exception(self) -> BaseException | None"), docs::work_exception)
+      .def("result", &PythonWork::result, nb::sig("def result(self) -> typing.Any"), docs::work_result)
+      .def("source_rank", &PythonWork::source_rank, "Returns the sender's rank in the group, of a receive that is done. -1 for anything else.")
+      .def("tag", &PythonWork::tag, "Returns the tag of the message that a receive has taken. 0 for anything else.");
   m.def("wait_all", &PythonWork::wait_all, "works"_a, nb::sig("def wait_all(works: collections.abc.Iterable[Work]) -> None"),
-        "Waits for all of them, then raises the first error among them, if any.");
+        docstring(docs::wait_all).c_str());
   m.def("wait_any", &PythonWork::wait_any, "works"_a, "timeout"_a = nb::none(),
         nb::sig("def wait_any(works: collections.abc.Iterable[Work | Future], timeout: Seconds = None) -> int | None"),
-        R"(Waits until one of them is done and returns its index. InvalidArgument where there is none.
-
-Of Works it raises that one's error. Of a controller's Futures it does not; with a timeout it returns None if none is done after so many seconds.)");
+        docstring(docs::wait_any).c_str());
 }
 
 }  // namespace unisono::python

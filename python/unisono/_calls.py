@@ -23,30 +23,173 @@ def _pieces(whole, counts, like):
 
 
 def all_gather_list(x, group=None, *, timeout=None, tag=0):
-    """A list on every rank: element r is the buffer of rank r, as an array. They may be of different length.
+    """Collects an array of each rank, of any length, in a list on every rank.
 
-        rows = unisono.all_gather_list(my_rows)
+    Parameters
+    ----------
+    x : buffer
+        This rank's array, of the same dtype on every rank.
+    group : ProcessGroup, optional
+        The ranks that call. None stands for the world.
+    timeout : float or timedelta, optional
+        The seconds that the call may take. None stands for the group's own timeout.
+    tag : int, default 0
+        A number on which the ranks must agree.
+
+    Returns
+    -------
+    list of arrays
+        Element r holds the elements of rank r. Its axes behind the first are those of `x`.
+
+    Raises
+    ------
+    InvalidArgument
+        If `x` is no buffer.
+    Mismatch
+        If the ranks call different things. All ranks raise it, nothing was moved, and the group
+        stays usable.
+    Timeout
+        If a rank does not come in time. The group has ended then.
+    PeerFailed
+        If a rank is gone or has given up. The group has ended then.
+    NotInitialized
+        If the process was launched as one of several and has not called `initialize`.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> unisono.all_gather_list(numpy.full(unisono.rank() + 1, unisono.rank()))
+    [array([0]), array([1, 1])]
     """
     whole, counts = _core.all_gather_v(x, group=group, timeout=timeout, tag=tag)
     return _pieces(whole, counts, x)
 
 
 def gather_list(x, dst=0, group=None, *, timeout=None, tag=0):
-    """The same at rank `dst` only; None elsewhere."""
+    """Collects an array of each rank, of any length, in a list on rank `dst`.
+
+    Parameters
+    ----------
+    x : buffer
+        This rank's array, of the same dtype on every rank.
+    dst : int or GlobalRank, default 0
+        The rank within the group that gets the list.
+    group : ProcessGroup, optional
+        The ranks that call. None stands for the world.
+    timeout : float or timedelta, optional
+        The seconds that the call may take. None stands for the group's own timeout.
+    tag : int, default 0
+        A number on which the ranks must agree.
+
+    Returns
+    -------
+    list of arrays or None
+        On `dst` what `all_gather_list` returns; None on every other rank.
+
+    Raises
+    ------
+    InvalidArgument
+        If `x` is no buffer, or the group has no rank `dst`.
+    Mismatch
+        If the ranks call different things. All ranks raise it, nothing was moved, and the group
+        stays usable.
+    Timeout
+        If a rank does not come in time. The group has ended then.
+    PeerFailed
+        If a rank is gone or has given up. The group has ended then.
+    NotInitialized
+        If the process was launched as one of several and has not called `initialize`.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> arrays = unisono.gather_list(numpy.ones(unisono.rank() + 1))
+    >>> [len(x) for x in arrays] == [1, 2] if unisono.rank() == 0 else arrays is None
+    True
+    """
     whole, counts = _core.gather_v(x, dst=dst, group=group, timeout=timeout, tag=tag)
     return None if whole is None else _pieces(whole, counts, x)
 
 
 def scatter_list(list=None, src=0, group=None, *, timeout=None, tag=0):
-    """The r-th array of rank `src`'s list, on rank r. It has size() of them, of any length and dtype; elsewhere it does not count."""
+    """Shares out the arrays of a list of rank `src`: rank r gets the r-th one.
+
+    Parameters
+    ----------
+    list : sequence of arrays, optional
+        On `src` size() arrays, of any length and dtype. Elsewhere it does not count.
+    src : int or GlobalRank, default 0
+        The rank within the group whose list is shared out.
+    group : ProcessGroup, optional
+        The ranks that call. None stands for the world.
+    timeout : float or timedelta, optional
+        The seconds that the call may take. None stands for the group's own timeout.
+    tag : int, default 0
+        A number on which the ranks must agree.
+
+    Returns
+    -------
+    array
+        A copy of this rank's array. It travels as an object does (`scatter_object`).
+
+    Raises
+    ------
+    InvalidArgument
+        On all ranks, if the list has not size() elements. The group stays usable.
+    Mismatch
+        If the ranks call different things. All ranks raise it, nothing was moved, and the group
+        stays usable.
+    Timeout
+        If a rank does not come in time. The group has ended then.
+    PeerFailed
+        If a rank is gone or has given up. The group has ended then.
+    NotInitialized
+        If the process was launched as one of several and has not called `initialize`.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> arrays = [numpy.zeros(2), numpy.ones(3)] if unisono.rank() == 0 else None
+    >>> len(unisono.scatter_list(arrays)) == unisono.rank() + 2
+    True
+    """
     return _core.scatter_object(list, src, group, timeout=timeout, tag=tag)
 
 
 def shared_array(shape, dtype="float32"):
-    """A NumPy array, all 0, in memory that every rank of the host can reach: collectives on such arrays copy nothing twice.
+    """Makes a NumPy array in memory that every rank of the host can reach.
 
-        x = unisono.shared_array((1024, 1024))
-        unisono.all_reduce(x)
+    Collectives on such arrays copy nothing twice.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        The extents of the array.
+    dtype : str or numpy.dtype, default "float32"
+        The type of its elements.
+
+    Returns
+    -------
+    numpy.ndarray
+        The array, all 0.
+
+    Raises
+    ------
+    MemoryError
+        If there is no memory for it.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> x = unisono.shared_array((2, 2))
+    >>> x += unisono.rank()
+    >>> unisono.all_reduce(x)
+    array([[1., 1.],
+           [1., 1.]], dtype=float32)
     """
     import numpy
 
@@ -57,12 +200,53 @@ def shared_array(shape, dtype="float32"):
 
 
 def collect_results(part, size, *, via="communication", tmpdir="", group=None, timeout=None):
-    """On rank 0 the items of all ranks, interleaved: the first of rank 0, of rank 1, …, then the second of each; None elsewhere.
+    """Collects the items of all ranks on rank 0, interleaved.
 
-    part: this rank's items, a list of objects. At most `size` items (of rank 0) are kept, so that what a sampler has added to make parts even falls off
-    the end. via: "communication", or "shared_dir": files in `tmpdir`, which all ranks reach, or in a new directory beside the working one.
+    The first item of rank 0 comes first, then that of rank 1, and so on; then the second of each.
 
-        results = unisono.collect_results([evaluate(i) for i in sampler], len(dataset))
+    Parameters
+    ----------
+    part : iterable of object
+        This rank's items, which pickle takes. Parts may differ in length.
+    size : int
+        The most items that are kept, so that what a sampler has added to make the parts even
+        falls off the end. That of rank 0 counts.
+    via : str, default "communication"
+        "communication", or "shared_dir" for files in a directory.
+    tmpdir : str or path, default ""
+        A directory that all ranks reach. "" stands for a new one beside the working directory.
+    group : ProcessGroup, optional
+        The ranks that call. None stands for the world.
+    timeout : float or timedelta, optional
+        The seconds that the call may take. None stands for the group's own timeout.
+
+    Returns
+    -------
+    list of object or None
+        None on every other rank.
+
+    Raises
+    ------
+    InvalidArgument
+        For another `via`, and on the other ranks if an item of one rank cannot be pickled.
+    Mismatch
+        If the ranks call different things. All ranks raise it, nothing was moved, and the group
+        stays usable.
+    Timeout
+        If a rank does not come in time. The group has ended then.
+    PeerFailed
+        If a rank is gone or has given up. The group has ended then.
+    NotInitialized
+        If the process was launched as one of several and has not called `initialize`.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> sampler = unisono.DistributedSampler(5, shuffle=False)
+    >>> results = unisono.collect_results([i * i for i in sampler], 5)
+    >>> results == ([0, 1, 4, 9, 16] if unisono.rank() == 0 else None)
+    True
     """
     part = list(part)
     if via == "communication":
@@ -78,16 +262,43 @@ def collect_results(part, size, *, via="communication", tmpdir="", group=None, t
 
 
 def one_rank_only(function=None, *, rank=0, with_barrier=False, group=None):
-    """A function that runs on one rank of the group (the world of the time of the call), and returns None on the others.
+    """Makes a function that runs on one rank of the group, and returns None on the others.
 
-    rank: an int within the group, or a GlobalRank; InvalidArgument at the call where there is none. Without a barrier nothing is communicated, and the
-    ranks need not all call. With one, nobody returns before the rank is done, and an exception there is raised by the others as PeerFailed with its
-    text; the group stays usable.
+    Without a barrier nothing is communicated, and the ranks need not all call.
 
-        @unisono.one_rank_only(with_barrier=True)
-        def save(model, path): ...
+    Parameters
+    ----------
+    function : callable, optional
+        The function. Without it a decorator is returned.
+    rank : int or GlobalRank, default 0
+        The rank within the group that runs it.
+    with_barrier : bool, default False
+        Whether nobody returns before that rank is done. An exception there is then raised by the
+        others as PeerFailed with its text; the group stays usable.
+    group : ProcessGroup, optional
+        The ranks. None stands for the world at the time of the call.
 
-        unisono.one_rank_only(print)("once")
+    Returns
+    -------
+    callable
+        The function, or a decorator.
+
+    Raises
+    ------
+    InvalidArgument
+        By a call of the function, if there is no such rank.
+    PeerFailed
+        By a call of the function with a barrier, if it has raised on that rank.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> @unisono.one_rank_only(with_barrier=True)
+    ... def save(name):
+    ...     return name + ".npz"
+    >>> save("model") == ("model.npz" if unisono.rank() == 0 else None)
+    True
     """
     if function is None:
         return functools.partial(one_rank_only, rank=rank, with_barrier=with_barrier, group=group)

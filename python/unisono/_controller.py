@@ -37,7 +37,34 @@ class _Calls:
 
 
 class Worker(_Calls):
-    """One worker of a controller: workers[2]."""
+    """One worker of a controller: `workers[2]`.
+
+    Attributes
+    ----------
+    number : int
+        Its number, from 0: its rank within the world of the workers.
+    failure : Error or None
+        Why no call of this worker can go well any more. None: it lives, as far as that is known.
+
+    Methods
+    -------
+    call(function, /, *args, **kwargs)
+        Calls a function on this worker, and returns a Future.
+    make(type_, /, *args, **kwargs)
+        Makes an object on this worker, and returns a Handle.
+    tensor(tensor)
+        Copies a tensor of PyTorch to this worker.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import math
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     worker = workers[1]
+    ...     print(worker.number, worker.failure, worker.call(math.factorial, 4).result())
+    1 None 24
+    """
 
     @property
     def number(self):
@@ -45,15 +72,51 @@ class Worker(_Calls):
         return self._first
 
     def call(self, function, /, *args, **kwargs):
-        """A future of function(*args, **kwargs) on this worker: see Controller.call."""
+        """Calls a function on this worker: see Controller.call.
+
+        Parameters
+        ----------
+        function : callable
+            A function that the worker finds by its name.
+        *args, **kwargs : object
+            Its arguments.
+
+        Returns
+        -------
+        Future
+            What it returns or raises.
+
+        Raises
+        ------
+        InvalidArgument
+            For what cannot be sent.
+        """
         return self._call(function, args, kwargs)[0]
 
     def make(self, type_, /, *args, **kwargs):
-        """An object on this worker, and a handle to it: see Controller.make."""
+        """Makes an object on this worker: see Controller.make.
+
+        Parameters
+        ----------
+        type_ : type
+            A class that the worker finds by its name.
+        *args, **kwargs : object
+            The arguments of its constructor.
+
+        Returns
+        -------
+        Handle
+            A handle to it.
+
+        Raises
+        ------
+        InvalidArgument
+            For what cannot be sent.
+        """
         return Handle(self._make(type_, args, kwargs), self._first)
 
     def tensor(self, tensor):
-        """A copy of a tensor of PyTorch on this worker: see unisono.torch.remote."""
+        """Copies a tensor of PyTorch to this worker: see unisono.torch.remote."""
         from .torch import _remote
 
         return _remote.placed(tensor, self._first)
@@ -68,27 +131,66 @@ class Worker(_Calls):
 
 
 class Controller(_Calls, collections.abc.Sequence):
-    """The workers that this program drives: a list of them, and calls on all of them.
+    """The workers that this program drives: a sequence of them, and calls on all of them.
 
-    In a job (`unisono run -n 5`, torchrun, mpirun, srun) all processes make a Controller: rank 0 goes on, the others become its workers, serve its calls
-    there, and end with it. Alone, `workers=4` starts as many on this host, as spawn does: a program keeps what starts them behind
-    `if __name__ == "__main__":`. In a job of 5 it may be said as well. Worker i is rank i + 1 of the job; inside a call world(), rank() and all
-    collectives are those of the workers.
+    In a job (`unisono run -n 5`, torchrun, mpirun, srun) all processes make a Controller. Rank 0 goes
+    on; the others become its workers, serve its calls there, and end with it. Alone, `workers=4`
+    starts as many on this host, as `spawn` does: a program keeps what starts them behind
+    `if __name__ == "__main__":`. Worker i is rank i + 1 of the job. Inside a call world(), rank() and
+    all collectives are those of the workers.
 
-    backend, timeout: of the collectives among the workers, as in initialize. most_in_flight: so many calls of a worker are under way at most; a further one
-    waits. It ends with its scope, with `close`, or with the program: in order the workers finish all calls first, after an exception they end at once.
+    It ends with its scope, with `close`, or with the program. In order, the workers finish all calls
+    first; after an exception they end at once.
 
-        @unisono.actor
-        class Trainer:
-            def __init__(self, scale): self.scale = scale
-            def step(self, i): return unisono.all_reduce(self.scale * i)
+    Parameters
+    ----------
+    workers : int, default 0
+        The number of workers. In a job it may be left out; else it is one less than the ranks.
+    backend : str, default "auto"
+        The backend of the collectives among the workers, as in `initialize`.
+    timeout : float or timedelta, optional
+        The seconds of every call among them, as in `initialize`.
+    most_in_flight : int, default 1024
+        The most calls of a worker that are under way. A further one waits.
 
-        if __name__ == "__main__":
-            with unisono.Controller(workers=3) as workers:
-                print(workers.call(math.factorial, 5).result())     # [120, 120, 120]
-                trainer = workers.make(Trainer, 2.0)
-                steps = [trainer.step.call(i) for i in range(100)]  # none waits for the one before
-                print(workers.mean(steps[-1]))                      # 594.0
+    Methods
+    -------
+    call(function, /, *args, **kwargs)
+        Calls a function on every worker, and returns Futures.
+    make(type_, /, *args, **kwargs)
+        Makes an object on every worker, and returns Handles.
+    tensor(tensor)
+        Copies a tensor of PyTorch to every worker.
+    sum(futures)
+        Waits, and returns the sum of the results.
+    mean(futures)
+        Waits, and returns the mean of the results.
+    everyone()
+        Returns the group of the controller and all workers.
+    replace(i)
+        Puts another process in the place of a dead worker.
+    close()
+        Waits for all calls, and ends the workers.
+
+    Raises
+    ------
+    InvalidArgument
+        For a number of workers that there are not, and in a process that imports the program.
+    LaunchFailed
+        If a process that it starts ends before it serves.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import collections, math
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     print(workers.call(math.factorial, 5).result())
+    ...     counters = workers.make(collections.Counter, "abca")
+    ...     futures = [counters.update.call("a") for i in range(3)]  # none waits for the one before
+    ...     print(workers.sum(counters.total.call()))
+    [120, 120]
+    14
     """
 
     def __init__(self, workers=0, *, backend="auto", timeout=None, most_in_flight=1024):
@@ -102,7 +204,7 @@ class Controller(_Calls, collections.abc.Sequence):
         self._job.end(_ending.describe(error) or "" if error is not None else "")
 
     def close(self):
-        """Waits for all calls, and ends the workers. Idempotent. Calls afterwards are NotInitialized."""
+        """Waits for all calls, and ends the workers. Calls afterwards are NotInitialized."""
         self._job.end("")
 
     def __len__(self):
@@ -118,35 +220,115 @@ class Controller(_Calls, collections.abc.Sequence):
         return f"<unisono.Controller of {self._last} workers>"
 
     def call(self, function, /, *args, **kwargs):
-        """Futures of function(*args, **kwargs) on every worker, in their order. Returns before anybody has answered.
+        """Calls a function on every worker, and returns before any of them has answered.
 
-        A worker carries out its calls one after the other, in the order in which they were made. Functions travel by their names, arguments and results
-        by pickle with protocol 5: arrays and, as arguments and results by themselves, bytes of 64 KiB and more are sent from where they lie, so do not
-        write to an array before the call is done. With UNISONO_PICKLE=off see unisono.remote.
+        A worker carries out its calls one after the other, in the order in which they were made.
+        Functions travel by their names, arguments and results by pickle with protocol 5. Arrays
+        and, as arguments and results by themselves, bytes of 64 KiB and more are sent from where
+        they lie: do not write to an array before the call is done.
 
-        What the function raises is raised by its future, see Future.result; later calls go on. Raises InvalidArgument for what cannot be sent.
+        Parameters
+        ----------
+        function : callable
+            A function that the workers find by its name. With UNISONO_PICKLE=off see `remote`.
+        *args, **kwargs : object
+            Its arguments.
+
+        Returns
+        -------
+        Futures
+            What each worker returns or raises, in their order. Later calls go on after an error.
+
+        Raises
+        ------
+        InvalidArgument
+            For what cannot be sent.
         """
         return Futures(self._call(function, args, kwargs))
 
     def make(self, type_, /, *args, **kwargs):
-        """An object type_(*args, **kwargs) on every worker, and a handle to them, whose methods are called by `handle.method.call(…)`.
+        """Makes an object on every worker, and returns before they are made.
 
-        Returns before they are made. If one cannot be made, `handle.made` and the calls of its methods raise why. The objects last as long as the handle.
+        Parameters
+        ----------
+        type_ : type
+            A class that the workers find by its name.
+        *args, **kwargs : object
+            The arguments of its constructor.
+
+        Returns
+        -------
+        Handles
+            A handle to them, whose methods are called by `handle.method.call(…)`. If an object
+            cannot be made, `handle.made` and the calls of its methods raise why. The objects last
+            as long as the handle.
+
+        Raises
+        ------
+        InvalidArgument
+            For what cannot be sent.
         """
         return Handles(self._make(type_, args, kwargs))
 
     def tensor(self, tensor):
-        """Copies of a tensor of PyTorch, one on each worker, which have the collectives as methods: see unisono.torch.remote."""
+        """Copies a tensor of PyTorch to each worker: see unisono.torch.remote.
+
+        Parameters
+        ----------
+        tensor : torch.Tensor
+            The tensor.
+
+        Returns
+        -------
+        object
+            The copies, which have the collectives as methods.
+        """
         from .torch import _remote
 
         return _remote.placed_on_all(tensor, self._last)
 
     def sum(self, futures):
-        """The sum of the results, once they are there: of numbers, arrays, or whatever has a +."""
+        """Waits, and returns the sum of the results.
+
+        Parameters
+        ----------
+        futures : iterable of Future
+            Their results are numbers, arrays, or whatever has a +.
+
+        Returns
+        -------
+        number, array or object
+            The sum.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no future.
+        Exception
+            The error of the first call that has failed.
+        """
         return functools.reduce(operator.add, self._results(futures, "sum"))
 
     def mean(self, futures):
-        """The mean of the results, once they are there: of numbers, or of arrays."""
+        """Waits, and returns the mean of the results.
+
+        Parameters
+        ----------
+        futures : iterable of Future
+            Their results are numbers or arrays.
+
+        Returns
+        -------
+        float or array
+            The mean; of numbers the exact one, rounded once.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no future.
+        Exception
+            The error of the first call that has failed.
+        """
         results = self._results(futures, "mean")
         if all(getattr(x, "shape", ()) == () for x in results):
             return exact_mean(results)
@@ -162,10 +344,20 @@ class Controller(_Calls, collections.abc.Sequence):
     everyone = staticmethod(_core.everyone)
 
     def replace(self, i):
-        """Waits for all calls, and puts another process in the place of worker i, which is dead. Its objects are gone; handles to them say so.
+        """Waits for all calls, and puts another process in the place of a dead worker.
 
-        In an elastic job alone (`unisono run -n 3:5 --max-restarts 2`), whose launcher starts that process; Unsupported elsewhere. Nothing is done if the
-        worker lives.
+        Its objects are gone; handles to them say so. Nothing is done if the worker lives.
+
+        Parameters
+        ----------
+        i : int
+            The number of the worker.
+
+        Raises
+        ------
+        Unsupported
+            If the job is not elastic: the launcher of `unisono run -n 3:5 --max-restarts 2` starts
+            that process.
         """
         self._job.replace(range(self._last)[i])
 
@@ -301,9 +493,26 @@ class _MethodOfAll(_Method):
 
 
 class Handle(_Methods):
-    """A handle to an object on one worker, whose methods are its attributes: handle.step.call(1) returns a future.
+    """A handle to an object on one worker, whose methods are its attributes.
 
-    worker: the number of the worker. made: the future of its making, whose result is None.
+    `handle.step.call(1)` returns a Future.
+
+    Attributes
+    ----------
+    worker : int
+        The number of the worker.
+    made : Future
+        The future of its making, whose result is None.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import collections
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     counter = workers[0].make(collections.Counter, "abca")
+    ...     print(counter.made.result(), counter.most_common.call(1).result())
+    None [('a', 2)]
     """
 
     _method = _MethodOfOne
@@ -324,8 +533,24 @@ class Handle(_Methods):
 
 
 class Handles(_Methods):
-    """A handle to an object on each worker, whose methods are its attributes: trainer.step.call(1) returns futures, trainer[2] is the object of worker 2.
-    made: the futures of their making, whose results are None.
+    """A handle to an object on each worker, whose methods are its attributes.
+
+    `handles.step.call(1)` returns Futures, and `handles[2]` is a Handle to the object of worker 2.
+
+    Attributes
+    ----------
+    made : Futures
+        The futures of their making, whose results are None.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import collections
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     counters = workers.make(collections.Counter, "abca")
+    ...     print(len(counters), counters.most_common.call(1).result())
+    2 [[('a', 2)], [('a', 2)]]
     """
 
     _method = _MethodOfAll

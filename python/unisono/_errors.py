@@ -7,7 +7,21 @@ import typing
 
 
 class Place(typing.NamedTuple):
-    """A line of a program."""
+    """A line of a program; str() is "train.py:57".
+
+    Parameters
+    ----------
+    file : str
+        The path of the file.
+    line : int
+        The number of the line.
+
+    Examples
+    --------
+    >>> place = unisono.Place("/home/me/train.py", 57)
+    >>> str(place), place.line
+    ('train.py:57', 57)
+    """
 
     file: str
     line: int
@@ -17,7 +31,41 @@ class Place(typing.NamedTuple):
 
 
 class Error(Exception):
-    """Base of everything that unisono raises. str() is the whole sentence; the attributes are its parts, None where there is none."""
+    """The base of everything that unisono raises.
+
+    str() is the whole sentence. The attributes are its parts, None where there is nothing to say.
+
+    Attributes
+    ----------
+    message : str
+        The sentence without operation, group and hint.
+    operation : str or None
+        The call, as the program spells it: "all_reduce".
+    group : str or None
+        The name of the group; "world" for the default one.
+    sequence : int or None
+        The number of the operation within its group, from 1.
+    rank : int or None
+        The caller's rank in the group.
+    culprit : int or None
+        The rank in the group that caused the error.
+    world_culprit : int or None
+        The culprit's rank in the world.
+    host : str or None
+        The culprit's host.
+    hint : str or None
+        What to do about it.
+    where : Place or None
+        The call in the caller's source.
+
+    Examples
+    --------
+    >>> try:
+    ...     unisono.broadcast(1, src=7)
+    ... except unisono.Error as error:
+    ...     print(error.operation, error.group, error.rank == unisono.rank())
+    broadcast world True
+    """
 
     message: str = ""  #: the sentence without operation, group and hint
     operation: str | None = None  #: the call, as the user spells it: "all_reduce"
@@ -42,41 +90,166 @@ def _rebuild(type, args, attributes):
 
 
 class InvalidArgument(Error, ValueError):
-    """A call that is wrong by itself: raised before anything is sent, the group stays usable."""
+    """A call that is wrong by itself. Nothing was sent, and the group stays usable.
+
+    It is a ValueError as well.
+
+    Examples
+    --------
+    >>> try:
+    ...     unisono.all_reduce(numpy.zeros(3), out=numpy.zeros(4))
+    ... except unisono.InvalidArgument as error:
+    ...     print(error.operation, error.culprit)
+    all_reduce None
+    """
 
 
 class NotInitialized(Error, RuntimeError):
-    """The process was launched as one of several and has not called initialize, or was forked from one that had."""
+    """The process is not in its job: it has not called `initialize`, or has left.
+
+    A child of fork gets it as well. It is a RuntimeError.
+
+    Examples
+    --------
+    >>> member = unisono.Membership(unisono.MemoryStore())
+    >>> group = member.group()
+    >>> member.leave()
+    >>> try:
+    ...     unisono.barrier(group)
+    ... except unisono.NotInitialized:
+    ...     print("left")
+    left
+    """
 
 
 class AlreadyInitialized(Error, RuntimeError):
-    """initialize was called twice, or processes are to be started within a job."""
+    """`initialize` was called twice, or processes are to be started within a job.
+
+    It is a RuntimeError as well.
+
+    Examples
+    --------
+    In a job:
+
+    >>> try:
+    ...     unisono.initialize()
+    ... except unisono.AlreadyInitialized:
+    ...     print("joined before")
+    joined before
+    """
 
 
 class NotMember(Error, RuntimeError):
-    """The calling process does not belong to the group."""
+    """The calling process does not belong to the group. It is a RuntimeError as well.
+
+    Only members hold a group: `new_group` and `split_group` return None to any other process.
+
+    Examples
+    --------
+    >>> group = unisono.new_group([0])
+    >>> (group is None) == (unisono.rank() != 0)
+    True
+    """
 
 
 class Unsupported(Error, NotImplementedError):
-    """This backend cannot do this operation (for this dtype, on this device); another may."""
+    """This backend cannot do the operation for this dtype or device; another may.
+
+    It is a NotImplementedError as well.
+
+    Examples
+    --------
+    Alone:
+
+    >>> try:
+    ...     unisono.run_threads(2, lambda rank: unisono.new_group(backend="tcp"))
+    ... except unisono.Unsupported as error:
+    ...     print(error.hint)
+    start processes
+    """
 
 
 class BackendUnavailable(Error, RuntimeError):
-    """The backend asked for cannot run here; the message says what is missing."""
+    """The backend cannot run here; the message says what is missing.
+
+    It is a RuntimeError as well.
+
+    Examples
+    --------
+    Alone:
+
+    >>> try:
+    ...     unisono.initialize("nccl")
+    ... except unisono.BackendUnavailable:           # there is no GPU
+    ...     unisono.initialize("native")
+    >>> unisono.finalize()
+    """
 
 
 class Mismatch(Error, RuntimeError):
-    """The ranks called different things. Raised on every rank; nothing was moved, the group stays usable."""
+    """The ranks called different things. Every rank raises it; the group stays usable.
+
+    Nothing was moved. It is a RuntimeError as well.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> try:
+    ...     unisono.all_reduce(numpy.zeros(3 + unisono.rank()))
+    ... except unisono.Mismatch as error:
+    ...     print(error.operation)
+    all_reduce
+    >>> unisono.all_reduce(1)
+    2
+    """
 
 
 class Timeout(Error, TimeoutError):
-    """A deadline passed. Poisons the group: later calls raise the same at once."""
+    """A deadline passed. It ends the group: later calls raise the same at once.
+
+    It is a TimeoutError as well.
+
+    Attributes
+    ----------
+    missing : list of int
+        The ranks that did not arrive, ascending.
+
+    Examples
+    --------
+    >>> try:
+    ...     unisono.MemoryStore().get("address", timeout=0.01)
+    ... except unisono.Timeout as error:
+    ...     print("address" in str(error))
+    True
+    """
 
     missing: list = []  #: the ranks that did not arrive, ascending
 
 
 class PeerFailed(Error, ConnectionError):
-    """A peer is gone or gave up. Poisons the group."""
+    """A peer is gone or has given up. It ends the group.
+
+    `shrink_group` makes a new group of the survivors. It is a ConnectionError as well.
+
+    Attributes
+    ----------
+    cause : PeerFailed.Cause
+        How the peer failed: exited, killed, silent, aborted or disconnected. It is equal to its name.
+
+    Examples
+    --------
+    On each of two ranks:
+
+    >>> group = unisono.new_group()
+    >>> if unisono.rank() == 1:
+    ...     group.abort("out of memory")
+    >>> try:
+    ...     unisono.barrier(group)
+    ... except unisono.PeerFailed as error:
+    ...     print(error.cause.name)
+    aborted
+    """
 
     class Cause(str, enum.Enum):
         """How it failed; equal to its name: error.cause == "killed"."""
@@ -91,11 +264,45 @@ class PeerFailed(Error, ConnectionError):
 
 
 class ProtocolError(Error, ConnectionError):
-    """Bytes on a connection that are not ours: another version, a broken or hostile peer."""
+    """Bytes on a connection that are not ours: another version, a broken or hostile peer.
+
+    It is a ConnectionError as well.
+
+    Examples
+    --------
+    >>> try:
+    ...     unisono.barrier()
+    ... except unisono.ProtocolError as error:       # from a process of another version
+    ...     print(error.hint)
+    """
 
 
 class ProcessEnd(typing.NamedTuple):
-    """How one process that was started for a job ended."""
+    """How one process that was started for a job has ended.
+
+    Parameters
+    ----------
+    rank : int
+        Its rank in the world of the job.
+    exit_code : int, optional
+        Its code, unless a signal has ended it.
+    signal : str, optional
+        The name of the signal that has ended it: "SIGKILL".
+    error : BaseException, optional
+        The exception that has left its function.
+    traceback : str, default ""
+        The traceback of that exception, in its process.
+    failed : bool, default False
+        Whether it has not ended well.
+    is_consequence : bool, default False
+        Whether it failed because another had failed before, or was ended then.
+
+    Examples
+    --------
+    >>> end = unisono.ProcessEnd(rank=1, signal="SIGKILL", failed=True)
+    >>> end.rank, end.exit_code, end.signal
+    (1, None, 'SIGKILL')
+    """
 
     rank: int  #: in the world of the job
     exit_code: int | None = None  #: unless a signal ended it
@@ -107,19 +314,74 @@ class ProcessEnd(typing.NamedTuple):
 
 
 class LaunchFailed(Error, ChildProcessError):
-    """A process that we were to start did not start, or did not end well. culprit: the rank that failed first."""
+    """A process that was to be started did not start, or did not end well.
+
+    `culprit` is the rank that failed first. It is a ChildProcessError as well.
+
+    Attributes
+    ----------
+    ends : list of ProcessEnd
+        The ends of all processes that were started here, by rank.
+
+    Examples
+    --------
+    Alone; divmod(local_rank, 0) raises in each process:
+
+    >>> try:
+    ...     unisono.spawn(divmod, 0, nproc_per_node=2)
+    ... except unisono.LaunchFailed as failure:
+    ...     print(type(failure.__cause__).__name__, len(failure.ends))
+    ZeroDivisionError 2
+    """
 
     ends: list = []  #: a ProcessEnd of every process that was started here, by rank
 
 
 class RemoteError(Error, RuntimeError):
-    """A call of a controller failed on its worker by an exception that cannot travel as it is. culprit: the number of the worker."""
+    """A call of a controller failed on its worker by an exception that cannot travel.
+
+    `culprit` is the number of the worker. It is a RuntimeError as well.
+
+    Attributes
+    ----------
+    type : str
+        The type of the exception on the worker: "ValueError".
+
+    Examples
+    --------
+    Alone:
+
+    >>> program = "class Odd(Exception): pass" "\\n" "raise Odd(7)"
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     try:
+    ...         workers[1].call(exec, program, {}).result()
+    ...     except unisono.RemoteError as error:
+    ...         print(error.type, error.culprit)
+    Odd 1
+    """
 
     type: str = ""  #: of the exception on the worker: "ValueError"
 
 
 class Cancelled(Error, concurrent.futures.CancelledError):
-    """A call of a controller was cancelled before it had begun."""
+    """A call of a controller was cancelled before it had begun.
+
+    It is a concurrent.futures.CancelledError as well.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import time
+    >>> with unisono.Controller(workers=1) as workers:
+    ...     first, second = workers[0].call(time.sleep, 0.2), workers[0].call(time.sleep, 60)
+    ...     if second.cancel():
+    ...         try:
+    ...             second.result()
+    ...         except unisono.Cancelled:
+    ...             print("left out")
+    left out
+    """
 
 
 def refusal(operation, what, hint=None, kind=InvalidArgument):

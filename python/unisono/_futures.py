@@ -8,10 +8,33 @@ from ._errors import refusal, Timeout
 
 
 class Futures(collections.abc.Sequence):
-    """The futures of a call on several workers, in the order of these: a list, with `result` and its like for all of them. `await futures` works as well.
+    """The futures of a call on several workers, in the order of the workers.
 
-        futures = workers.call(f)
-        print(futures[2].result(), futures.result())
+    It is a sequence; `await futures` works as well.
+
+    Parameters
+    ----------
+    futures : iterable of Future
+        The futures.
+
+    Methods
+    -------
+    result(timeout=None)
+        Waits, and returns the results of all.
+    done()
+        Tells whether all are done.
+    cancel()
+        Asks all workers to leave the call out.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import math
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     futures = workers.call(math.factorial, 5)
+    ...     print(futures[1].result(), futures.result())
+    120 [120, 120]
     """
 
     def __init__(self, futures):
@@ -27,8 +50,25 @@ class Futures(collections.abc.Sequence):
         return f"<unisono.Futures {list(self._futures)}>"
 
     def result(self, timeout=None):
-        """The results of all, as a list. As soon as one has failed its error is raised: the others may wait for that worker. Timeout after so many
-        seconds."""
+        """Waits, and returns the results of all.
+
+        Parameters
+        ----------
+        timeout : float or timedelta, optional
+            The seconds to wait. None stands for as long as it takes.
+
+        Returns
+        -------
+        list of object
+            The results, in the order of the workers.
+
+        Raises
+        ------
+        Timeout
+            If a call is not done in time. The calls go on.
+        Exception
+            The error of the first call that has failed, as soon as it has: see `Future.result`.
+        """
         deadline = None if timeout is None else time.monotonic() + getattr(timeout, "total_seconds", lambda: timeout)()
         left = list(self._futures)
         while left:
@@ -40,11 +80,17 @@ class Futures(collections.abc.Sequence):
         return [future.result() for future in self._futures]
 
     def done(self):
-        """Whether all are done."""
+        """Tells whether all are done."""
         return all([future.done() for future in self._futures])
 
     def cancel(self):
-        """Asks all workers to leave the call out: see Future.cancel. Whether one of them was asked."""
+        """Asks all workers to leave the call out: see Future.cancel.
+
+        Returns
+        -------
+        bool
+            Whether one of them was asked.
+        """
         return any([future.cancel() for future in self._futures])
 
     def __await__(self):

@@ -45,21 +45,57 @@ def spawn(
     init_method="",
     timeout=None,
 ):
-    """Runs `function` in processes of its own, each in an initialized context, and returns what those of this node returned, in rank order.
+    """Runs a function in processes of its own, each in an initialized context.
 
-    function: called as function(local_rank, *args). It and args are pickled, so that functions and classes come from a module or from the program's file.
-    The processes are new interpreters that import the main module under another name, as those of multiprocessing do: a program keeps what starts it
-    behind `if __name__ == "__main__":`. With several nodes each calls spawn, and master_addr with master_port, or init_method, says where they meet.
-    With backend mpi they are one world of MPI, which `unisono run` starts: ends has the exit code or the signal of the culprit alone.
-    timeout: seconds of every call.
+    The processes are new interpreters that import the main module under another name, as those of
+    multiprocessing do. A program keeps what starts them behind `if __name__ == "__main__":`.
 
-    Raises LaunchFailed if one of them raised, exited or was killed: culprit is the rank that failed first, ends says how all did, and its exception is the
-    cause. The others, whose calls raise PeerFailed, have 15 s before they are ended. AlreadyInitialized and InvalidArgument within a job.
+    Parameters
+    ----------
+    function : callable
+        Called as function(local_rank, *args). It and `args` are pickled, so that functions and
+        classes come from a module or from the program's file.
+    *args : object
+        Further arguments.
+    nproc_per_node : int, default 1
+        The number of processes of this node.
+    backend : str, default "auto"
+        As in `initialize`. With "mpi" the processes are one world of MPI, which `unisono run`
+        starts; `ends` then has the exit code or the signal of the culprit alone.
+    nnodes : int, default 1
+        The number of nodes, each of which calls `spawn`.
+    node_rank : int, default 0
+        The number of this node.
+    master_addr : str, default ""
+        The address of node 0, where the nodes meet.
+    master_port : int, default 0
+        The port there.
+    init_method : str, default ""
+        Where the nodes meet, in place of the address and the port.
+    timeout : float or timedelta, optional
+        The seconds of every call that says nothing else.
 
-        def work(local_rank, scale): return unisono.all_reduce(scale * unisono.rank())
+    Returns
+    -------
+    list of object
+        What the processes of this node returned, in rank order.
 
-        if __name__ == "__main__":
-            print(unisono.spawn(work, 10, nproc_per_node=4))       # [60, 60, 60, 60]
+    Raises
+    ------
+    LaunchFailed
+        If a process raised, exited or was killed. `culprit` is the rank that failed first, `ends`
+        says how all did, and its exception is the cause. The others have 15 s to end.
+    InvalidArgument
+        For numbers that do not fit, and in a process that was launched.
+    AlreadyInitialized
+        Within a job.
+
+    Examples
+    --------
+    Alone; pow(local_rank, 2) runs in each process:
+
+    >>> unisono.spawn(pow, 2, nproc_per_node=3)
+    [0, 1, 4]
     """
     for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
         if value < 1:
@@ -100,11 +136,47 @@ class _WithoutRank:
 
 
 def launch(job, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url="", args=()):
-    """Runs job(*args) on every GPU, or as many processes, of several machines: spawn, with rank machine_rank * num_gpus_per_machine + local rank.
+    """Runs a job on every GPU, or in as many processes, of several machines.
 
-    job: called with args and nothing else; local_rank() tells it which process it is.
-    dist_url: where they meet, tcp://host:port of machine 0 or file:///path; one machine needs none ("auto" is none). A single process is not started:
-    `job` runs in this one, in a context of its own. Returns the list of what the processes of this machine returned.
+    It is `spawn` with the rank machine_rank * num_gpus_per_machine + local rank. A single process is
+    not started: the job runs in this one, in a context of its own.
+
+    Parameters
+    ----------
+    job : callable
+        Called with `args` and nothing else; local_rank() tells it which process it is.
+    num_machines : int, default 1
+        The number of machines.
+    num_gpus_per_machine : int, default 1
+        The number of processes of each.
+    machine_rank : int, default 0
+        The number of this machine.
+    dist_url : str, default ""
+        Where they meet: tcp://host:port of machine 0, or file:///path. One machine needs none, and
+        "auto" stands for none.
+    args : sequence of object, default ()
+        The arguments of the job.
+
+    Returns
+    -------
+    list of object
+        What the processes of this machine returned.
+
+    Raises
+    ------
+    InvalidArgument
+        For numbers that do not fit, a missing `dist_url`, and in a process that was launched.
+    AlreadyInitialized
+        Within a job.
+    LaunchFailed
+        If a process failed: see `spawn`.
+
+    Examples
+    --------
+    Alone:
+
+    >>> unisono.launch(unisono.all_reduce, num_gpus_per_machine=3, args=(2,))
+    [6, 6, 6]
     """
     if num_machines < 1 or num_gpus_per_machine < 1:
         _refuse("launch", f"{num_machines} machines with {num_gpus_per_machine} processes each are none")
@@ -129,13 +201,48 @@ def launch(job, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url
 
 
 class Parallel:
-    """One spelling for a program that may run alone, under a launcher, or start its processes itself.
+    """One spelling for a program that runs alone, under a launcher, or starts its processes itself.
 
-    Without a backend: in the world there is. With one: in the job that the launcher (or init_method) names, joined by `with`. With nproc_per_node, too: in
-    processes that are spawned. Rank 0 writes to the standard error output what begins and ends.
+    Without a backend it uses the world there is. With one it joins the job that the launcher or
+    `init_method` names, in its scope. With `nproc_per_node` as well it starts processes. Rank 0
+    writes to the standard error output what begins and ends.
 
-        with unisono.Parallel(backend="native", nproc_per_node=4) as parallel:
-            results = parallel.run(work, config)
+    Parameters
+    ----------
+    backend : str, optional
+        As in `initialize`.
+    nproc_per_node : int, optional
+        The number of processes that are started on this host.
+    nnodes, node_rank : int, optional
+        The number of hosts, and the number of this one.
+    master_addr : str, optional
+        The address of host 0.
+    master_port : int, optional
+        The port at which the hosts meet there.
+    init_method : str, optional
+        Where the processes meet, in place of the address and the port.
+    timeout : float or timedelta, optional
+        The seconds of every call that says nothing else.
+
+    Methods
+    -------
+    run(function, *args)
+        Returns what each process of this host returned of function(local_rank, *args).
+
+    Raises
+    ------
+    InvalidArgument
+        If something is given without a backend, or `node_rank` is missing among several hosts.
+    NotInitialized
+        If there is no backend and the process was launched and has not joined the job.
+
+    Examples
+    --------
+    Alone; pow(local_rank, 2) runs in each process:
+
+    >>> with unisono.Parallel(backend="native", nproc_per_node=3) as parallel:
+    ...     parallel.run(pow, 2)
+    [0, 1, 4]
     """
 
     def __init__(
@@ -186,7 +293,25 @@ class Parallel:
             sys.stderr.write(f"[unisono] Finalized the process group with backend: '{self._backend}'\n")
 
     def run(self, function, *args):
-        """What every process that was spawned here returned, or this one did, of function(local_rank, *args), as a list."""
+        """Runs a function in every process.
+
+        Parameters
+        ----------
+        function : callable
+            Called as function(local_rank, *args).
+        *args : object
+            Further arguments.
+
+        Returns
+        -------
+        list of object
+            What every process that was started here returned, or this one did.
+
+        Raises
+        ------
+        LaunchFailed
+            If a process that was started failed: see `spawn`.
+        """
         if self._backend is not None and not self._spawns() and not self._joined:
             with self:
                 return self.run(function, *args)
@@ -201,11 +326,37 @@ class Parallel:
 
 
 def run_threads(ranks, function, *args):
-    """Calls function(rank, *args) in each of `ranks` ranks that are threads of this process, and returns what each returned, in rank order.
+    """Calls a function in ranks that are threads of this process. For tests.
 
-    Inside, world() is theirs, and everything works as among processes; the interpreter runs one of them at a time. For tests. What a rank raises reaches
-    the others as PeerFailed, and the caller as it was raised.
+    Inside, world() is theirs, and everything works as among processes. The interpreter runs one of
+    them at a time. What a rank raises reaches the others as PeerFailed.
 
-        assert unisono.run_threads(3, lambda rank: unisono.all_reduce(rank)) == [3, 3, 3]
+    Parameters
+    ----------
+    ranks : int
+        The number of ranks.
+    function : callable
+        Called as function(rank, *args) in each of them.
+    *args : object
+        Further arguments.
+
+    Returns
+    -------
+    list of object
+        What each rank returned, in rank order.
+
+    Raises
+    ------
+    InvalidArgument
+        If there are no ranks.
+    Exception
+        What a rank has raised, as it was raised.
+
+    Examples
+    --------
+    Alone:
+
+    >>> unisono.run_threads(3, lambda rank: unisono.all_reduce(rank))
+    [3, 3, 3]
     """
     return _core._run_threads(ranks, lambda rank: function(rank, *args))

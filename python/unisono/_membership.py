@@ -11,18 +11,60 @@ _living: weakref.WeakSet = weakref.WeakSet()
 
 
 class Membership(_core.Membership):
-    """A part in a group beside the job, or without one, for programs that start and find their processes by themselves.
+    """A part in a group beside the job, or without one.
 
-    store: of these members and this group alone; give each group a PrefixStore of its own. Nothing is read or written there once the group is formed.
-    rank, size: of this member, and how many there are. name: what errors call the group. backend: as of initialize.
-    timeout: seconds of forming the group, and of its calls. library: a text that all members must have alike, beside the version of unisono.
+    It is for programs that start and find their processes by themselves. The constructor returns
+    once all members have come. As a scope it leaves the group at the end; an exception that leaves
+    the scope ends the group for all members, who get PeerFailed with its text. A program that ends
+    without leaving does it then. One that drops the Membership and all its groups leaves when the
+    last of them goes.
 
-    Returns once all members have come; raises what initialize raises. As a scope it leaves the group at the end; an exception that leaves the scope
-    ends the group for all members, who get PeerFailed with its text. A program that ends without leaving does it then, and one that drops the Membership
-    and all its groups when the last of them goes.
+    Parameters
+    ----------
+    store : Store
+        A store of these members and this group alone: each group has a PrefixStore of its own.
+        Nothing is read or written there once the group is formed.
+    rank : int, default 0
+        The number of this member.
+    size : int, default 1
+        The number of members.
+    name : str, default "world"
+        What errors call the group.
+    backend : str, default "auto"
+        As in `initialize`.
+    timeout : float or timedelta, optional
+        The seconds of forming the group, and of its calls.
+    library : str, default ""
+        A text that all members must have alike, beside the version of unisono.
 
-        with unisono.Membership(store, rank=r, size=n) as member:
-            unisono.all_reduce(x, group=member.group())
+    Methods
+    -------
+    group()
+        Returns the group.
+    leave()
+        Waits, at most 10 s, for operations under way, and tells the others.
+    leave_at_exit()
+        Does the same for a program that ends without leaving.
+    abandon(how="")
+        Leaves without waiting. With a text the group ends for all members.
+
+    Raises
+    ------
+    InvalidArgument
+        If a number does not fit.
+    ProtocolError
+        If the members have different versions of unisono, or another `library`.
+    Timeout
+        If a member does not come in time.
+    BackendUnavailable
+        If the backend cannot run here.
+
+    Examples
+    --------
+    >>> store = unisono.MemoryStore()
+    >>> with unisono.Membership(store, rank=0, size=1, name="mine") as member:
+    ...     unisono.all_reduce(3, group=member.group())
+    3
     """
 
     def __init__(

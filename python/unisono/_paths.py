@@ -11,7 +11,24 @@ _here = os.path.dirname(os.path.abspath(__file__))
 
 
 def command():
-    """The path of the command `unisono`: the one of this package, in a build folder the one that was built, else the one on PATH."""
+    """Returns the path of the command `unisono`.
+
+    Returns
+    -------
+    str
+        That of this package, in a build folder the one that was built, else the one on PATH.
+
+    Raises
+    ------
+    Unsupported
+        If the command is not part of this build, and there is none on PATH.
+
+    Examples
+    --------
+    >>> import os
+    >>> os.path.basename(unisono.command())
+    'unisono'
+    """
     for folder in (os.path.join(_here, "bin"), os.path.join(os.path.dirname(os.path.dirname(_here)), "bin")):
         path = os.path.join(folder, "unisono")
         if os.access(path, os.X_OK):
@@ -44,7 +61,19 @@ def _first(what, name, *folders):
 
 
 def cmake_prefix():
-    """What CMAKE_PREFIX_PATH needs, so that find_package(unisono) finds the library of this package."""
+    """Returns what CMAKE_PREFIX_PATH needs to find the library of this package.
+
+    Returns
+    -------
+    str
+        A folder in which find_package(unisono) finds it.
+
+    Examples
+    --------
+    >>> import os
+    >>> os.path.isdir(unisono.cmake_prefix())
+    True
+    """
     return _here
 
 

@@ -67,16 +67,36 @@ def _register(table, target, parameters, what):
 
 
 def remote(function):
-    """Registers a function that a controller may call by its name, which it can also where pickles are forbidden. Returns the function.
+    """Registers a function that a controller may call by its name.
 
-    Where pickles are allowed, any function at the top level of a module may be called, registered or not. With UNISONO_PICKLE=off only registered ones,
-    with data as arguments and results: None, numbers, str, bytes, paths, arrays, and lists, tuples and dicts of them.
+    Where pickles are allowed, any function at the top level of a module may be called, registered or
+    not. With UNISONO_PICKLE=off only registered ones are called, with data as arguments and results:
+    None, numbers, str, bytes, paths, arrays, and lists, tuples and dicts of them.
 
-        @unisono.remote
-        def sum_of_file(path): ...
+    Parameters
+    ----------
+    function : callable
+        A function at the top level of a module or of the program's file.
 
-        with unisono.Controller() as workers:
-            print(workers.sum(workers.call(sum_of_file, "data.csv")))
+    Returns
+    -------
+    callable
+        `function`.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no function, is defined in a function, or its name is registered already.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import math
+    >>> factorial = unisono.remote(math.factorial)   # as @unisono.remote above one's own function
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     workers.sum(workers.call(factorial, 5))
+    240
     """
     if not callable(function) or isinstance(function, type):
         raise refusal("remote", f"{function!r} is no function", "@unisono.actor is for classes")
@@ -84,18 +104,36 @@ def remote(function):
 
 
 def actor(type_):
-    """Registers a class of which a controller may make objects on its workers, also where pickles are forbidden. Returns the class. See remote.
+    """Registers a class of which a controller may make objects on its workers.
 
-        @unisono.actor
-        class Trainer:
-            def __init__(self, config): ...
-            def step(self, i): ...
-            def loss(self): ...
+    It may do so also where pickles are forbidden: see `remote`.
 
-        with unisono.Controller() as workers:
-            trainer = workers.make(Trainer, config)     # an object on each worker
-            trainer.step.call(0)
-            print(workers.mean(trainer.loss.call()))
+    Parameters
+    ----------
+    type_ : type
+        A class at the top level of a module or of the program's file.
+
+    Returns
+    -------
+    type
+        `type_`.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no class, is defined in a function, or its name is registered already.
+
+    Examples
+    --------
+    Alone:
+
+    >>> import collections
+    >>> Counter = unisono.actor(collections.Counter)  # as @unisono.actor above one's own class
+    >>> with unisono.Controller(workers=2) as workers:
+    ...     counters = workers.make(Counter)
+    ...     updates = counters.update.call("abca")
+    ...     counters[0].most_common.call(1).result()
+    [('a', 2)]
     """
     if not isinstance(type_, type):
         raise refusal("actor", f"{type_!r} is no class", "@unisono.remote is for functions")

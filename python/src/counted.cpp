@@ -132,12 +132,13 @@ nb::object all_to_all_v(nb::handle x, nb::handle send_counts, nb::handle out, nb
 }  // namespace
 
 void bind_counted(nb::module_& m) {
-  def_call(m, "all_gather_v", &all_gather_v<false>, "x: Buffer, out: Buffer | None = None, counts: Counts | None = None", "typing.Any",
-           docs::all_gather_v, "x"_a.none(), "out"_a = nb::none(), "counts"_a = nb::none());
+  def_call(m, "all_gather_v", &all_gather_v<false>, &all_gather_v<true>, "x: Buffer, out: Buffer | None = None, counts: Counts | None = None",
+           "x: Buffer, out: Buffer, counts: Counts", "typing.Any", docs::all_gather_v, "x"_a.none(), "out"_a = nb::none(), "counts"_a = nb::none());
   def_call(m, "all_gather_v_async", &all_gather_v<true>, "x: Buffer, out: Buffer, counts: Counts", "Work",
            async_docstring("all_gather_v", docs::all_gather_v, docs::all_gather_v_async), "x"_a.none(), "out"_a.none(), "counts"_a);
-  def_call(m, "gather_v", &gather_v<false>, "x: Buffer, out: Buffer | None = None, counts: Counts | None = None, dst: RankLike = 0", "typing.Any",
-           docs::gather_v, "x"_a.none(), "out"_a = nb::none(), "counts"_a = nb::none(), "dst"_a = 0);
+  def_call(m, "gather_v", &gather_v<false>, &gather_v<true>, "x: Buffer, out: Buffer | None = None, counts: Counts | None = None, dst: RankLike = 0",
+           "x: Buffer, out: Buffer | None, counts: Counts, dst: RankLike = 0", "typing.Any", docs::gather_v, "x"_a.none(), "out"_a = nb::none(),
+           "counts"_a = nb::none(), "dst"_a = 0);
   def_call(m, "gather_v_async", &gather_v<true>, "x: Buffer, out: Buffer | None, counts: Counts, dst: RankLike = 0", "Work",
            async_docstring("gather_v", docs::gather_v, docs::gather_v_async), "x"_a.none(), "out"_a.none(), "counts"_a, "dst"_a = 0);
   def_both(m, "scatter_v", &scatter_v<false>, &scatter_v<true>, "x: Buffer | None, counts: Counts, out: X, src: RankLike = 0",
@@ -146,8 +147,10 @@ void bind_counted(nb::module_& m) {
   def_both(m, "reduce_scatter_v", &reduce_scatter_v<false>, &reduce_scatter_v<true>, "x: Buffer, counts: Counts, out: X, op: Op = 'sum'",
            "x: Buffer, counts: Counts, out: Buffer, op: Op = 'sum'", "X", docs::reduce_scatter_v, docs::reduce_scatter_v_async, "x"_a.none(),
            "counts"_a, "out"_a.none(), "op"_a = sum_op());
-  def_call(m, "all_to_all_v", &all_to_all_v<false>, "x: Buffer, send_counts: Counts, out: Buffer | None = None, recv_counts: Counts | None = None",
-           "typing.Any", docs::all_to_all_v, "x"_a.none(), "send_counts"_a, "out"_a = nb::none(), "recv_counts"_a = nb::none());
+  def_call(m, "all_to_all_v", &all_to_all_v<false>, &all_to_all_v<true>,
+           "x: Buffer, send_counts: Counts, out: Buffer | None = None, recv_counts: Counts | None = None",
+           "x: Buffer, send_counts: Counts, out: Buffer, recv_counts: Counts", "typing.Any", docs::all_to_all_v, "x"_a.none(), "send_counts"_a,
+           "out"_a = nb::none(), "recv_counts"_a = nb::none());
   def_call(m, "all_to_all_v_async", &all_to_all_v<true>, "x: Buffer, send_counts: Counts, out: Buffer, recv_counts: Counts", "Work",
            async_docstring("all_to_all_v", docs::all_to_all_v, docs::all_to_all_v_async), "x"_a.none(), "send_counts"_a, "out"_a.none(),
            "recv_counts"_a);

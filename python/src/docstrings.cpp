@@ -1,5 +1,6 @@
 #include "docstrings.h"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
@@ -116,6 +117,16 @@ std::string docstring(std::string_view text) {
   }
   if (!whole.empty()) whole.pop_back();
   return whole;
+}
+
+std::string docstring_with_choice(std::string_view text) {
+  std::string whole = docstring(text);
+  const std::size_t returns = whole.find("\n\nReturns\n-------\n"), raises = whole.find("\n\nRaises\n------\n");
+  const std::size_t end_of_parameters = std::min(returns, raises);
+  if (end_of_parameters == whole.npos) throw std::logic_error("docstring: no section follows the parameters");
+  return whole.insert(end_of_parameters, R"(
+async_op : bool, default False
+    Whether the call returns a Work at once, as its form with `_async` does.)");
 }
 
 std::string async_docstring(const std::string& name, std::string_view text, const AsyncText& own) {

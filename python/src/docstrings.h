@@ -11,6 +11,9 @@ namespace unisono::python {
 /// Throws std::logic_error for a name that is not there.
 std::string docstring(std::string_view text);
 
+/// The same of a call that takes `async_op` as its last parameter, which the text does not name.
+std::string docstring_with_choice(std::string_view text);
+
 /// What the text of NAME_async has of its own: the entries of "Parameters" that differ from those of NAME, and the examples.
 struct AsyncText {
   std::string_view parameters = {};

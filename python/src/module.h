@@ -38,11 +38,31 @@ void def_call(nb::module_& m, const std::string& name, R (*f)(A...), const std::
   else def();
 }
 
-/// The same of a call and of its form that returns at once.
+/// Binds a call of a group that returns a Work where it is given async_op=True, which `async` makes. Type checkers see two signatures.
+template <class... A, class... Own>
+void def_call(nb::module_& m, const std::string& name, nb::object (*blocking)(A...), nb::object (*async)(A...), const std::string& parameters,
+              const std::string& async_parameters, const std::string& result, std::string_view text, const Own&... own) {
+  constexpr bool has_choice = sizeof...(A) == sizeof...(Own) + 4;
+  const auto head = [&](const std::string& of_it) {
+    return "@typing.overload\ndef " + name + "(" + of_it + (of_it.empty() ? "" : ", ") +
+           "group: ProcessGroup | None = None, *, timeout: Seconds = None, tag: int = 0" + (has_choice ? ", deterministic: bool = False" : "");
+  };
+  const std::string signature = head(async_parameters) + ", async_op: typing.Literal[True]) -> Work: ...\n" + head(parameters) +
+                                ", async_op: typing.Literal[False] = False) -> " + result;
+  const auto call = [blocking, async](A... arguments, bool async_op) { return async_op ? async(arguments...) : blocking(arguments...); };
+  const auto def = [&](const auto&... choice) {
+    m.def(name.c_str(), call, own..., nb::arg("group") = nb::none(), nb::kw_only(), nb::arg("timeout") = nb::none(), nb::arg("tag") = 0, choice...,
+          nb::arg("async_op") = false, nb::sig(signature.c_str()), docstring_with_choice(text).c_str());
+  };
+  if constexpr (has_choice) def(nb::arg("deterministic") = false);
+  else def();
+}
+
+/// The same, and its form that always returns at once.
 template <class F, class... Own>
 void def_both(nb::module_& m, const std::string& name, F* blocking, F* async, const std::string& parameters, const std::string& async_parameters,
               const std::string& result, std::string_view text, const AsyncText& async_text, const Own&... own) {
-  def_call(m, name, blocking, parameters, result, text, own...);
+  def_call(m, name, blocking, async, parameters, async_parameters, result, text, own...);
   def_call(m, name + "_async", async, async_parameters, "Work", async_docstring(name, text, async_text), own...);
 }
 

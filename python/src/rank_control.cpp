@@ -76,9 +76,10 @@ void agree(nb::handle group, nb::handle exception) {
   unlocked([&, where = place_of_program()] { detail::agree(ranks, "one_rank_only", error, where); });
 }
 
-void wait_for_all(nb::handle group, nb::handle timeout, int tag) {
+nb::object wait_for_all(nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "barrier");
   unlocked([&] { barrier(trailing.group, trailing.options); });
+  return nb::none();
 }
 nb::object start_barrier(nb::handle group, nb::handle timeout, int tag) {
   const Trailing trailing(group, timeout, tag, "barrier");
@@ -93,7 +94,7 @@ void wait_watched(nb::handle timeout, nb::handle group) {
 }  // namespace
 
 void bind_rank_control(nb::module_& m) {
-  def_call(m, "barrier", &wait_for_all, "", "None", docs::barrier);
+  def_call(m, "barrier", &wait_for_all, &start_barrier, "", "", "None", docs::barrier);
   def_call(m, "barrier_async", &start_barrier, "", "Work", async_docstring("barrier", docs::barrier, docs::barrier_async));
   m.def("monitored_barrier", &wait_watched, "timeout"_a.none(), "group"_a = nb::none(),
         nb::sig("def monitored_barrier(timeout: Seconds, group: ProcessGroup | None = None) -> None"), docstring(docs::monitored_barrier).c_str());

@@ -135,16 +135,24 @@ double mean(nb::handle x, nb::handle group, nb::handle timeout, int tag) {
 }
 
 void bind_all_reduce(nb::module_& m) {
-  const auto def = [&](const char* signature, auto* f, const std::string& text) {
+  const auto def = [&](const std::string& signature, auto f, const std::string& doc, const auto&... choice) {
     m.def("all_reduce", f, "x"_a.none(), "op"_a = sum_op(), "group"_a = nb::none(), nb::kw_only(), "out"_a = nb::none(), "timeout"_a = nb::none(),
-          "tag"_a = 0, "deterministic"_a = false, nb::sig(signature), text.c_str());
+          "tag"_a = 0, "deterministic"_a = false, choice..., nb::sig(signature.c_str()), doc.c_str());
   };
-  def("def all_reduce(x: X, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, timeout: Seconds = None, tag: int = 0, "
-      "deterministic: bool = False) -> X",
-      &all_reduce<false>, docstring(docs::all_reduce));
-  def("def all_reduce_async(x: Buffer, op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, timeout: Seconds = None, "
-      "tag: int = 0, deterministic: bool = False) -> Work",
-      &all_reduce<true>, async_docstring("all_reduce", docs::all_reduce, docs::all_reduce_async));
+  const std::string trailing =
+      ", op: Op = 'sum', group: ProcessGroup | None = None, *, out: Buffer | None = None, timeout: Seconds = None, tag: int = 0, "
+      "deterministic: bool = False";
+  const auto call = [](nb::handle x, nb::handle op, nb::handle group, nb::handle out, nb::handle timeout, int tag, bool deterministic,
+                       bool async_op) {
+    return async_op ? all_reduce<true>(x, op, group, out, timeout, tag, deterministic)
+                    : all_reduce<false>(x, op, group, out, timeout, tag, deterministic);
+  };
+  def("@typing.overload\ndef all_reduce(x: Buffer" + trailing +
+          ", async_op: typing.Literal[True]) -> Work: ...\n@typing.overload\ndef all_reduce(x: X" + trailing +
+          ", async_op: typing.Literal[False] = False) -> X",
+      call, docstring_with_choice(docs::all_reduce), "async_op"_a = false);
+  def("def all_reduce_async(x: Buffer" + trailing + ") -> Work", &all_reduce<true>,
+      "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 # unisono/_core: the library's functions in Python. With the stable ABI from Python 3.12 on, one for all of them.
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/src/*.cpp)
-nanobind_add_module(unisono_core STABLE_ABI NB_STATIC NOMINSIZE NOSTRIP NB_SUPPRESS_WARNINGS ${sources})
+nanobind_add_module(unisono_core STABLE_ABI NB_STATIC NB_DOMAIN unisono NOMINSIZE NOSTRIP NB_SUPPRESS_WARNINGS ${sources})
+# src/signatures.cpp stands between nanobind and these two; the types of functions are our own, and not those of another extension that was loaded first.
+target_link_options(unisono_core PRIVATE -Wl,--wrap=PyErr_SetString -Wl,--wrap=PyObject_GenericGetAttr)
 target_link_libraries(unisono_core PRIVATE unisono)
 target_precompile_headers(unisono_core PRIVATE <nanobind/nanobind.h> <string> <vector> <optional> "${PROJECT_SOURCE_DIR}/include/unisono/unisono.h")
 unisono_with_precompiled(unisono_core)
@@ -27,7 +29,7 @@ else()
     CACHE STRING "Where the Python package is installed")
   set(package_folder ${UNISONO_PYTHON_DIR}/unisono)
   set_target_properties(unisono_core PROPERTIES INSTALL_RPATH $ORIGIN/../../..)
-  install(DIRECTORY unisono/ DESTINATION ${package_folder} COMPONENT python FILES_MATCHING PATTERN "*.py" PATTERN "py.typed"
+  install(DIRECTORY unisono/ DESTINATION ${package_folder} COMPONENT python FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
     PATTERN "torch" EXCLUDE)
 endif()
 install(TARGETS unisono_core LIBRARY DESTINATION ${package_folder} COMPONENT python)

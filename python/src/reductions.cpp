@@ -152,7 +152,7 @@ void bind_all_reduce(nb::module_& m) {
           ", async_op: typing.Literal[False] = False) -> X",
       call, docstring_with_choice(docs::all_reduce), "async_op"_a = false);
   def("def all_reduce_async(x: Buffer" + trailing + ") -> Work", &all_reduce<true>,
-      "all_reduce of buffers that returns at once.\n\n    work = unisono.all_reduce_async(x)\n    work.wait()");
+      async_docstring("all_reduce", docs::all_reduce, docs::all_reduce_async));
 }
 
 }  // namespace

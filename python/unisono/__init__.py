@@ -42,5 +42,11 @@ else:
     from ._paths import cmake_prefix, command
     from ._serving import actor, remote
 
+    from . import _habits
+
     del end_all  # noqa: F821  (for _ending)
     __all__ = sorted(name for name in globals() if not name.startswith("_"))
+    _habits.install(globals())
+
+    def __getattr__(name):
+        return _habits.found(name)

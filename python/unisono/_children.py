@@ -1,5 +1,6 @@
 """Processes that a program starts, each a rank of a job: what they can be given, and how they are watched."""
 
+import contextlib
 import io
 import multiprocessing.connection
 import multiprocessing.process
@@ -14,39 +15,97 @@ from ._errors import InvalidArgument, refusal
 GRACE = 15  # seconds that the others have after the first failure, and before SIGKILL
 
 
-class _OfMain(pickle.Pickler):
-    """Raises InvalidArgument for a function or class of the main module."""
+class _Found(Exception):
+    """The name of a function or class that a new interpreter cannot import."""
 
-    def __init__(self, operation):
+
+class _OfMain(pickle.Pickler):
+    """Raises _Found for a function or class of a main module that a new interpreter cannot import, or of which it reads a file that has it not."""
+
+    def __init__(self, has_file):
         super().__init__(io.BytesIO(), protocol=5)
-        self._operation = operation
+        self._has_file = has_file
 
     def reducer_override(self, value):
         if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
-            raise _refusal(self._operation, f"{value.__qualname__} is defined in a notebook, in `python -c` or at a prompt, and the new processes cannot import it")
+            code = getattr(value, "__code__", None)
+            if not self._has_file or (code is not None and code.co_filename.startswith("<")):
+                raise _Found(value.__qualname__)
         return NotImplemented
 
 
-def _refusal(operation, what):
-    return refusal(operation, what, "put it into a file, and import it from there")
+def _refusal(operation, what, hint="put it into a file, and import it from there"):
+    return refusal(operation, what, hint)
+
+
+def _unreadable_file():
+    """The file of the main module, where it cannot be read again: "<stdin>" for a program on the standard input. None otherwise."""
+    main = sys.modules["__main__"]
+    file = getattr(main, "__file__", None)
+    if file is None or getattr(getattr(main, "__spec__", None), "name", None) or getattr(sys, "frozen", False):
+        return None
+    return None if os.path.exists(os.path.join(multiprocessing.process.ORIGINAL_DIR or "", file)) else file
+
+
+def _found_in(values):
+    """The name of the first function or class among these that a new interpreter cannot import; None where there is none."""
+    main = sys.modules["__main__"]
+    has_file = (getattr(main, "__file__", None) is not None and _unreadable_file() is None) or getattr(main, "__spec__", None) is not None
+    has_file = has_file or getattr(sys, "frozen", False)
+    if has_file and not (sys.flags.interactive or hasattr(sys, "ps1")):
+        return None
+    for value in values:
+        try:
+            _OfMain(has_file).dump(value)
+        except _Found as found:
+            return str(found)
+        except Exception:  # multiprocessing may send it in a way of its own, such as a queue, or says what is wrong with it
+            pass
+    return None
+
+
+def _defined(name):
+    return f"{name} is defined in a notebook, in `python -c`, on the standard input or at a prompt, and the new processes cannot import it"
 
 
 def check(operation, *values):
     """Raises InvalidArgument where a new interpreter could not import the main module, or what `values` have of it."""
-    main = sys.modules["__main__"]
-    if getattr(getattr(main, "__spec__", None), "name", None) or getattr(sys, "frozen", False):
-        return
-    file = getattr(main, "__file__", None)
-    if file is None:
-        for value in values:
-            try:
-                _OfMain(operation).dump(value)
-            except InvalidArgument:
-                raise
-            except Exception:  # multiprocessing may send it in a way of its own, such as a queue, or says what is wrong with it
-                pass
-    elif not os.path.exists(os.path.join(multiprocessing.process.ORIGINAL_DIR or "", file)):
+    if file := _unreadable_file():
         raise _refusal(operation, f"the program was read from {file}, and the new processes cannot read it again")
+    if name := _found_in(values):
+        raise _refusal(operation, _defined(name))
+
+
+def writer(operation, *values):
+    """The module that writes these for new processes: pickle, or cloudpickle where they have functions or classes that a new interpreter cannot import,
+    which then travel by value. InvalidArgument where cloudpickle is needed and not installed."""
+    name = _found_in(values)
+    if name is None:
+        return pickle
+    try:
+        import cloudpickle
+    except ImportError:
+        raise _refusal(operation, _defined(name), "pip install cloudpickle, which sends it by value; or put it into a file, and import it from there") from None
+    return cloudpickle
+
+
+def answerer():
+    """The module that writes what a new process returns: what came by value goes back so."""
+    return sys.modules.get("cloudpickle", pickle)
+
+
+@contextlib.contextmanager
+def without_unreadable_main():
+    """While it lasts, multiprocessing tells no new process to read a main module that it cannot read."""
+    main, file = sys.modules["__main__"], _unreadable_file()
+    if file is None:
+        yield
+        return
+    del main.__file__
+    try:
+        yield
+    finally:
+        main.__file__ = file
 
 
 def loads(operation, data):
@@ -60,7 +119,7 @@ def loads(operation, data):
 def portable(error):
     """The exception, or one in its place that says as much, if it cannot be sent to another process."""
     try:
-        pickle.loads(pickle.dumps(error, protocol=5))
+        pickle.loads(answerer().dumps(error, protocol=5))
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
@@ -74,7 +133,8 @@ class Child:
         self.connection, theirs = context.Pipe(duplex=False)
         self.process = context.Process(target=target, args=(theirs, *args), name=name, **how)
         self.answer, self.failed_at, self.ended_by_us = None, None, False
-        self.process.start()
+        with without_unreadable_main():
+            self.process.start()
         theirs.close()
 
     @property

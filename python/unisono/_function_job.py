@@ -144,8 +144,7 @@ def _pickled(operation, value):
     try:
         import cloudpickle as module
     except ImportError:
-        module = pickle
-        _children.check(operation, *value)
+        module = _children.writer(operation, *value)
     try:
         return module.dumps(value)
     except Exception as error:
@@ -154,7 +153,8 @@ def _pickled(operation, value):
 
 def _preparation():
     # As for a process of multiprocessing: sys.path, the working folder, and the main module, which is imported under another name.
-    data = multiprocessing.spawn.get_preparation_data("rank")
+    with _children.without_unreadable_main():
+        data = multiprocessing.spawn.get_preparation_data("rank")
     data["authkey"] = bytes(data["authkey"])
     return data
 
@@ -174,7 +174,7 @@ def main(folder):
     except BaseException as error:
         if not isinstance(error, SystemExit) or error.code:
             is_consequence = isinstance(error, ConnectionError) or any(kind.__name__ in _CONSEQUENCES for kind in type(error).__mro__)
-            portable = pickle.dumps(_children.portable(error), protocol=5)
+            portable = _children.answerer().dumps(_children.portable(error), protocol=5)
             _leave(folder, rank, Answer(False, None, traceback.format_exc(), is_consequence, time.monotonic(), portable))
         raise
     _leave(folder, rank, answer)
@@ -182,7 +182,7 @@ def main(folder):
 
 def _leave(folder, rank, answer):
     try:
-        data = pickle.dumps(answer, protocol=5)
+        data = _children.answerer().dumps(answer, protocol=5)
     except Exception as error:
         warnings.warn(f"what the function returned cannot be sent to the process that started this one, which gets None: {error}", stacklevel=2)
         data = pickle.dumps(answer._replace(result=None), protocol=5)

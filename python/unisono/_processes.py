@@ -1,5 +1,6 @@
 """Processes that are ranks of a job: started, watched, and asked for their results."""
 
+import contextlib
 import ctypes
 import multiprocessing
 import os
@@ -47,13 +48,15 @@ def _call(function, args, init):
 
 
 def main(connection, parent, init, function, args):
-    """Calls function(local_rank, *args) as a rank of a job. It comes as bytes: what goes wrong with it is this rank's failure."""
+    """Calls function(local_rank, *args) as a rank of a job. It comes as bytes: what goes wrong with it is this rank's failure. So do args that are sent
+    by value."""
     _end_with(parent)
     try:
-        result = _call(_children.loads("spawn", function), args, init)
-        answer = pickle.dumps((True, result, ""), protocol=5)
+        function = _children.loads("spawn", function)
+        result = _call(function, _children.loads("spawn", args) if isinstance(args, bytes) else args, init)
+        answer = _children.answerer().dumps((True, result, ""), protocol=5)
     except BaseException as error:
-        answer = pickle.dumps((False, _children.portable(error), traceback.format_exc()), protocol=5)
+        answer = _children.answerer().dumps((False, _children.portable(error), traceback.format_exc()), protocol=5)
     connection.send_bytes(answer)
     connection.close()
     # Its exit code says what became of it, and nothing that it has left behind changes that.
@@ -82,11 +85,14 @@ class Rank(_children.Child):
 
 
 def run(function, args, here, world_size, first, options):
-    _children.check("spawn", function, args)
+    writer = _children.writer("spawn", function, args)
     try:
-        pickled = pickle.dumps(function, protocol=5)
+        pickled = writer.dumps(function, protocol=5)
     except Exception as error:
         raise InvalidArgument(f"spawn: the function cannot be sent to other processes, as one of a module can: {error}") from error
+    if writer is not pickle:
+        with contextlib.suppress(Exception):  # of what multiprocessing sends in a way of its own
+            args = writer.dumps(args, protocol=5)
     context = multiprocessing.get_context("spawn")
     folder = None
     place = options["init_method"]

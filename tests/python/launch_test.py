@@ -1,5 +1,6 @@
 """Jobs that a program starts itself: spawn, launch, Parallel, run_threads; and the command."""
 
+import importlib.util
 import os
 import signal
 import subprocess
@@ -117,28 +118,60 @@ class Spawn(jobs.JobTest):
             unisono.spawn(lambda: 1)
         self.assertIn("useless", str(self.failed(useless)))
 
-    def test_what_a_new_process_cannot_import_is_refused_in_one_sentence(self):
+    def by_hand(self, how, text):
+        """A program of `python -c` (how: ["-c"]), of the standard input ([]), or typed at a prompt (["-i"])."""
+        given = [*how, text] if how == ["-c"] else how
+        return subprocess.run([sys.executable, *given], input=None if how == ["-c"] else text, capture_output=True, text=True, timeout=120,
+                              env=self.environment())
+
+    def test_without_cloudpickle_what_a_new_process_cannot_import_is_refused_in_one_sentence(self):
         work = "def work(rank): return rank\n"
         spawn = "print(unisono.spawn(work, nproc_per_node=2))\n"
-        program = "import unisono, numpy\n" + work
+        program = "import sys; sys.modules['cloudpickle'] = None\nimport unisono, numpy\n" + work
         as_argument = "class Config: pass\nprint(unisono.launch(numpy.copy, 1, 2, args=(Config(),)))\n"
-        advice = "\\(put it into a file, and import it from there\\)"
-        for how, text, sentence in (
-            (["-c"], program + spawn, f"spawn: work is defined .* and the new processes cannot import it {advice}"),
-            (["-c"], program + as_argument, f"spawn: Config is defined .* and the new processes cannot import it {advice}"),
-            ([], program + spawn, f"spawn: the program was read from <stdin>, and the new processes cannot read it again {advice}"),
-        ):
-            done = subprocess.run([sys.executable, *how, *([text] if how else [])], input="" if how else text, capture_output=True, text=True,
-                                  timeout=60, env=self.environment())
+        advice = "\\(pip install cloudpickle, which sends it by value; or put it into a file, and import it from there\\)"
+        for how, text, name in ((["-c"], program + spawn, "work"), (["-c"], program + as_argument, "Config"), ([], program + spawn, "work")):
+            done = self.by_hand(how, text)
             self.assertEqual((done.returncode, done.stdout, done.stderr.count("Traceback")), (1, "", 1), done.stderr)
-            self.assertRegex(done.stderr.splitlines()[-1], f"InvalidArgument: {sentence}$")
+            self.assertRegex(done.stderr.splitlines()[-1], f"InvalidArgument: spawn: {name} is defined .* and the new processes cannot import it {advice}$")
         # What can be imported is started from there as well.
-        done = subprocess.run([sys.executable, "-c", "import unisono, operator\nprint(unisono.spawn(operator.add, 5, nproc_per_node=2))"],
-                              capture_output=True, text=True, timeout=60, env=self.environment())
-        self.assertEqual(done.stdout, "[5, 6]\n", done.stderr)
+        for how in (["-c"], []):
+            done = self.by_hand(how, program.replace(work, "") + "import operator\nprint(unisono.spawn(operator.add, 5, nproc_per_node=2), __name__)")
+            self.assertEqual(done.stdout, "[5, 6] __main__\n", done.stderr)
         # A function that only the first process defines.
         output = self.alone('if __name__ == "__main__":\n  def work(rank): return rank\n  unisono.spawn(work, nproc_per_node=2)', expect=1)
         self.assertRegex(output, "LaunchFailed: spawn: rank . ended with InvalidArgument: spawn: the new process cannot import what it was given: .*work")
+
+    @unittest.skipUnless(importlib.util.find_spec("cloudpickle"), "cloudpickle is not installed: scripts/get/python brings it")
+    def test_functions_of_the_command_line_the_standard_input_and_a_prompt_are_sent_by_value(self):
+        # Without empty lines within a definition, which would end it at a prompt.
+        program = """
+import unisono
+class Pair:
+    def __init__(self, *both): self.both = both
+
+class Broken(Exception): pass
+
+def work(rank, pair, offset=0):
+    if rank == pair.both[1]: raise Broken(f"rank {rank}")
+    return Pair(unisono.all_reduce(rank + offset), pair.both[0])
+
+results = unisono.spawn(work, Pair("left", 7), nproc_per_node=2)
+print([(type(each) is Pair, *each.both) for each in results])
+print(unisono.launch(lambda scale: scale * unisono.rank(), 1, 2, args=(3,)), unisono.run_threads(2, lambda rank: rank))
+try: unisono.spawn(work, Pair("left", 1), nproc_per_node=2)
+except unisono.LaunchFailed as error: print(error.culprit, type(error.__cause__) is Broken, error.__cause__)
+
+"""
+        expected = "[(True, 1, 'left'), (True, 1, 'left')]\n[0, 3] [0, 1]\n1 True rank 1\n"
+        script = self.folder / "begin.py"
+        script.write_text("import unisono\ndef of_the_file(rank): return rank + 10\n")
+        # The last one is `python -i begin.py`: the file's own functions are imported from it, those of the prompt are not there.
+        at_prompt = program + "print(unisono.spawn(of_the_file, nproc_per_node=2))\n"
+        for how, text, more in ((["-c"], program, ""), ([], program, ""), (["-i"], program, ""), (["-i", str(script)], at_prompt, "[10, 11]\n")):
+            with self.subTest(how=how):
+                done = self.by_hand(how, text)
+                self.assertEqual((done.returncode, done.stdout), (0, expected + more), done.stderr)
 
     def test_wrong_arguments_and_nested_use_are_refused(self):
         for how in ({"nproc_per_node": 0}, {"nnodes": 0}, {"nnodes": 2, "node_rank": 2}, {"nnodes": 2}, {"init_method": "tcp://127.0.0.1:1", "master_port": 5}):

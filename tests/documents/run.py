@@ -3,7 +3,8 @@
     run.py DOCUMENT --source TREE --build FOLDER [OPTION...]
 
 The shell commands run in one shell, in a folder of its own that stands for the reader's home; the programs in stand_ins.sh spare what takes minutes or
-needs a network (cloning, building the library, pip), and check that the command would have been accepted.
+needs a network (cloning, building the library), and check that the command would have been accepted. An environment of `python3 -m venv` is a real one;
+pip installs the wheel of build/dist into it where one is there that is newer than its sources, and otherwise leads to the build folder.
 """
 
 import argparse

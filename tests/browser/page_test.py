@@ -57,6 +57,7 @@ def small_job():
         expect("rank 3 is the slowest" in " ".join(told.split()), "10 ranks: " + told)
         said, text = look(folder, "trace-10.png")
         expect(said.get("rows") == "10", f"10 ranks have {said.get('rows')} rows")
+        expect(said.get("names", "").split("|") == [f"rank {rank}" for rank in range(10)], f"10 ranks lie by their numbers: {said.get('names')}")
         expect(int(said.get("arrows", 0)) > 10, f"10 ranks: {said.get('arrows')} arrows")
         expect("Rank 3 is the slowest" in text, "the page names the slowest rank")
         expect(text.count("<tr>") == 1 + 10 + 1 + 2, f"{text.count('<tr>')} rows of tables")
@@ -81,7 +82,15 @@ def large_job():
     try:
         expect("1000 of 1000 ranks" in told, told[:200])
         said, text = look(folder, "trace-1000.png")
-        expect(20 <= int(said.get("rows", 0)) <= 100, f"1,000 ranks have {said.get('rows')} rows")
+        # The slow rank, which waits least, has the first row to itself; the others are folded, and none is left out.
+        first, *folded = said.get("names", "").split("|")
+        expect(first == "rank 3", f"the first row of 1,000 ranks is {first}")
+        expect(1 <= len(folded) < 100, f"1,000 ranks have {said.get('rows')} rows")
+        numbers = [re.fullmatch(r"([\d,]+) ranks|rank \d+|(\d+) – (\d+)", name) for name in folded]
+        expect(all(numbers), f"the names of rows are {folded}")
+        sizes = [int(name[1].replace(",", "")) if name[1] else int(name[3]) - int(name[2]) + 1 if name[2] else 1 for name in numbers if name]
+        expect(sum(sizes) == 999, f"the other rows have {sum(sizes)} ranks")
+        expect(all(f">{word}<" in text for word in ("Zoom in", "Zoom out", "Sort by rank")), "the page has buttons for zooming and sorting")
         expect("show all 1,000" in text, "the table shows a part of 1,000 ranks")
         part, _ = look(folder, "trace-1000-part.png", "#20,30,0,14")
         expect(part.get("rows") == "14", "14 ranks alone")

@@ -70,9 +70,9 @@ function drawLane(lane, y, height, movingColor, arrows, index) {
 function drawTogether(row) {
   const columns = Math.max(1, Math.ceil(view.width - left));
   const waits = new Coverage(columns), moves = new Coverage(columns), lives = new Coverage(columns);
-  for (let index = row.first; index <= row.last; ++index) {
-    const lane = ranks[index].front;
-    lives.add(x(ranks[index].from), x(ranks[index].to));
+  for (let place = row.first; place <= row.last; ++place) {
+    const rank = rankAt(place), lane = rank.front;
+    lives.add(x(rank.from), x(rank.to));
     for (let i = firstVisible(lane, view.from); i < lane.size && lane.begin[i] <= view.to; ++i) {
       const came = x(lane.begin[i] + lane.waited[i]);
       waits.add(x(lane.begin[i]), came);
@@ -94,13 +94,13 @@ function label(text, px, py, width, color) {
 
 function drawRow(row, arrows) {
   if (row.first !== row.last) return drawTogether(row);
-  const rank = ranks[row.first], height = row.height - (row.height > 6 ? 2 : 1);
+  const rank = rankAt(row.first), index = view.order[row.first], height = row.height - (row.height > 6 ? 2 : 1);
   const from = Math.max(x(rank.from), left), to = Math.min(x(rank.to), view.width);
   pen.fillStyle = colors.computing;
   if (to > from) pen.fillRect(from, row.y, to - from, height);
   const tall = hasBeside && height >= 14 ? Math.round(height * 0.66) : height;
-  drawLane(rank.front, row.y, tall, colors.moving, arrows, row.first);
-  if (tall < height) drawLane(rank.beside, row.y + tall + 1, height - tall - 1, colors.beside, arrows, row.first);
+  drawLane(rank.front, row.y, tall, colors.moving, arrows, index);
+  if (tall < height) drawLane(rank.beside, row.y + tall + 1, height - tall - 1, colors.beside, arrows, index);
   if (rank.profile) drawRanges(rank.profile, row.ranges);
 }
 
@@ -191,6 +191,8 @@ function draw() {
   if (view.hovered) drawArrow(view.hovered, colors.marked, 2);
   drawNames();
   root.dataset.rows = view.rows.length;
+  root.dataset.names = view.rows.map(rowName).join("|");
+  root.dataset.places = view.rows.map((row) => `${row.y},${row.height}`).join("|");
   root.dataset.arrows = drawn;
   root.dataset.ready = "yes";
 }
@@ -204,8 +206,7 @@ function drawNames() {
     const middle = row.y + row.height / 2;
     if (middle < free) continue;
     free = middle + 11;
-    const name = row.first === row.last ? "rank " + ranks[row.first].name : ranks[row.first].name + " – " + ranks[row.last].name;
-    label(name, 4, middle, left - 6, colors.text);
+    label(rowName(row), 4, middle, left - 6, colors.text);
   }
 }
 

@@ -17,21 +17,21 @@ function showRanks(first, number) {
 
 function callAt(row, px, py) {
   if (row.first !== row.last || py >= row.ranges) return null;
-  const rank = ranks[row.first], split = hasBeside && row.height >= 16 && py > row.y + row.height * 0.66;
+  const index = view.order[row.first], rank = ranks[index], split = hasBeside && row.height >= 16 && py > row.y + row.height * 0.66;
   const lane = split ? rank.beside : rank.front, time = timeAt(px), near = (view.to - view.from) / view.width;
   let best = -1;
   for (let i = firstVisible(lane, time - near); i < lane.size && lane.begin[i] <= time + near; ++i) {
     if (lane.end[i] >= time - near && (best < 0 || lane.begin[i] <= time)) best = i;
   }
-  return best < 0 ? null : {lane, i: best, index: row.first};
+  return best < 0 ? null : {lane, i: best, index};
 }
 function rangeAt(row, px, py) {
-  const profile = row.first === row.last ? ranks[row.first].profile : null;
+  const profile = row.first === row.last ? rankAt(row.first).profile : null;
   if (!profile || py < row.ranges) return "";
   const lane = Math.floor((py - row.ranges) / laneHeight), time = timeAt(px), flat = profile.ranges;
   for (let i = 0; i < flat.length; i += 4) {
     if (flat[i + 3] === lane && flat[i + 1] <= time && time <= flat[i + 1] + flat[i + 2])
-      return `${profile.names[flat[i]]}\n${profile.lanes[lane]}, rank ${ranks[row.first].name}\n${timeText(flat[i + 2])}`;
+      return `${profile.names[flat[i]]}\n${profile.lanes[lane]}, rank ${rankAt(row.first).name}\n${timeText(flat[i + 2])}`;
   }
   return "";
 }
@@ -56,7 +56,7 @@ function stepText(px) {
 }
 function togetherText(row, px) {
   const column = Math.floor(px - left), most = row.last - row.first + 1;
-  return `ranks ${ranks[row.first].name} – ${ranks[row.last].name} at ${timeText(timeAt(px))}\n` +
+  return `${count(most)} ranks at ${timeText(timeAt(px))}: ${memberNames(row)}\n` +
     `${share(row.waits[column], most)} wait, ${share(row.moves[column], most)} move data`;
 }
 
@@ -114,6 +114,14 @@ element("all").addEventListener("click", () => show(0, data.span));
 element("in").addEventListener("click", () => zoom(0.5));
 element("out").addEventListener("click", () => zoom(2));
 element("ranks").addEventListener("click", () => showRanks(0, ranks.length));
+function sortRanks(byWaiting) {
+  order(byWaiting);
+  element("sort").textContent = byWaiting ? "Sort by rank" : "Sort by waiting";
+}
+element("sort").addEventListener("click", () => {
+  sortRanks(!view.byWaiting);
+  showRanks(0, ranks.length);
+});
 window.addEventListener("resize", () => showRanks(view.first, view.count));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   readColors();

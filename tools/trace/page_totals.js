@@ -68,7 +68,9 @@ element("operation_table").replaceChildren(table(["", "calls", "bytes", "time", 
 element("has_ranges").hidden = !ranks.some((rank) => rank.profile);
 // An address may name a part: #from,to in milliseconds, and the first rank and how many.
 const asked = location.hash.slice(1).split(",").map(Number);
-if (asked.length === 4 && asked.every(Number.isFinite)) {
+const namesRanks = asked.length === 4 && asked.every(Number.isFinite);
+sortRanks(!namesRanks && ranks.length > mostRows());
+if (namesRanks) {
   view.first = Math.min(asked[2], ranks.length - 1);
   view.count = Math.max(1, Math.min(asked[3], ranks.length - view.first));
 }

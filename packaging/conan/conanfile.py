@@ -1,9 +1,11 @@
 """The recipe for Conan 2: `conan create packaging/conan --build missing`.
 
-It is built by scripts/check/recipes --build with `-o "unisono/*:system_libraries=True"`, on the libraries of Debian. Those of ConanCenter are not tried."""
+scripts/check/recipes --build builds it with `-o "unisono/*:system_libraries=True"`, on the libraries of Debian; so far it was read, exported and
+begun to be configured. Those of ConanCenter are not tried."""
 
 import os
 import re
+import shutil
 
 from conan import ConanFile
 from conan.tools.build import check_min_cppstd
@@ -11,7 +13,7 @@ from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, load
 from conan.tools.gnu import PkgConfigDeps
 
-SOURCES = ("CMakeLists.txt", "LICENSE", "cmake/*", "docs/*.md", "include/*", "python/CMakeLists.txt", "src/*", "tools/*")
+SOURCES = ("cmake", "docs", "include", "src", "tools")
 
 
 class Unisono(ConanFile):
@@ -30,8 +32,12 @@ class Unisono(ConanFile):
         self.version = ".".join(numbers)
 
     def export_sources(self):
-        for pattern in SOURCES:
-            copy(self, pattern, os.path.join(self.recipe_folder, "../.."), self.export_sources_folder)
+        root, exported = os.path.join(self.recipe_folder, "../.."), self.export_sources_folder
+        for folder in SOURCES:
+            copy(self, "*", os.path.join(root, folder), os.path.join(exported, folder))
+        copy(self, "CMakeLists.txt", os.path.join(root, "python"), os.path.join(exported, "python"))
+        for name in ("CMakeLists.txt", "LICENSE"):
+            shutil.copy(os.path.join(root, name), exported)
 
     def requirements(self):
         if self.options.system_libraries:

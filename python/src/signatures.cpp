@@ -1,6 +1,6 @@
-// What nanobind's functions lack: a __signature__, and one sentence where a call fits no signature, in place of a list of all of them. The linker's --wrap
-// (core.cmake) puts the two functions below between nanobind and Python. Neither is on the way of a call that goes well: nanobind sets an error where no
-// signature fits, and looks an attribute up where a program asks for it. The package's module _signatures has what is said.
+// What nanobind's functions lack: a __signature__, and one sentence where a call fits no signature, in place of a list of all of them. The linker's
+// --wrap (core.cmake) puts the two functions below between nanobind and Python. Neither is on the way of a call that goes well: nanobind sets an
+// error where no signature fits, and looks an attribute up where a program asks for it. The package's module _signatures has what is said.
 
 #include <nanobind/nanobind.h>
 

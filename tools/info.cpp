@@ -285,10 +285,14 @@ void add_info(CLI::App& app) {
   CLI::Option* of_schedules = command->add_flag(
       "--schedules", *schedules, "The algorithms of each operation between hosts, and the sizes from which each is chosen (UNISONO_SCHEDULE)");
   constexpr long most_ranks = 100000;
-  command->add_option("--ranks", *ranks, "With --schedules: among how many ranks (8)")->needs(of_schedules)->check(whole_number(2, most_ranks));
+  command->add_option("--ranks", *ranks, "With --schedules: among how many ranks (8)")
+      ->needs(of_schedules)
+      ->check(whole_number(2, most_ranks))
+      ->type_name("N");
   command->add_option("--hosts", *hosts, "With --schedules: on how many hosts (one for each rank)")
       ->needs(of_schedules)
-      ->check(whole_number(1, most_ranks));
+      ->check(whole_number(1, most_ranks))
+      ->type_name("N");
   explain(
       command,
       {.paragraphs = {"What is printed was found by this process, on this host, and nothing is changed. Each backend is "

@@ -28,6 +28,7 @@ checks.equal("a map of backends", words("run", "--backend", "cpu:native,cuda:n")
 checks.true("signals", {"USR1", "HUP"} <= words("run", "--forward-signal", "") and "KILL" not in words("run", "--forward-signal", ""))
 checks.equal("a number", words("run", "-n", ""), set())
 checks.equal("an option under another launcher's name", words("run", "--forward_signal", ""), words("run", "--forward-signal", ""))
+checks.equal("the values of an option under another launcher's name", words("run", "--bind-to", ""), words("run", "--bind", ""))
 checks.equal("a topic", words("help", ""), set(command.commands()))
 checks.equal("one topic only", words("help", "run", ""), set())
 checks.equal("a shell", words("completion", ""), {"bash", "zsh", "fish"})
@@ -44,7 +45,8 @@ if has_bench:
 # What the shell knows better.
 for line, wanted in ((("run", "--logs", ""), "folders"), (("run", "--logs=a"), "folders"), (("run", "--token-file", "x"), "files"),
                      (("run", ""), "program 2"), (("run", "a"), "program 2"), (("run", "-n", "2", "--", ""), "program 5"), (("run", "-n", "2", ""), "program 4"),
-                     (("run", "-np", "2", ""), "program 4"), (("run", "--bind=core", "app", "--b"), "program 3"), (("run", "--", "app", "--bind", ""), "program 3")):
+                     (("run", "-np", "2", ""), "program 4"), (("run", "--oversubscribe", "-mca", "btl", "tcp", ""), "program 6"),
+                     (("run", "--bind=core", "app", "--b"), "program 3"), (("run", "--", "app", "--bind", ""), "program 3")):
     checks.equal(str(line), command.ask(*line)[0], wanted)
 checks.equal("what no command of ours follows", command.run("__complete", "rnu", ""), "")
 sys.exit(checks.end())

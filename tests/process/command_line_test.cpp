@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 
 #include "base/version.h"
 #include "running_command.h"
@@ -71,6 +73,42 @@ TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
   }
   expect_narrow(ask({"help"}).out);
   EXPECT_EQ(refusal({"help", "rnu"}), "unisono: unknown command 'rnu'; did you mean 'run'?");
+}
+
+TEST(CommandLine, HelpIsAsWideAsTheTerminal) {
+  for (const std::size_t columns : {60U, 132U}) {
+    RunningCommand command(unisono_command({"run", "--help"}),
+                           {.stdio = RunningCommand::Stdio::terminal, .columns = static_cast<int>(columns)});
+    EXPECT_EQ(command.wait(), 0);
+    std::size_t widest = 0;
+    for (std::string line : lines_of(command.out())) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (!line.starts_with("  unisono ")) widest = std::max(widest, width_of(line));  // an example is to be copied in one piece
+    }
+    EXPECT_LE(widest, columns) << command.out();
+    EXPECT_GT(widest, columns - 10) << command.out();
+  }
+}
+
+TEST(CommandLine, HelpHasGroupsAndSaysWhatEachValueIs) {
+  const std::string page = ask({"run", "--help"}).out;
+  std::size_t last = 0;
+  for (const char* group : {"Ranks", "Output and input", "Time and signals", "Hosts that are reached by ssh", "Launchers that are started on each host", "Others"}) {
+    const auto at = page.find(fmt::format("\n\n{}:\n", group));
+    ASSERT_NE(at, std::string::npos) << group << page;
+    EXPECT_GT(at, last) << group;
+    last = at;
+  }
+  EXPECT_EQ(count(page, "\n  -n, --ranks N|MIN:MAX"), 1) << page;
+  EXPECT_EQ(count(page, "\n  --grace SECONDS"), 1) << page;
+  EXPECT_EQ(count(ask({"version", "--help"}).out, "\nOptions:\n  -h, --help"), 1);
+  // CLI11 names types where an option names no value.
+  const std::regex type("\n  -[^ ]*(, --[^ ]*)? (INT|UINT|FLOAT|TEXT|ENUM)\\b");
+  for (const char* name : {"run", "bench", "info", "doctor", "simulate", "status", "trace"}) {
+    std::smatch found;
+    const std::string text = ask({name, "--help"}).out;
+    EXPECT_FALSE(std::regex_search(text, found, type)) << name << found.str();
+  }
 }
 
 TEST(CommandLine, AMistypedCommandIsNamedWithTheOneThatIsMeant) {

@@ -81,7 +81,7 @@ TEST(HostFlags, FlagsThatContradictAreNamed) {
   expect_refused({"--hosts", "a", "--hostfile", "b"}, {"the hosts are named twice"});
   expect_refused({"--hosts", "a", "--nnodes", "2"}, {"--nnodes is for launchers that are started by hand"});
   expect_refused({"--hosts", "a", "--node-rank", "0"}, {"--node-rank is for launchers"});
-  expect_refused({"-n", "1", "--wdir", "/"}, {"-x, --wdir and --ssh are about other hosts, and none is named"});
+  expect_refused({"-n", "1", "--ssh", "ssh"}, {"--ssh is about other hosts, and none is named"});
   expect_refused({"--hosts", "a", "-x", "NOT_SET_ANYWHERE"}, {"-x NOT_SET_ANYWHERE: this variable is not set here"});
   expect_refused({"--hosts", "a", "-x", "=1"}, {"a variable has a name"});
   expect_refused({"--hosts", "a", "-x", "UNISONO_TOKEN"}, {"the secret reaches the hosts by itself"}, {{"UNISONO_TOKEN", "some sixteen bytes"}});

@@ -171,17 +171,22 @@ std::vector<std::string> as_strings(std::span<const std::string_view> words) { r
 
 /// Adds what is measured.
 void add_subject(CLI::App& command, BenchOptions& options) {
+  command.option_defaults()->group("What is measured");
   offer(command.add_option("OP", options.operations,
                            "What to measure (all_reduce, broadcast, all_to_all, all_gather_v, ping_pong, …); all: everything"),
         {.words = operation_names});
   command.add_option("-n,--ranks", options.ranks, "Processes to start; if not given, one per core, or one per device")
-      ->check(whole_number(1, most_ranks_here));
+      ->check(whole_number(1, most_ranks_here))
+      ->type_name("N");
   command.add_option("--hosts", options.hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
-      ->check(whole_number(1, most_ranks_here));
+      ->check(whole_number(1, most_ranks_here))
+      ->type_name("N");
   offer(command.add_option("--sizes", options.sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false),
-        {.words = [] { return BenchOptions().sizes; }, .separators = ","});
+        {.words = [] { return BenchOptions().sizes; }, .separators = ","})
+      ->type_name("SIZE,…");
   offer(command.add_option("--dtype", options.dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str(),
-        {.words = [] { return as_strings(bench::dtype_names()); }});
+        {.words = [] { return as_strings(bench::dtype_names()); }})
+      ->type_name("DTYPE");
   only(command.add_option("--device", options.device, "host: ordinary memory; cuda: memory of CUDA devices, for the collectives"), {"host", "cuda"})
       ->capture_default_str();
   only(command.add_option("--buffers", options.buffers,
@@ -194,15 +199,18 @@ void add_subject(CLI::App& command, BenchOptions& options) {
        {"static", "varying", "touch"})
       ->capture_default_str();
   offer(command.add_option("--backend", options.backend, "Backend of unisono: native, tcp, gloo, mpi, nccl, …")->capture_default_str(),
-        {.words = engines::known_names});
+        {.words = engines::known_names})
+      ->type_name("NAME");
   offer(command.add_option("--peers", options.peers, "Other libraries to measure as well: openmpi, mpich, gloo, ucx, ./folders with an MPI, or nccl")
             ->delimiter(',')
             ->allow_extra_args(false),
-        {.words = [] { return as_strings(peer_names()); }, .separators = ","});
+        {.words = [] { return as_strings(peer_names()); }, .separators = ","})
+      ->type_name("PEER,…");
 }
 
 /// Adds how it is measured.
 void add_manner(CLI::App& command, BenchOptions& options) {
+  command.option_defaults()->group("Results");
   offer(command.add_option("--json", options.report.json, "Write the results to this file"), {.kind = Values::Kind::file});
   offer(command.add_option("--plot", options.report.plot, "Draw time and bandwidth over size into this file (SVG)"), {.kind = Values::Kind::file});
   offer(command.add_option("--baseline", options.report.baseline, "Tell what has changed since these results of --json"),
@@ -210,20 +218,25 @@ void add_manner(CLI::App& command, BenchOptions& options) {
   command
       .add_option("--fail-below", options.report.fail_below,
                   "Exit code 1 if the fastest peer takes less than so many times unisono's time in any cell")
-      ->check(number(0.01, 1e6));
+      ->check(number(0.01, 1e6))
+      ->type_name("RATIO");
   offer(command.add_option("--from", options.report.from, "Measure nothing, but report on these results of --json")
             ->delimiter(',')
             ->allow_extra_args(false),
         {.kind = Values::Kind::file});
+  command.option_defaults()->group("How it is measured");
   only(command.add_option("--compare", options.compare, "With the comparison of the ranks' calls, without, or both"), {"on", "off", "both"})
       ->capture_default_str();
   only(command.add_option("--record", options.record, "With the record of the calls, without, or both"), {"on", "off", "both"})
       ->capture_default_str();
   only(command.add_option("--bind", options.bind, "Bind each rank to a core where there are enough"), {"core", "none"})->capture_default_str();
-  command.add_option("--rounds", options.rounds, "Rounds to interleave (11)")->check(whole_number(1, 10000));
-  command.add_option("--seconds", options.seconds, "Start no further round after this time")->check(number(0.01, 1e6));
-  command.add_option("--seed", options.seed, "Of the order of the candidates and of the data")->capture_default_str();
-  command.add_option("--timeout", options.timeout_seconds, "Seconds to wait for anything")->check(number(0.01, 1e6))->capture_default_str();
+  command.add_option("--rounds", options.rounds, "Rounds to interleave (11)")->check(whole_number(1, 10000))->type_name("N");
+  command.add_option("--seconds", options.seconds, "Start no further round after this time")->check(number(0.01, 1e6))->type_name("SECONDS");
+  command.add_option("--seed", options.seed, "Of the order of the candidates and of the data")->capture_default_str()->type_name("N");
+  command.add_option("--timeout", options.timeout_seconds, "How long to wait for anything")
+      ->check(number(0.01, 1e6))
+      ->capture_default_str()
+      ->type_name("SECONDS");
   command.add_flag("--quick", options.quick, "Few and short rounds: a check, not a measurement");
   command.add_flag("--explain", options.report.explain, "Also count what a call takes of each rank: system calls, wakings, copies, waits");
   command.add_flag("--in-place", options.in_place, "all_reduce in place instead of from one buffer into another");

@@ -10,6 +10,7 @@
 #include "base/environment.h"
 #include "base/version.h"
 #include "common/child.h"
+#include "help/foreign_options.h"
 #include "help/usage.h"
 #include "unisono/error.h"
 
@@ -37,20 +38,6 @@ const CLI::App& concerned(const CLI::App& app) {
   return chosen.empty() ? app : *chosen.front();  // NOLINT(bugprone-return-const-ref-from-parameter): main's
 }
 
-/// Names that mpirun and torchrun have for the number of ranks.
-constexpr std::array same_as_ranks = {"-np", "--np", "--nprocs", "--nproc-per-node"};
-
-/// Translates an option to our name: torchrun takes '_' for '-', and other launchers have other names for the number of ranks.
-std::string in_our_words(const CLI::App& command, const std::string& word) {
-  const std::size_t equals = std::min(word.find('='), word.size());
-  std::string name = word.substr(0, equals);
-  if (command.get_option_no_throw(name) != nullptr && name.size() > 2) return word;
-  if (name.starts_with("--")) std::ranges::replace(name, '_', '-');
-  const bool means_ranks = std::ranges::find(same_as_ranks, name) != same_as_ranks.end();
-  if (means_ranks && command.get_option_no_throw("--ranks") != nullptr) name = "--ranks";
-  return command.get_option_no_throw(name) != nullptr ? name + word.substr(equals) : word;
-}
-
 }  // namespace
 
 std::span<const SubCommand> sub_commands() { return all; }
@@ -69,14 +56,6 @@ CLI::App* add_command(CLI::App& app, std::string_view name) {
 
 std::string own_version() { return "unisono " + base::to_string(base::library_version()); }
 
-std::size_t values_after(const CLI::App& command, const std::string& word) {
-  if (word.find('=') != std::string::npos) return 0;
-  const bool is_long = word.starts_with("--");
-  if (!is_long && word.size() > 2) return 0;  // such as -n4
-  const CLI::Option* option = command.get_option_no_throw(word);
-  return option != nullptr && option->get_expected_min() > 0 && option->get_type_size() > 0 ? 1 : 0;
-}
-
 const CLI::App* find_command(const CLI::App& app, const std::string& name) {
   const auto commands = app.get_subcommands({});
   const auto found = std::ranges::find(commands, name, &CLI::App::get_name);
@@ -88,13 +67,20 @@ std::vector<std::string>& program_arguments() {
   return arguments;
 }
 
+namespace {
+
+bool is_module(const OptionWord& option) { return option.name == "-m" || option.name == "--module"; }
+
+}  // namespace
+
 bool takes_program(const CLI::App& command) { return command.get_name() == "run"; }
 
-std::size_t end_of_options(const CLI::App& command, std::vector<std::string>& words) {
+std::size_t end_of_options(const CLI::App& command, const std::vector<std::string>& words) {
   std::size_t i = 0;
   while (i < words.size() && words[i] != "--" && (!takes_program(command) || words[i].starts_with('-'))) {
-    if (words[i].starts_with('-')) words[i] = in_our_words(command, words[i]);
-    i += 1 + values_after(command, words[i]);
+    const OptionWord option = read_option(command, words[i]);
+    if (takes_program(command) && is_module(option)) break;
+    i += 1 + values_after(command, option);
   }
   return i;
 }
@@ -112,29 +98,41 @@ void set_up(CLI::App& app) {
   app.require_subcommand(1);
 }
 
-/// Removes the program from the command line if the sub-command is `run`, and returns the rest for the parser. Options that other launchers have
-/// under another name (-np, --nproc-per-node, --master_addr) get their name here.
-std::vector<std::string> take_program_off(const CLI::App& app, std::vector<std::string> arguments) {
-  if (arguments.empty()) return arguments;
-  const CLI::App* command = find_command(app, arguments.front());
-  if (command == nullptr) return arguments;
-  std::vector<std::string> words(arguments.begin() + 1, arguments.end());
-  const std::size_t end = std::min(end_of_options(*command, words), words.size());
-  if (takes_program(*command)) {
-    const std::size_t begin = end < words.size() && words[end] == "--" ? end + 1 : end;
-    program_arguments().assign(words.begin() + static_cast<std::ptrdiff_t>(begin), words.end());
-    words.resize(end);
+/// Returns what is wrong with a program whose words go on as mpirun starts another one: "./app : -n 2 ./other".
+std::string several_programs(const std::vector<std::string>& program) {
+  const auto colon = std::ranges::find(program, ":");
+  if (colon == program.end() || colon + 1 == program.end() || !(colon + 1)->starts_with('-')) return {};
+  return "':' starts another program under mpirun, and here all ranks run one program, which may act by RANK; -- in front of the program leaves the "
+         "':' to it";
+}
+
+/// Removes the program from the words behind `run`. A module of Python begins with "-m". Returns what is wrong with it.
+std::string take_program_off(const CLI::App& command, std::vector<std::string>& words) {
+  const std::size_t end = std::min(end_of_options(command, words), words.size());
+  const bool is_marked = end < words.size() && words[end] == "--";
+  std::vector<std::string>& program = program_arguments();
+  program.assign(words.begin() + static_cast<std::ptrdiff_t>(is_marked ? end + 1 : end), words.end());
+  words.resize(end);
+  if (program.empty() || is_marked) return {};
+  if (const OptionWord first = read_option(command, program.front()); is_module(first)) {
+    program.front() = "-m";
+    if (first.has_value) program.insert(program.begin() + 1, first.value);
   }
-  words.insert(words.begin(), arguments.front());
-  return words;
+  return several_programs(program);
 }
 
 /// Parses the words, of which the first names a sub-command of the application, and carries it out.
 int carry_out(CLI::App& app, const std::vector<std::string>& words) {
-  std::vector<std::string> arguments = take_program_off(app, words);
-  if (const CLI::App* command = find_command(app, arguments.front()); command != nullptr && !command->get_allow_extras()) {
-    const std::string wrong = unknown_option(*command, {arguments.begin() + 1, arguments.end()});
+  std::vector<std::string> arguments = words;
+  if (const CLI::App* command = find_command(app, words.front()); command != nullptr && !command->get_allow_extras()) {
+    arguments.erase(arguments.begin());
+    std::string wrong = takes_program(*command) ? take_program_off(*command, arguments) : "";
+    OurWords ours = in_our_words(*command, arguments);
+    if (!ours.objection.empty()) wrong = ours.objection;
+    if (wrong.empty()) wrong = unknown_option(*command, ours.words);
     if (!wrong.empty()) return complain(*command, wrong);
+    arguments = std::move(ours.words);
+    arguments.insert(arguments.begin(), words.front());
   }
   std::reverse(arguments.begin(), arguments.end());  // CLI11 expects them in reverse order
   app.parse(arguments);

@@ -55,17 +55,14 @@ int run_program(std::vector<std::string> words, const std::function<void(CLI::Ap
 /// nor an option's value. They are removed before the options are parsed, so that none of them is read as an option of ours.
 std::vector<std::string>& program_arguments();
 
-/// Returns how many of the words behind a sub-command's name are its options and their values: up to "--", to the program of `run`, else to the end.
-/// One more than there are where the last one is an option whose value is missing. Options get our names.
-std::size_t end_of_options(const CLI::App& command, std::vector<std::string>& words);
+/// Returns how many of the words behind a sub-command's name are its options and their values: up to "--", to the program of `run` or its -m, else to
+/// the end. One more than there are where the last one is an option whose value is missing.
+std::size_t end_of_options(const CLI::App& command, const std::vector<std::string>& words);
 
 /// Tells whether a program follows the options of this sub-command.
 bool takes_program(const CLI::App& command);
 
 /// Returns the sub-command of that name, or null.
 const CLI::App* find_command(const CLI::App& app, const std::string& name);
-
-/// Returns how many words after this one belong to it. An unknown option has none.
-std::size_t values_after(const CLI::App& command, const std::string& word);
 
 }  // namespace unisono::tools

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -64,6 +65,17 @@ std::string field_of(const std::string& path, std::string_view name) {
   for (std::string word; file >> word; std::getline(file, word))
     if (word == name && file >> word) return word;
   return {};
+}
+
+int visible_gpus(const char* named, const std::string& folder) {
+  int devices = 0;
+  for (std::string path = folder + "/nvidia0"; std::filesystem::exists(path); path = fmt::format("{}/nvidia{}", folder, devices)) ++devices;
+  if (named == nullptr) return devices;
+  int seen = 0;
+  std::istringstream words(named);
+  // The first word that names no device ends the list.
+  for (std::string word; std::getline(words, word, ',') && !word.empty() && word[0] != '-' && seen < devices;) ++seen;
+  return seen;
 }
 
 ProcessorTime processor_time() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,9 @@ std::string chosen_word(const std::string& path);
 
 /// Returns the word behind this one at the beginning of a line: field_of("/proc/meminfo", "MemFree:"). Empty: there is none.
 std::string field_of(const std::string& path, std::string_view name);
+
+/// Returns how many NVIDIA GPUs programs of this host see: those with a device file, or those of them that CUDA_VISIBLE_DEVICES names.
+int visible_gpus(const char* named = std::getenv("CUDA_VISIBLE_DEVICES"), const std::string& folder = "/dev");
 
 /// Ticks since the machine started.
 struct ProcessorTime {

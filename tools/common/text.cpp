@@ -1,6 +1,7 @@
 #include "common/text.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
@@ -28,6 +29,15 @@ constexpr std::array size_units = {std::pair{"", 0},     std::pair{"b", 0},  std
                                    std::pair{"mib", 20}, std::pair{"m", 20}, std::pair{"gib", 30}, std::pair{"g", 30}};
 
 }  // namespace
+
+ScreenSize screen_size(int fd) {
+  winsize size{};
+  ScreenSize found;
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0) return found;
+  if (size.ws_row > 1) found.rows = size.ws_row;
+  if (size.ws_col > 1) found.columns = size.ws_col;
+  return found;
+}
 
 std::size_t columns_of(std::string_view text) { return static_cast<std::size_t>(std::ranges::count_if(text, begins_letter)); }
 
@@ -73,11 +83,11 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t used, st
   return result;
 }
 
-std::string entry(std::string_view name, std::string_view description, std::size_t column) {
+std::string entry(std::string_view name, std::string_view description, std::size_t column, std::size_t columns) {
   std::string text = "  " + std::string(name);
   if (columns_of(text) + 2 > column) text.append("\n").append(column, ' ');
   else text = pad_right(text, column);
-  return text + wrap(description, column, column) + "\n";
+  return text + wrap(description, column, column, columns) + "\n";
 }
 
 std::size_t parse_bytes(const std::string& text) {

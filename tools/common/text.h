@@ -11,8 +11,14 @@
 
 namespace unisono::tools {
 
-/// The width of all text that the command prints for people.
+/// The width of all text that the command prints for people, but for help pages on a terminal.
 inline constexpr std::size_t screen_columns = 80;
+
+struct ScreenSize {
+  std::size_t rows = 24, columns = screen_columns;
+};
+/// Returns the size of the terminal behind this descriptor, or the usual one where there is none.
+ScreenSize screen_size(int fd);
 
 /// Returns how many columns a one-line text takes; letters beyond ASCII take one.
 std::size_t columns_of(std::string_view text);
@@ -26,9 +32,9 @@ std::string pad_left(std::string_view text, std::size_t columns);
 /// its end.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t used = 0, std::size_t columns = screen_columns);
 
-/// Returns "  name    description" with the description from `column` on, in as many lines as needed; a long name has the first line to itself. Ends
-/// with a newline.
-std::string entry(std::string_view name, std::string_view description, std::size_t column);
+/// Returns "  name    description" with the description from `column` on, in as many lines of `columns` as needed; a long name has the first line to
+/// itself. Ends with a newline.
+std::string entry(std::string_view name, std::string_view description, std::size_t column, std::size_t columns = screen_columns);
 
 /// Returns the number that is the whole text; nothing: it is something else.
 template <class Number>

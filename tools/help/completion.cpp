@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "common/commands.h"
+#include "help/foreign_options.h"
 
 namespace unisono::tools {
 
@@ -47,17 +48,18 @@ void say_options(const CLI::App& command) {
 /// Returns the option that takes words which stand alone: OP of bench, COMMAND of help. Null: there is none, or it has all that it takes.
 const CLI::Option* alone(const CLI::App& command, std::vector<std::string> words) {
   const auto options = command.get_options();
-  const auto found = std::ranges::find_if(options, [](const CLI::Option* option) { return option->get_positional(); });
-  if (found == options.end()) return nullptr;
+  const auto words_alone = positionals_of(command);
+  if (words_alone.empty()) return nullptr;
   int count = 0;
-  for (std::size_t i = 0; i < words.size(); i += 1 + values_after(command, words[i])) count += words[i].starts_with('-') ? 0 : 1;
-  return count < (*found)->get_expected_max() ? *found : nullptr;
+  for (std::size_t i = 0; i < words.size(); i += 1 + values_after(command, read_option(command, words[i])))
+    count += words[i].starts_with('-') ? 0 : 1;
+  return count < words_alone.front()->get_expected_max() ? words_alone.front() : nullptr;
 }
 
 /// Says what may follow these words of a sub-command, of which `typed` is the beginning.
-void complete_command(const CLI::App& command, std::vector<std::string> words, const std::string& typed) {
+void complete_command(const CLI::App& command, const std::vector<std::string>& words, const std::string& typed) {
   const std::size_t end = end_of_options(command, words);
-  if (end > words.size()) return say_values(command.get_option_no_throw(words.back()), typed, {});
+  if (end > words.size()) return say_values(command.get_option_no_throw(with_our_name(command, words.back())), typed, {});
   const bool has_ended = end < words.size();
   if (takes_program(command) && (has_ended || !typed.starts_with('-'))) {
     const std::size_t program = has_ended && words[end] == "--" ? end + 1 : end;
@@ -66,9 +68,8 @@ void complete_command(const CLI::App& command, std::vector<std::string> words, c
   }
   if (has_ended || !typed.starts_with('-')) return say_values(alone(command, words), typed, {});
   if (const auto equals = typed.find('='); equals != std::string::npos) {
-    std::vector<std::string> name = {typed.substr(0, equals)};
-    end_of_options(command, name);
-    return say_values(command.get_option_no_throw(name.front()), typed.substr(equals + 1), typed.substr(0, equals + 1));
+    const std::string name = with_our_name(command, typed.substr(0, equals));
+    return say_values(command.get_option_no_throw(name), typed.substr(equals + 1), typed.substr(0, equals + 1));
   }
   say_options(command);
 }

@@ -126,6 +126,7 @@ class ManualPage {
     line(fmt::format(".SH {}", title));
     begins_section_ = true;
   }
+  void subsection(std::string_view title) { line(fmt::format(".SS {}", title)); }
   void paragraph(std::string_view text) {
     if (!begins_section_) line(".PP");
     sentences(text);
@@ -207,6 +208,17 @@ void write_see_also(ManualPage& page, const std::string& own) {
   page.paragraph(own == "unisono-environment" ? list.substr(0, list.size() - 2) : list + "`unisono-environment`(7)");
 }
 
+/// One group has no title of its own.
+void write_options(ManualPage& page, const CLI::App& command) {
+  const auto write = [&](const CLI::Option* option) { page.item(heading_of(option), with_end(text_of(option))); };
+  std::ranges::for_each(positionals_of(command), write);
+  const std::vector<OptionGroup> groups = groups_of(command);
+  for (const OptionGroup& group : groups) {
+    if (groups.size() > 1) page.subsection(group.name);
+    std::ranges::for_each(group.options, write);
+  }
+}
+
 /// The page of a sub-command, or of the whole command.
 ManualPage page_of(const CLI::App& command, const std::string& date) {
   const bool is_whole = command.get_parent() == nullptr;
@@ -218,7 +230,7 @@ ManualPage page_of(const CLI::App& command, const std::string& date) {
   for (const std::string_view paragraph : details.paragraphs) page.paragraph(paragraph);
   if (is_whole) write_commands(page, command);
   page.section("OPTIONS");
-  for (const CLI::Option* option : options_of(command)) page.item(heading_of(option), with_end(text_of(option)));
+  write_options(page, command);
   if (!details.exit_codes.empty()) page.section("EXIT STATUS");
   for (const ExitCode& code : details.exit_codes) page.item(code.code, code.meaning);
   if (!details.examples.empty()) page.section("EXAMPLES");

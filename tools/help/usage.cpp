@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -15,6 +16,7 @@
 #include "base/printable.h"
 #include "common/commands.h"
 #include "common/text.h"
+#include "help/foreign_options.h"
 
 namespace unisono::tools {
 namespace {
@@ -22,13 +24,15 @@ namespace {
 constexpr int usage_error = 2;
 /// The column in which the descriptions of a help page begin.
 constexpr std::size_t description_column = 28;
+/// A narrower page would have no place for descriptions.
+constexpr std::size_t least_columns = 48;
 
 std::string full_name(const CLI::App& command) { return command.get_parent() == nullptr ? "unisono" : "unisono " + command.get_name(); }
 
 /// Returns "usage: unisono run …", whose further lines begin below the first word of the usage.
-std::string usage_of(const CLI::App& command) {
+std::string usage_of(const CLI::App& command, std::size_t columns) {
   const std::string begin = "usage: ";
-  return begin + wrap(command.get_footer(), begin.size(), begin.size());
+  return begin + wrap(command.get_footer(), begin.size(), begin.size(), columns);
 }
 
 std::string no_such_value(std::string_view wanted, const std::string& text) { return fmt::format("must be {}, not '{}'", wanted, text); }
@@ -43,25 +47,33 @@ std::map<const CLI::App*, Details>& all_details() {
   return instance;
 }
 
+/// A help page, as wide as the terminal on which it is shown.
 class Help final : public CLI::Formatter {
  public:
-  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
-    std::string page = CLI::Formatter::make_help(app, std::move(name), mode);
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const override {
+    std::string page = make_description(app) + make_usage(app, std::move(name)) + make_positionals(app);
+    for (const OptionGroup& group : groups_of(*app)) page += make_group(group.name, false, group.options);
+    page += make_subcommands(app, CLI::AppFormatMode::Normal) + "\n" + make_footer(app);
     page.erase(page.find_last_not_of('\n') + 1);
     return page + "\n";
   }
-  std::string make_usage(const CLI::App* app, std::string) const override { return usage_of(*app) + "\n"; }
-  std::string make_description(const CLI::App* app) const override { return wrap(app->get_description() + ".", 0) + "\n\n"; }
+  std::string make_usage(const CLI::App* app, std::string) const override { return usage_of(*app, columns()) + "\n"; }
+  std::string make_description(const CLI::App* app) const override { return wrap(app->get_description() + ".", 0, 0, columns()) + "\n\n"; }
   std::string make_footer(const CLI::App* app) const override {
     const std::vector<Example>& examples = details_of(app).examples;
     std::string page = examples.empty() ? "" : "Examples:\n";
-    for (const Example& example : examples) page += fmt::format("  {}\n      {}\n", example.command, wrap(example.what, 6, 6));
+    for (const Example& example : examples) page += fmt::format("  {}\n      {}\n", example.command, wrap(example.what, 6, 6, columns()));
     return page;
   }
-  std::string make_option(const CLI::Option* option, bool) const override { return entry(heading_of(option), text_of(option), description_column); }
-  std::string make_subcommand(const CLI::App* command) const override {
-    return entry(command->get_name(), command->get_description(), description_column);
+  std::string make_option(const CLI::Option* option, bool) const override {
+    return entry(heading_of(option), text_of(option), description_column, columns());
   }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return entry(command->get_name(), command->get_description(), description_column, columns());
+  }
+
+ private:
+  static std::size_t columns() { return std::max(screen_size(STDOUT_FILENO).columns, least_columns); }
 };
 
 }  // namespace
@@ -133,7 +145,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 }
 
 std::string unknown_option(const CLI::App& command, const std::vector<std::string>& words) {
-  for (std::size_t i = 0; i < words.size() && words[i] != "--"; i += 1 + values_after(command, words[i])) {
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; i += 1 + values_after(command, read_option(command, words[i]))) {
     const std::string& word = words[i];
     if (word.size() < 2 || word[0] != '-') continue;
     const std::string name = word[1] == '-' ? word.substr(0, word.find('=')) : word.substr(0, 2);
@@ -160,7 +172,8 @@ std::string sentence_of(const CLI::ParseError& error) {
 
 int complain(const CLI::App& command, const std::string& message) {
   const std::string name = full_name(command);
-  std::cerr << name << ": " << wrap(message, 2, name.size() + 2) << "\n" << usage_of(command) << "\n       " << name << " --help tells more\n";
+  std::cerr << name << ": " << wrap(message, 2, name.size() + 2) << "\n"
+            << usage_of(command, screen_columns) << "\n       " << name << " --help tells more\n";
   return usage_error;
 }
 
@@ -197,11 +210,23 @@ std::string text_of(const CLI::Option* option) {
   return option->get_description() + (value.empty() ? "" : " (" + value + ")");
 }
 
-std::vector<const CLI::Option*> options_of(const CLI::App& command) {
-  std::vector<const CLI::Option*> words, options;
-  for (const CLI::Option* option : command.get_options()) (option->get_positional() ? words : options).push_back(option);
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
+std::vector<OptionGroup> groups_of(const CLI::App& command) {
+  std::vector<OptionGroup> groups;
+  OptionGroup common{.name = "Options", .options = {}};  // CLI11's name, which the options have that were given none
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) continue;
+    const auto found = std::ranges::find(groups, option->get_group(), &OptionGroup::name);
+    if (option->get_group() == common.name) common.options.push_back(option);
+    else if (found != groups.end()) found->options.push_back(option);
+    else groups.push_back({.name = option->get_group(), .options = {option}});
+  }
+  if (!groups.empty()) common.name = "Others";
+  if (!common.options.empty()) groups.push_back(std::move(common));
+  return groups;
+}
+
+std::vector<const CLI::Option*> positionals_of(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) { return option->get_positional(); });
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {

@@ -13,7 +13,7 @@
 // What a sub-command knows of itself beyond its options. Help pages, completion and manual pages are all made from it.
 namespace unisono::tools {
 
-/// Returns what formats the help pages: at most 80 columns wide, beginning with the line in the command's footer.
+/// Returns what formats the help pages: as wide as the terminal, 80 columns where there is none, beginning with the line in the command's footer.
 std::shared_ptr<CLI::FormatterBase> help_formatter();
 
 // These validators check an option's value. Their error continues the option's name as a sentence: "must be …, not 'four'".
@@ -79,8 +79,16 @@ const Details& details_of(const CLI::App* command);
 std::string heading_of(const CLI::Option* option);
 /// Returns what the option does, with its default in parentheses.
 std::string text_of(const CLI::Option* option);
-/// Returns the options of a command in the order of its help page, words without an option first.
-std::vector<const CLI::Option*> options_of(const CLI::App& command);
+
+/// Options that stand together on a help page, under a name.
+struct OptionGroup {
+  std::string name;
+  std::vector<const CLI::Option*> options;
+};
+/// Returns the options of a command in the order of its help page, without the words that belong to none; at last those that were given no group.
+std::vector<OptionGroup> groups_of(const CLI::App& command);
+/// Returns what takes words without an option.
+std::vector<const CLI::Option*> positionals_of(const CLI::App& command);
 
 /// Returns the names of the sub-commands.
 std::vector<std::string> command_names(const CLI::App& app);

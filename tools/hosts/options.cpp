@@ -73,19 +73,23 @@ void check_options(const CLI::App& command, const launcher::JobOptions& job, int
 }  // namespace
 
 void add_host_options(CLI::App* command, HostFlags& flags) {
-  command->add_option("--hosts", flags.hosts, "Hosts with the number of ranks on each, reached by ssh: a:4,b:4, or node[1-8]:2");
+  command->add_option("--hosts", flags.hosts, "Hosts with the number of ranks on each: a:4,b:4, or node[1-8]:2")->type_name("HOST:N,…");
   offer(command->add_option("--hostfile", flags.hostfile, "A file that names them, one a line: \"host slots=4\" or \"host:4\""),
         {.kind = Values::Kind::file});
-  command->add_option("--ssh", flags.ssh,
-                      "The command that reaches them (ssh): \"ssh -p 2222\", or with a place for the name, "
-                      "\"kubectl exec -i {host} --\"");
+  command
+      ->add_option("--ssh", flags.ssh,
+                   "What reaches them (ssh): \"ssh -p 2222\", or with a place for the name, "
+                   "\"kubectl exec -i {host} --\"")
+      ->type_name("COMMAND");
 }
 
-void add_run_host_options(CLI::App* command, HostFlags& flags) {
-  add_host_options(command, flags);
-  command->add_option("-x,--export", flags.exported, "Hand a variable on to named hosts: NAME, NAME=VALUE, or NAME* for all that begin so")
-      ->allow_extra_args(false);
-  offer(command->add_option("--wdir", flags.folder, "The folder in which the ranks of named hosts run (the current one, which every host must have)"),
+void add_place_options(CLI::App* command, HostFlags& flags) {
+  command
+      ->add_option("-x,--export", flags.exported,
+                   "Set a variable of the ranks, or hand one on to named hosts: NAME=VALUE, NAME, or NAME* for all that begin so")
+      ->allow_extra_args(false)
+      ->type_name("NAME[=VALUE]");
+  offer(command->add_option("--wdir", flags.folder, "Where the ranks run (the current folder, which every named host must have)"),
         {.kind = Values::Kind::folder});
 }
 
@@ -98,10 +102,8 @@ std::vector<HostEntry> named_hosts(const HostFlags& flags) {
 
 std::string ssh_of(const HostFlags& flags) { return flags.ssh.empty() ? "ssh" : flags.ssh; }
 
-std::vector<std::string> forwarded_variables(const HostFlags& flags, const base::Environment& environment) {
+std::vector<std::string> exported_variables(const HostFlags& flags, const base::Environment& environment) {
   std::vector<std::string> variables;
-  for (const auto& [name, value] : environment.all())
-    if (name.starts_with("UNISONO_") && std::ranges::find(not_forwarded, name) == not_forwarded.end()) variables.push_back(name + "=" + value);
   for (const std::string& word : flags.exported) {
     const std::string name = word.substr(0, word.find('='));
     if (name.empty()) refuse_flag(fmt::format("-x {}: a variable has a name", word));
@@ -117,6 +119,15 @@ std::vector<std::string> forwarded_variables(const HostFlags& flags, const base:
       refuse_flag(fmt::format("-x {}: this variable is not set here", name), "-x NAME=VALUE sets it");
     }
   }
+  return variables;
+}
+
+std::vector<std::string> forwarded_variables(const HostFlags& flags, const base::Environment& environment) {
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : environment.all())
+    if (name.starts_with("UNISONO_") && std::ranges::find(not_forwarded, name) == not_forwarded.end()) variables.push_back(name + "=" + value);
+  const std::vector<std::string> exported = exported_variables(flags, environment);
+  variables.insert(variables.end(), exported.begin(), exported.end());
   return variables;
 }
 

@@ -18,13 +18,15 @@ struct HostFlags {
 
 /// Adds --hosts, --hostfile and --ssh, which `run` and `doctor` have.
 void add_host_options(CLI::App* command, HostFlags& flags);
-/// Adds those of `run` alone.
-void add_run_host_options(CLI::App* command, HostFlags& flags);
+/// Adds --export and --wdir, which only `run` has: variables and folder of the ranks.
+void add_place_options(CLI::App* command, HostFlags& flags);
 
 /// Returns the hosts that were named; empty: none was. Throws InvalidArgument where they are named twice.
 std::vector<HostEntry> named_hosts(const HostFlags& flags);
 /// Returns --ssh, else "ssh".
 std::string ssh_of(const HostFlags& flags);
+/// Returns the variables of -x, NAME=VALUE each. Throws InvalidArgument for one that is not set.
+std::vector<std::string> exported_variables(const HostFlags& flags, const base::Environment& environment);
 /// Returns the variables that every host gets: ours, but for the secret, and those of -x.
 std::vector<std::string> forwarded_variables(const HostFlags& flags, const base::Environment& environment);
 

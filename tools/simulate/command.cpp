@@ -164,51 +164,65 @@ void simulate_as_asked(const SimulateFlags& flags) {
 }
 
 /// Refuses other words, as `only` does; the help page has no room for so many of them.
-void choice(CLI::Option* option, const std::vector<std::string>& words) { offer(option->check(one_of(words)), words); }
+void choice(CLI::Option* option, const std::vector<std::string>& words) { offer(option->check(one_of(words)), words)->type_name("NAME"); }
+
+/// Returns the unit with which the name of an option ends: "US" of "--latency-us".
+std::string unit_of(std::string_view name) {
+  if (name.ends_with("-ns-per-byte")) return "NS";
+  return name.ends_with("-bytes") ? "BYTES" : "US";
+}
 
 void add_call_options(CLI::App* command, SimulateFlags& flags) {
+  command->option_defaults()->group("The call");
   choice(command->add_option("--operation", flags.operation, "The collective (all_reduce)"), operation_words());
-  command->add_option("--bytes", flags.bytes, "Of the vector, or of a rank's block (1MiB)");
-  command->add_option("--ranks", flags.ranks, "The number of ranks (16)")->check(whole_number(2, most_ranks));
-  command->add_option("--ranks-per-host", flags.ranks_per_host, "The ranks of each host (1)")->check(whole_number(1, most_ranks));
-  command->add_option("--root", flags.root, "The root of operations that have one (0)")->check(whole_number(0, most_ranks));
-  offer(command->add_option("--algorithm", flags.algorithm, "A schedule of the table, in place of the one that is selected"), algorithm_words());
+  command->add_option("--bytes", flags.bytes, "Of the vector, or of a rank's block (1MiB)")->type_name("SIZE");
+  command->add_option("--ranks", flags.ranks, "The number of ranks (16)")->check(whole_number(2, most_ranks))->type_name("N");
+  command->add_option("--ranks-per-host", flags.ranks_per_host, "The ranks of each host (1)")->check(whole_number(1, most_ranks))->type_name("N");
+  command->add_option("--root", flags.root, "The root of operations that have one (0)")->check(whole_number(0, most_ranks))->type_name("RANK");
+  offer(command->add_option("--algorithm", flags.algorithm, "A schedule of the table, in place of the one that is selected"), algorithm_words())
+      ->type_name("NAME");
   choice(command->add_option("--selection", flags.selection, "Select by the library's default parameters, or by those of this network (default)"),
          {"default", "network"});
   constexpr long most_calls = 1000;
   command->add_option("--calls", flags.calls, "So many calls one after the other, of which the last one's time counts (1)")
-      ->check(whole_number(1, most_calls));
+      ->check(whole_number(1, most_calls))
+      ->type_name("N");
   command->add_flag("--calls-apart", flags.are_apart, "All ranks begin each of them at the same time");
   command->add_flag("--without-agreement", flags.without_agreement, "Leave out the comparison of the call that precedes it");
   command->add_flag("--without-start", flags.without_start, "Leave out the start of the job");
 }
 
 void add_network_options(CLI::App* command, SimulateFlags& flags) {
+  command->option_defaults()->group("The network");
   std::vector<std::string> topologies(simulate::topology_names.begin(), simulate::topology_names.end());
   choice(command->add_option("--topology", flags.topology, "How the hosts are connected (flat)"), topologies);
   simulate::NetworkOptions& network = flags.options.network;
   constexpr long most_ports = 1024, most_nics = 64;
   constexpr double most_oversubscription = 64;
-  command->add_option("--ports", network.ports, "The ports of a switch (64)")->check(whole_number(4, most_ports));
+  command->add_option("--ports", network.ports, "The ports of a switch (64)")->check(whole_number(4, most_ports))->type_name("N");
   command->add_option("--oversubscription", network.oversubscription, "Of a leaf switch: bandwidth to hosts by that to the core (1)")
-      ->check(number(1, most_oversubscription));
-  command->add_option("--nics", network.nics, "Ports of a host; rail_optimised: one for each rank of a host (1)")->check(whole_number(1, most_nics));
-  command->add_option("--late", flags.late, "RANK:US, a rank that comes so late to the call")->type_name("RANK:US");
-  command->add_option("--slow", flags.slow, "RANK:FACTOR, a rank whose processor is slower")->type_name("RANK:FACTOR");
+      ->check(number(1, most_oversubscription))
+      ->type_name("RATIO");
+  command->add_option("--nics", network.nics, "Ports of a host; rail_optimised: one for each rank of a host (1)")
+      ->check(whole_number(1, most_nics))
+      ->type_name("N");
+  command->add_option("--late", flags.late, "A rank that comes so late to the call, in microseconds")->type_name("RANK:US");
+  command->add_option("--slow", flags.slow, "A rank whose processor is slower by this factor")->type_name("RANK:FACTOR");
   command->add_option("--dead-link", flags.dead, "host:N, leaf:N or global:N, one link of that place is dead")->type_name("PLACE:N");
 }
 
 void add_parameter_options(CLI::App* command, SimulateFlags& flags) {
+  command->option_defaults()->group("Figures of network and hosts");
   Parameters& all = flags.options.parameters;
   const auto add = [&](const char* name, double& value, const char* text) {
-    command->add_option(name, value, fmt::format("{} ({:g})", text, value))->check(not_negative());
+    command->add_option(name, value, fmt::format("{} ({:g})", text, value))->check(not_negative())->type_name(unit_of(name));
   };
   add("--latency-us", all.network.latency_us, "L of LogGP, between hosts");
   add("--overhead-us", all.network.overhead_us, "o: of a processor, for each message on either side");
   add("--gap-us", all.network.gap_us, "g: the least time between two messages of a rank");
   add("--ns-per-byte", all.network.ns_per_byte, "G: of a message alone on its links");
   add("--work-ns-per-byte", all.network.work_ns_per_byte, "Of a processor on either side, for each byte of a message");
-  command->add_option("--link-gbit", all.link_gbit, fmt::format("Of each port ({:g})", all.link_gbit))->check(number(1e-3, 1e6));
+  command->add_option("--link-gbit", all.link_gbit, fmt::format("Of each port ({:g})", all.link_gbit))->check(number(1e-3, 1e6))->type_name("GBIT");
   add("--link-burst-bytes", all.link_burst_bytes, "That pass a rested link at once, as with a shaped one");
   add("--hop-us", all.hop_us, "Of each switch after the first");
   add("--host-call-us", all.host_call_us, "A collective of a host's ranks in shared memory");
@@ -216,9 +230,10 @@ void add_parameter_options(CLI::App* command, SimulateFlags& flags) {
   add("--reduce-ns-per-byte", all.reduce_ns_per_byte, "For each byte that is combined with another");
   add("--copy-ns-per-byte", all.copy_ns_per_byte, "For each byte that is copied");
   constexpr long most_cores = 4096;
-  command->add_option("--cores", all.cores, "Of a machine; 0: each rank has one (0)")->check(whole_number(0, most_cores));
+  command->add_option("--cores", all.cores, "Of a machine; 0: each rank has one (0)")->check(whole_number(0, most_cores))->type_name("N");
   command->add_option("--hosts-per-machine", all.hosts_per_machine, "Hosts that share a machine's cores, as network namespaces do (1)")
-      ->check(whole_number(1, most_ranks));
+      ->check(whole_number(1, most_ranks))
+      ->type_name("N");
   add("--switch-us", all.switch_us, "A core's change from one rank to another, where --cores is given");
 }
 
@@ -229,6 +244,7 @@ void add_simulate(CLI::App& app) {
   add_call_options(command, *flags);
   add_network_options(command, *flags);
   add_parameter_options(command, *flags);
+  command->option_defaults()->group("What is shown");
   command->add_flag("--crossing", flags->crossing, "Compare all algorithms, from 8 bytes to 1 GiB");
   offer(command->add_option("--svg", flags->svg, "The same as a picture"), {.kind = Values::Kind::file});
   command->add_flag("--json", flags->as_json, "As one JSON object");

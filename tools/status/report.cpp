@@ -115,19 +115,6 @@ std::string delays_text(const JobFacts& job, std::size_t columns) {
 
 constexpr int milliseconds_between = 1000;
 
-struct ScreenSize {
-  std::size_t rows = 24, columns = screen_columns;
-};
-
-ScreenSize size_of(int terminal) {
-  winsize size{};
-  ScreenSize found;
-  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0) return found;
-  if (size.ws_row > 1) found.rows = size.ws_row;
-  if (size.ws_col > 1) found.columns = size.ws_col;
-  return found;
-}
-
 }  // namespace
 
 std::string status_text(const JobFacts& job, std::size_t columns) {
@@ -215,7 +202,7 @@ std::string status_json(const std::vector<JobFacts>& jobs, const std::vector<std
 
 // Each line replaces the former one, so that nothing flickers. The last column stays free: behind a letter in it, terminals erase that letter.
 std::string screen_text(const std::vector<JobFacts>& jobs, int terminal) {
-  const ScreenSize size = size_of(terminal);
+  const ScreenSize size = screen_size(terminal);
   const std::size_t columns = size.columns - 1;
   std::string all;
   for (const JobFacts& job : jobs) all += status_text(job, std::min(columns, screen_columns));

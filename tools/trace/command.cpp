@@ -45,16 +45,16 @@ void add_trace(CLI::App& app) {
   CLI::App* command = add_command(app, "trace");
   command->footer("unisono trace FOLDER [--job JOB] [--html FILE] [--json FILE] [--with RANK=FILE]…");
   offer(command->add_option("FOLDER", options->folder, "The folder of `unisono run --trace`")->required(), {.kind = Values::Kind::folder});
-  command->add_option("--job", options->job, "The job's name, where the folder has traces of several");
+  command->add_option("--job", options->job, "The job's name, where the folder has traces of several")->type_name("JOB");
   offer(command->add_option("--html", options->html, "Where the page for a browser is written (trace.html in the folder)"),
         {.kind = Values::Kind::file});
   offer(command->add_option("--json", options->json, "Where the events for ui.perfetto.dev are written (trace.json in the folder)"),
         {.kind = Values::Kind::file});
-  offer(command
-            ->add_option("--with", options->with,
-                         "RANK=FILE: show the ranges that torch.profiler has written of a rank (export_chrome_trace) beside its calls")
-            ->allow_extra_args(false),
-        {.kind = Values::Kind::file});
+  offer(
+      command->add_option("--with", options->with, "Show the ranges that torch.profiler has written of a rank (export_chrome_trace) beside its calls")
+          ->allow_extra_args(false),
+      {.kind = Values::Kind::file})
+      ->type_name("RANK=FILE");
   explain(command,
           {.paragraphs =
                {"Each rank of `unisono run --trace FOLDER` writes all its calls into a file. `unisono trace` puts them together, on one clock: it "

@@ -77,8 +77,7 @@ TEST(CommandLine, HelpIsTheSamePageHoweverItIsAskedFor) {
 
 TEST(CommandLine, HelpIsAsWideAsTheTerminal) {
   for (const std::size_t columns : {60U, 132U}) {
-    RunningCommand command(unisono_command({"run", "--help"}),
-                           {.stdio = RunningCommand::Stdio::terminal, .columns = static_cast<int>(columns)});
+    RunningCommand command(unisono_command({"run", "--help"}), {.stdio = RunningCommand::Stdio::terminal, .columns = static_cast<int>(columns)});
     EXPECT_EQ(command.wait(), 0);
     std::size_t widest = 0;
     for (std::string line : lines_of(command.out())) {
@@ -93,7 +92,8 @@ TEST(CommandLine, HelpIsAsWideAsTheTerminal) {
 TEST(CommandLine, HelpHasGroupsAndSaysWhatEachValueIs) {
   const std::string page = ask({"run", "--help"}).out;
   std::size_t last = 0;
-  for (const char* group : {"Ranks", "Output and input", "Time and signals", "Hosts that are reached by ssh", "Launchers that are started on each host", "Others"}) {
+  for (const char* group :
+       {"Ranks", "Output and input", "Time and signals", "Hosts that are reached by ssh", "Launchers that are started on each host", "Others"}) {
     const auto at = page.find(fmt::format("\n\n{}:\n", group));
     ASSERT_NE(at, std::string::npos) << group << page;
     EXPECT_GT(at, last) << group;

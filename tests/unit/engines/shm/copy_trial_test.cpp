@@ -41,7 +41,12 @@ StagingWord follow_both(const TwoRanks& world, std::array<DirectAccess, 2>& rank
   const StagingWord told = ranks[0].staging_word(is_large);
   world.segment->line(0, step).set_staging(told);
   EXPECT_EQ(ranks[1].staging_word(is_large), StagingWord::nothing);
-  std::thread other([&] { ranks[1].follow(step); });
+  std::atomic<bool> runs = false;
+  std::thread other([&] {
+    runs = true;
+    ranks[1].follow(step);
+  });
+  while (!runs) std::this_thread::yield();
   ranks[0].follow(step);
   other.join();
   return told;

@@ -175,5 +175,5 @@ def install(names):
     for value in names.values():
         if isinstance(value, type) and issubclass(value, BaseException):
             value.__signature__ = _OwnSignature(value, takes_anything=True)
-        elif type(value).__name__ == "nb_type" and type(vars(value)["__init__"]).__name__ != "nb_method":  # it has no constructor
+        elif type(value).__name__ == "nb_type" and type(vars(value)["__init__"]).__name__ not in ("nb_method", "function"):  # it has no constructor
             value.__signature__ = _OwnSignature(value, takes_anything=False)

@@ -14,6 +14,11 @@ Parameters
 {timeout}
 {tag}
 
+Returns
+-------
+None, or Work
+    A Work if `async_op` is True.
+
 Raises
 ------
 {mismatch}

@@ -4,11 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/deadline.h"
-#include "engines/shm/copy_trial.h"
 #include "engines/shm/reached_pools.h"
 #include "engines/shm/segment.h"
-#include "engines/shm/staging.h"
 #include "unisono/call.h"
 
 namespace unisono::engines::shm {
@@ -21,8 +18,7 @@ namespace unisono::engines::shm {
 /// A call that begins so and cannot be direct is carried out as an ordinary one after that step.
 class DirectAccess {
  public:
-  /// `is_crowded`: there are more ranks than processors.
-  DirectAccess(Segment& segment, int rank, bool is_crowded) : segment_(segment), rank_(rank), is_crowded_(is_crowded), pools_(segment, rank) {}
+  DirectAccess(Segment& segment, int rank) : segment_(segment), pools_(segment, rank) {}
 
   /// Returns true where calls of this kind and size are announced: on all ranks alike, but for all_to_all_v.
   bool suits(const CollectiveCall& call) const;
@@ -50,32 +46,11 @@ class DirectAccess {
     return segment_.failure().state.load(std::memory_order_acquire) == 0;  // litmus: failure-none
   }
 
-  /// Returns what this rank tells with the first step of a call about how slots are written. `is_large`: the call fills slots.
-  StagingWord staging_word(bool is_large) {
-    if (rank_ != 0) return StagingWord::nothing;
-    return is_trial_due(is_large) ? StagingWord::trial : Staging::word();
-  }
-  /// Called after the first step of each call: makes the trial, or follows what rank 0 tells.
-  void follow(std::uint32_t step) {
-    const StagingWord told = segment_.line(0, step).staging();
-    if (told != Staging::word()) [[unlikely]]
-      follow(step, told);
-  }
-
  private:
   static constexpr std::size_t least_bytes = std::size_t{4} << 10;  // a smaller call gains nothing by it
 
-  /// Returns true in the first call, and then in large ones as often as virtual processors may have moved to other cores.
-  bool is_trial_due(bool is_large);
-  void follow(std::uint32_t step, StagingWord told);
-  void make_trial(std::uint32_t step);
-
   Segment& segment_;
-  int rank_;
-  bool is_crowded_;
   ReachedPools pools_;
-  std::uint32_t trials_ = 0, calls_ = 0;  // calls: in which a trial could be made
-  base::Clock::time_point next_trial_{};
 };
 
 }  // namespace unisono::engines::shm

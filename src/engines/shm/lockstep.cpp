@@ -13,7 +13,8 @@ Lockstep::Lockstep(std::shared_ptr<Segment> segment, int rank, bool is_crowded, 
       step_bytes_(shm::step_bytes(segment_->slot_bytes(), is_crowded)),
       streams_from_(streams_from),
       coalesces_(is_crowded),
-      direct_(*segment_, rank, is_crowded),
+      direct_(*segment_, rank),
+      staging_(*segment_, rank, is_crowded),
       batch_(*segment_, rank, step_bytes_) {}
 
 bool Lockstep::compares() const { return base::compares_calls.load(std::memory_order_relaxed); }
@@ -122,7 +123,7 @@ void LockstepTask::end_step() {
     throw CallablesDiffer();
   }
   if (k_ == 0) {
-    engine_.direct_.follow(engine_.step_);
+    engine_.staging_.follow(engine_.step_);
     if (announces_) engine_.direct_.note(engine_.step_);
   }
   consume(k_);
@@ -142,7 +143,7 @@ void LockstepTask::publish(std::size_t k) {
     line.followers = engine_.batch_.leader() == this ? engine_.batch_.board(first_, inline_ ? 0 : step_bytes_) : std::uint8_t{0};
     line.signature = signature_;
     if (!call().label.empty()) line.set_label(call());
-    line.set_staging(engine_.direct_.staging_word(announces_));
+    line.set_staging(engine_.staging_.word(announces_));
     if (announces_) line.announce(engine_.direct_.announce(call()));
   }
   line.step.store(step, std::memory_order_seq_cst);  // litmus: step-publish. Before looking for waiters

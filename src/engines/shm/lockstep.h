@@ -17,6 +17,7 @@
 #include "engines/shm/result_writer.h"
 #include "engines/shm/segment.h"
 #include "engines/shm/staging.h"
+#include "engines/shm/staging_choice.h"
 #include "unisono/call.h"
 #include "unisono/detail/switches.h"
 #include "unisono/task.h"
@@ -125,6 +126,7 @@ class Lockstep {
   std::size_t streams_from_;
   bool coalesces_;
   DirectAccess direct_;
+  StagingChoice staging_;
   Batch batch_;
   std::uint32_t step_ = 0;  // the last step that was published
   bool ragged_ = false;     // that step was left (by a mismatch) before all ranks had published it

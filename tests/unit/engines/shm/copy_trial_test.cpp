@@ -17,14 +17,15 @@
 #include "engines/shm/engine.h"
 #include "engines/shm/copy_trial.h"
 #include "engines/shm/staging.h"
+#include "engines/shm/staging_choice.h"
 #include "two_engines.h"
 #include "two_rings.h"
 
 using namespace unisono;
 
 using engines::shm::CopyTrial;
-using engines::shm::DirectAccess;
 using engines::shm::Staging;
+using engines::shm::StagingChoice;
 using engines::shm::StagingWord;
 using two_engines::advance_both;
 using two_engines::call_of;
@@ -37,10 +38,10 @@ namespace {
 constexpr std::size_t kib = 1024;
 
 /// Tells the first step of a call, and follows it on both ranks, as two threads. Returns the word of rank 0.
-StagingWord follow_both(const TwoRanks& world, std::array<DirectAccess, 2>& ranks, bool is_large) {
-  const StagingWord told = ranks[0].staging_word(is_large);
+StagingWord follow_both(const TwoRanks& world, std::array<StagingChoice, 2>& ranks, bool is_large) {
+  const StagingWord told = ranks[0].word(is_large);
   world.segment->line(0, step).set_staging(told);
-  EXPECT_EQ(ranks[1].staging_word(is_large), StagingWord::nothing);
+  EXPECT_EQ(ranks[1].word(is_large), StagingWord::nothing);
   std::atomic<bool> runs = false;
   std::thread other([&] {
     runs = true;
@@ -52,14 +53,14 @@ StagingWord follow_both(const TwoRanks& world, std::array<DirectAccess, 2>& rank
   return told;
 }
 
-bool is_made(const TwoRanks& world, std::array<DirectAccess, 2>& ranks, bool is_large) {
+bool is_made(const TwoRanks& world, std::array<StagingChoice, 2>& ranks, bool is_large) {
   return follow_both(world, ranks, is_large) == StagingWord::trial;
 }
 
 TEST(CopyTrial, ATrialIsMadeInTheFirstCallAndNowAndThenInLargeOnes) {
   Staging::set(StagingWord::nothing);
   const TwoRanks world;
-  std::array ranks{DirectAccess(*world.segment, 0, false), DirectAccess(*world.segment, 1, false)};
+  std::array ranks{StagingChoice(*world.segment, 0, false), StagingChoice(*world.segment, 1, false)};
   EXPECT_TRUE(is_made(world, ranks, false));
   const base::Deadline deadline(std::chrono::seconds(60));
   // On a busy machine a trial may be given up. It is made again after a while.
@@ -77,8 +78,8 @@ TEST(CopyTrial, ATrialIsMadeInTheFirstCallAndNowAndThenInLargeOnes) {
 TEST(CopyTrial, RanksThatShareProcessorsMakeNoTrial) {
   Staging::set(StagingWord::nothing);
   const TwoRanks world;
-  DirectAccess crowded(*world.segment, 0, true);
-  EXPECT_EQ(crowded.staging_word(true), StagingWord::nothing);
+  StagingChoice crowded(*world.segment, 0, true);
+  EXPECT_EQ(crowded.word(true), StagingWord::nothing);
 }
 
 TEST(CopyTrial, ATrialIsGivenUpWhereTheOtherRankDoesNotAnswer) {
@@ -129,7 +130,7 @@ TEST(CopyTrial, BothRanksLearnTheResult) {
 // All ranks write their slots as rank 0 says.
 TEST(Staging, StagingFollowsRank0) {
   const TwoRanks world;
-  DirectAccess rank(*world.segment, 1, false);
+  StagingChoice rank(*world.segment, 1, false);
   const auto rank_1_hears = [&](StagingWord word) {
     world.segment->line(0, step).set_staging(word);
     rank.follow(step);
@@ -140,7 +141,7 @@ TEST(Staging, StagingFollowsRank0) {
   EXPECT_EQ(rank_1_hears(StagingWord::past_caches), StagingWord::past_caches);
   EXPECT_TRUE(Staging::is_past_caches(64 * kib));
   EXPECT_FALSE(Staging::is_past_caches(1 * kib));
-  EXPECT_EQ(DirectAccess(*world.segment, 0, false).staging_word(false), StagingWord::past_caches);
+  EXPECT_EQ(StagingChoice(*world.segment, 0, false).word(false), StagingWord::past_caches);
   EXPECT_EQ(rank_1_hears(StagingWord::nothing), StagingWord::past_caches) << "a rank 0 that knows nothing changes nothing";
   EXPECT_EQ(rank_1_hears(StagingWord::cached), StagingWord::cached);
   EXPECT_FALSE(Staging::is_past_caches(64 * kib));

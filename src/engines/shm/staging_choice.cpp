@@ -1,0 +1,36 @@
+#include "engines/shm/staging_choice.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "engines/shm/copy_trial.h"
+
+namespace unisono::engines::shm {
+
+bool StagingChoice::is_trial_due(bool is_large) {
+  constexpr std::uint32_t calls_between_looks = 64;  // at the clock
+  if (!is_large && Staging::word() != StagingWord::nothing) return false;
+  if (is_crowded_ || segment_.ranks() == 1 || segment_.slot_bytes() < CopyTrial::block_bytes) return false;
+  return calls_++ % calls_between_looks == 0 && base::Clock::now() >= next_trial_;
+}
+
+void StagingChoice::follow(std::uint32_t step, StagingWord told) {
+  if (told == StagingWord::trial) make_trial(step);
+  else if (told != StagingWord::nothing) Staging::set(told);
+}
+
+void StagingChoice::make_trial(std::uint32_t step) {
+  constexpr std::chrono::milliseconds between_trials{250};  // each of which takes less than a thousandth of that
+  CopyTrial trial(segment_, step + 1, trials_++);
+  if (rank_ > 1) return;
+  const auto streams = rank_ == 0 ? trial.lead() : trial.follow();
+  next_trial_ = base::Clock::now() + between_trials;
+  if (!streams) return;
+  const StagingWord before = Staging::word();
+  Staging::set_past_caches(*streams);
+  if (before != Staging::word()) base::debug(fmt::format("slots are written {} the caches", *streams ? "past" : "through"));
+}
+
+}  // namespace unisono::engines::shm

@@ -1,4 +1,4 @@
-# What a wheel tells of the software in it: notices of the licences in .dist-info/licenses, and a bill of materials (CycloneDX) in .dist-info/sboms. auditwheel
+# A wheel names the software in it by notices of the licences in .dist-info/licenses and a bill of materials (CycloneDX) in .dist-info/sboms. auditwheel
 # adds one of the libraries that it copies in. The notices are those of Debian's packages and of nanobind; scripts/check/wheel fails where one is missing.
 if(NOT UNISONO_WHEEL OR NOT SKBUILD_METADATA_DIR)
   return()

@@ -17,7 +17,7 @@ extern "C" {
 #define UNISONO_C_INT
 #endif
 
-/// What became of a call. The values never change.
+/// The outcome of a call. The values never change.
 typedef enum unisono_status UNISONO_C_INT {
   /// It went well.
   UNISONO_OK = 0,
@@ -53,7 +53,7 @@ typedef enum unisono_status UNISONO_C_INT {
 
 /// The type of the elements of a buffer. Nothing is converted. The values never change.
 typedef enum unisono_dtype UNISONO_C_INT {
-  /// One byte, 0 or 1, as _Bool.
+  /// An element is one byte, 0 or 1, as _Bool is.
   UNISONO_BOOLEAN = 0,
   UNISONO_INT8 = 1,
   UNISONO_INT16 = 2,

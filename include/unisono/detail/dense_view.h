@@ -7,8 +7,8 @@
 #include "unisono/export.h"
 #include "unisono/tensor.h"
 
-// What the headers for types of other libraries (eigen.h, mdspan.h, kokkos.h, thrust.h) have in
-// common.
+// The headers for types of other libraries (eigen.h, mdspan.h, kokkos.h, thrust.h) share these
+// functions.
 
 namespace unisono::detail {
 

@@ -6,11 +6,11 @@
 #include "unisono/export.h"
 #include "unisono/process_group.h"
 
-// What unisono/mpi.h needs of the library, which knows no MPI: the program is compiled for one.
+// unisono/mpi.h stands on these. The library knows no MPI: the program is compiled for one.
 
 namespace unisono::detail {
 
-/// What the library needs of a communicator.
+/// A communicator, as far as the library asks for it.
 class UNISONO_API MpiCommunicator {
  public:
   virtual ~MpiCommunicator();

@@ -17,7 +17,7 @@ model, an optimizer) loads the other's. Any other object is replaced.
 Parameters
 ----------
 **entries : buffer or object
-    What is listed under each name: a buffer that can be written to as one, anything else as
+    Each is listed under its name: a buffer that can be written to as one, anything else as
     an object.
 
 Attributes
@@ -50,7 +50,7 @@ Examples
 
 inline constexpr const char* state_buffer = R"(Lists a buffer, which is changed in place.
 
-Of a buffer on a GPU (PyTorch, CuPy) a copy in the host's memory travels.
+A buffer on a GPU (PyTorch, CuPy) travels as a copy in the host's memory.
 
 Parameters
 ----------

@@ -86,7 +86,7 @@ TEST_F(WithPython, TheActiveEnvironmentComesFirst) {
   EXPECT_EQ(find_python(environment(), in("active/lib/libunisono.so")), "python3");  // no virtual environment
 }
 
-TEST_F(WithPython, WithoutPythonTheProgramIsNamed) {
+TEST_F(WithPython, TheProgramIsNamedIfThereIsNoPython) {
   try {
     with_python({"./train.py"}, in(""), base::Environment({{"PATH", in("nowhere")}}));
     FAIL() << "nothing was thrown";

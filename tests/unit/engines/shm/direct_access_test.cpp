@@ -21,7 +21,7 @@ constexpr std::uint32_t step = 3;
 struct TwoRanks {
   std::shared_ptr<std::byte> memory = engines::shm::private_memory(engines::shm::Segment::size_for({.ranks = 2}));
   engines::shm::Segment segment{{.ranks = 2}, memory.get(), memory};
-  std::array<DirectAccess, 2> ranks{DirectAccess(segment, 0, true), DirectAccess(segment, 1, true)};
+  std::array<DirectAccess, 2> ranks{DirectAccess(segment, 0), DirectAccess(segment, 1)};
 
   /// A step of a call in which both announce; each then has expectations of the next step.
   std::array<bool, 2> call(const CollectiveCall& first, const CollectiveCall& second) {

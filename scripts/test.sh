@@ -43,6 +43,10 @@ if [[ $long == yes && $with_torch == ON ]] && ! ./scripts/get/torch --newest; th
   without+=("NOT TESTED: the newest PyTorch, since it could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
+if [[ $long == yes ]] && ! ./scripts/get/python-tools; then
+  without+=("NOT TESTED: the notebook, and the types of the Python package, since nbclient and type checkers could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
 with_originals=$with_torch
 if [[ $with_torch == ON ]] && ! ./scripts/get/frameworks; then
   with_originals=OFF

@@ -158,7 +158,7 @@ void bind_records(nb::module_& m) {
 void bind_context(nb::module_& m) {
   bind_kinds(m);
   m.def(
-      "initialize", [](const InitOptions& options) { unlocked([&] { initialize(options); }); }, "options"_a,
+      "_initialize", [](const InitOptions& options) { unlocked([&] { initialize(options); }); }, "options"_a,
       "Joins the job with these options: see unisono.initialize.");
   m.def("finalize", released<&finalize>(), docs::finalize);
   m.def("_leave_because", &leave_because, "how"_a, "blamed"_a = nb::none());

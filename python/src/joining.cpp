@@ -134,7 +134,7 @@ void make_member(Member* place, std::shared_ptr<Store> store, int rank, int size
 using Released = nb::call_guard<Unlocked>;
 
 void bind_membership(nb::module_& m) {
-  nb::class_<Member>(m, "Membership", "A part in a group: the package's Membership is derived from it.", nb::is_weak_referenceable())
+  nb::class_<Member>(m, "_Membership", "A part in a group: the package's Membership is derived from it.", nb::is_weak_referenceable())
       .def("__init__", &make_member, "store"_a.none(), "rank"_a, "size"_a, "name"_a, "backend"_a, "timeout"_a.none(), "library"_a)
       .def("group", &Member::group, nb::keep_alive<0, 1>(), "The group. NotInitialized once it was left.")  // a group needs its member
       .def("leave", &Member::leave, Released(),

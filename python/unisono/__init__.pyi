@@ -5,8 +5,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, ParamSpec, TextIO, TypeVar, overload
 
 from ._core import *
-from ._core import AnySource as AnySource
-from ._core import Future, InitOptions, ProcessGroup, Store
 from ._core import __version__ as __version__
 from ._errors import AlreadyInitialized as AlreadyInitialized
 from ._errors import BackendUnavailable as BackendUnavailable
@@ -73,6 +71,9 @@ def spawn(
 def launch(
     job: Callable[..., _T], num_machines: int = 1, num_gpus_per_machine: int = 1, machine_rank: int = 0, dist_url: str | None = "", args: Sequence[Any] = (),
 ) -> list[_T]: ...
+@overload
+def run_threads(ranks: int, function: Callable[[int], _T]) -> list[_T]: ...
+@overload
 def run_threads(ranks: int, function: Callable[..., _T], *args: Any) -> list[_T]: ...
 
 class Parallel:

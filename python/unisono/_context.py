@@ -62,7 +62,7 @@ def initialize(backend="auto", *, init_method="env://", rank=None, world_size=No
         options = _core.InitOptions(backend, **given)
     elif tuple(given.values()) != ("env://", None, None, None, "", None, None):
         raise InvalidArgument("initialize: InitOptions has everything, and nothing is given beside it: set the attributes of the options")
-    _core.initialize(options)
+    _core._initialize(options)
     _ending.watch("unisono._core")
 
 

@@ -224,7 +224,7 @@ class Timeout(Error, TimeoutError):
     True
     """
 
-    missing: list = []  #: the ranks that did not arrive, ascending
+    missing: list[int] = []  #: the ranks that did not arrive, ascending
 
 
 class PeerFailed(Error, ConnectionError):
@@ -334,7 +334,7 @@ class LaunchFailed(Error, ChildProcessError):
     ZeroDivisionError 2
     """
 
-    ends: list = []  #: a ProcessEnd of every process that was started here, by rank
+    ends: list[ProcessEnd] = []  #: a ProcessEnd of every process that was started here, by rank
 
 
 class RemoteError(Error, RuntimeError):

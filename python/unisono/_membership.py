@@ -10,7 +10,7 @@ from ._types import Seconds
 _living: weakref.WeakSet = weakref.WeakSet()
 
 
-class Membership(_core.Membership):
+class Membership(_core._Membership):
     """A part in a group beside the job, or without one.
 
     It is for programs that start and find their processes by themselves. The constructor returns

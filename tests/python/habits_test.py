@@ -203,7 +203,8 @@ class Signatures(unittest.TestCase):
         body = ast.parse((importlib.resources.files("unisono") / "__init__.pyi").read_text()).body
         own = {name for name in unisono.__all__ if inspect.isfunction(getattr(unisono, name))}
         self.assertEqual(own - {node.name for node in body if isinstance(node, ast.FunctionDef)}, set())
-        for node in body:
+        last = {node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}  # of overloads the one with all parameters
+        for node in last.values():
             owner = getattr(unisono, node.name, None) if isinstance(node, ast.ClassDef) else unisono
             methods = [each for each in (node.body if isinstance(node, ast.ClassDef) else [node]) if isinstance(each, ast.FunctionDef)]
             for each in methods if owner is not None else ():

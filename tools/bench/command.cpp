@@ -57,13 +57,14 @@ class Conclusion {
  public:
   /// Opens the files.
   Conclusion(const BenchReportOptions& options, const std::optional<BenchBaseline>& baseline)
-      : options_(options), baseline_(baseline), json_(options.json), plot_(options.plot) {}
+      : options_(options), baseline_(baseline), json_(options.json), plot_(options.plot), ratio_plot_(options.ratio_plot) {}
 
   void print_and_write(const std::vector<BenchRow>& rows) {
     if (!rows.empty()) {
       std::cout << "\n" << summary_of(rows) << std::endl;
       if (baseline_) std::cout << "\n" << baseline_->changes_in(rows) << std::endl;
       if (plot_.is_wanted()) plot_.write(plot_of(rows));
+      if (ratio_plot_.is_wanted()) ratio_plot_.write(ratio_plot_of(rows));
     }
     if (json_.is_wanted()) json_.write(to_json(rows).dump(1) + "\n");
   }
@@ -78,7 +79,7 @@ class Conclusion {
  private:
   const BenchReportOptions& options_;
   const std::optional<BenchBaseline>& baseline_;
-  ResultFile json_, plot_;
+  ResultFile json_, plot_, ratio_plot_;
 };
 
 /// Reads the results of earlier runs, of the operations that are named. Throws InvalidArgument for two of the same, which could not be told apart.
@@ -121,6 +122,8 @@ int measure_and_report(const BenchOptions& options, const std::optional<BenchBas
   const bench::Plan plan = plan_of(options);
   if (options.report.fail_below && options.peers.empty())
     throw InvalidArgument("--fail-below compares with other libraries, and --peers names none", {.hint = "for example --peers openmpi"});
+  if (!options.report.ratio_plot.empty() && options.peers.empty())
+    throw InvalidArgument("--plot-ratios shows other libraries, and --peers names none", {.hint = "for example --peers openmpi"});
   constexpr std::array ending_signals = {SIGINT, SIGTERM, SIGHUP};
   launcher::SignalScope signals(ending_signals);
   const launcher::Watchdog watchdog("bench");
@@ -213,6 +216,8 @@ void add_manner(CLI::App& command, BenchOptions& options) {
   command.option_defaults()->group("Results");
   offer(command.add_option("--json", options.report.json, "Write the results to this file"), {.kind = Values::Kind::file});
   offer(command.add_option("--plot", options.report.plot, "Draw time and bandwidth over size into this file (SVG)"), {.kind = Values::Kind::file});
+  offer(command.add_option("--plot-ratios", options.report.ratio_plot, "Draw the peers' times by unisono's over size into this file (SVG)"),
+        {.kind = Values::Kind::file});
   offer(command.add_option("--baseline", options.report.baseline, "Tell what has changed since these results of --json"),
         {.kind = Values::Kind::file});
   command
@@ -261,7 +266,8 @@ void explain_bench(const CLI::App* command) {
                         {"unisono bench --peers openmpi --fail-below 1.0 --baseline results.json",
                          "Fails where Open MPI is faster, and tells what changed."},
                         {"unisono bench --device cuda --backend nccl --peers nccl", "In memory of devices, beside NCCL called directly."},
-                        {"unisono bench --from private.json,shared.json --plot both.svg", "A picture of two runs."}},
+                        {"unisono bench --from private.json,shared.json --plot both.svg", "A picture of two runs."},
+                        {"unisono bench all_reduce --from results.json --plot-ratios ratios.svg", "A picture of the ratios, for a page of 80 mm."}},
            .exit_codes = {{"0", "Everything was measured, and every result was right."},
                           {"1", "A result was wrong, the ranks could not be started or did not answer, or a cell is below --fail-below."},
                           {"2", "Wrong use, or a backend that cannot do what was asked for."},

@@ -15,6 +15,7 @@ namespace unisono::tools {
 struct BenchReportOptions {
   std::string json = {};
   std::string plot = {};
+  std::string ratio_plot = {};
   std::string baseline = {};
   std::vector<std::string> from = {};
   std::optional<double> fail_below = {};

@@ -1,13 +1,12 @@
-#include "bench/report.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <tuple>
 
+#include "bench/curves.h"
+#include "bench/report.h"
 #include "common/svg.h"
-#include "common/text.h"
 
 namespace unisono::tools {
 
@@ -15,33 +14,8 @@ namespace {
 
 // In pixels.
 constexpr double panel_width = 360, panel_height = 220, left_margin = 80, panel_head = 40, panel_foot = 34, column_gap = 30, page_head = 40;
-constexpr double legend_line = 22, legend_sample = 40, legend_letter = 7.5, legend_gap = 24;
 constexpr double column_width = left_margin + panel_width + column_gap;
 constexpr double page_width = 2 * column_width;
-
-/// The curves have one pen each in all panels: an implementation within a set.
-struct Curve {
-  std::string impl, set;
-  std::string label;
-  bool operator==(const Curve& other) const { return impl == other.impl && set == other.set; }
-};
-
-std::vector<Curve> curves_of(const std::vector<BenchRow>& rows) {
-  std::vector<Curve> curves;
-  const auto add = [&](const BenchRow& row) {
-    // Every set copies as fast as the others, so one roofline does.
-    const bool again = row.impl == roofline_impl && std::ranges::any_of(curves, [](const Curve& curve) { return curve.impl == roofline_impl; });
-    const Curve curve{.impl = row.impl, .set = row.set, .label = row.impl};
-    if (!again && std::ranges::find(curves, curve) == curves.end()) curves.push_back(curve);
-  };
-  for (const BenchRow& row : rows) add(row);
-  for (Curve& curve : curves) {
-    const bool in_several = std::ranges::count_if(curves, [&](const Curve& other) { return other.impl == curve.impl; }) > 1;
-    if (curve.impl == roofline_impl) curve.label = "roofline: every rank copies as many bytes";
-    else if (in_several) curve.label = fmt::format("{} beside {}", curve.impl, curve.set);
-  }
-  return curves;
-}
 
 /// A quantity that a panel shows.
 struct Quantity {
@@ -75,22 +49,10 @@ LogPanel panel_for(const std::vector<BenchRow>& rows, const Quantity& quantity, 
   return {frame, bytes, values};
 }
 
-std::vector<std::size_t> sizes_of(const std::vector<BenchRow>& rows) {
-  std::vector<std::size_t> sizes;
-  for (const BenchRow& row : rows) sizes.push_back(row.bytes);
-  std::ranges::sort(sizes);
-  sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
-  constexpr std::size_t most_named = 6;  // that stand beside each other without touching
-  const std::size_t step = (sizes.size() + most_named - 1) / most_named;
-  std::vector<std::size_t> named;
-  for (std::size_t i = 0; i < sizes.size(); i += step) named.push_back(sizes[i]);
-  return named;
-}
-
 void draw_curve(Svg& svg, const std::vector<BenchRow>& rows, const Curve& curve, const Quantity& quantity, const LogPanel& panel, Pen pen) {
   std::vector<Svg::Point> points;
   for (const BenchRow& row : rows) {
-    if (Curve{.impl = row.impl, .set = row.set, .label = {}} != curve || row.time_us.low <= 0) continue;
+    if (!curve.has(row) || row.time_us.low <= 0) continue;
     const auto size = static_cast<double>(row.bytes);
     points.push_back(panel.at(size, quantity.of(row, row.time_us.middle)));
     svg.line(panel.at(size, quantity.of(row, row.time_us.low)), panel.at(size, quantity.of(row, row.time_us.high)), pen.stroke(false));
@@ -108,36 +70,22 @@ void draw_panel(Svg& svg, const std::vector<BenchRow>& rows, const std::vector<C
   for (std::size_t i = 0; i < curves.size(); ++i) draw_curve(svg, rows, curves[i], quantity, panel, Pen(i));
 }
 
-/// Draws what the pens mean, as many beside each other as fit, and returns where the panels begin.
-double draw_legend(Svg& svg, const std::vector<Curve>& curves, bool draws) {
-  double x = left_margin, y = page_head + legend_line / 2;
-  for (std::size_t i = 0; i < curves.size(); ++i) {
-    const double width = legend_sample + 6 + legend_letter * static_cast<double>(columns_of(curves[i].label)) + legend_gap;
-    if (x > left_margin && x + width > page_width) {
-      x = left_margin;
-      y += legend_line;
-    }
-    if (draws) {
-      svg.line({x, y - 4}, {x + legend_sample, y - 4}, Pen(i).stroke());
-      Pen(i).mark(svg, {x + legend_sample / 2, y - 4});
-      svg.text(x + legend_sample + 6, y, curves[i].label);
-    }
-    x += width;
-  }
-  return y + legend_line / 2;
-}
-
 }  // namespace
 
 std::string plot_of(const std::vector<BenchRow>& rows) {
-  const std::vector<Curve> curves = curves_of(rows);
+  std::vector<Curve> curves = curves_of(rows);
+  for (Curve& curve : curves)
+    if (curve.impl == roofline_impl) curve.label = "roofline: every rank copies as many bytes";
+  std::vector<LegendEntry> legend;
+  for (std::size_t i = 0; i < curves.size(); ++i) legend.push_back({.label = curves[i].label, .stroke = Pen(i).stroke(), .mark = Pen(i)});
   const auto panels = grouped(rows, [](const BenchRow& row) { return std::tie(row.operation, row.conditions); });
   constexpr double row_height = panel_head + panel_height + panel_foot + 20;
+  constexpr LegendPlace place = {.left = left_margin, .top = page_head, .right = page_width};
   Svg measured(0, 0);
-  const double begin = draw_legend(measured, curves, false);
+  const double begin = draw_legend(measured, legend, place);
   Svg svg(page_width, begin + row_height * static_cast<double>(panels.size()));
   svg.text(left_margin, 24, "unisono bench: the median of the rounds, with its 95 % interval", "font-weight=\"bold\"");
-  draw_legend(svg, curves, true);
+  draw_legend(svg, legend, place);
   for (std::size_t i = 0; i < panels.size(); ++i) {
     const double top = begin + row_height * static_cast<double>(i);
     const BenchRow& any = panels[i].front();

@@ -41,4 +41,8 @@ std::string below_limit(const std::vector<BenchCell>& cells, double limit);
 /// in every set, and the roofline. All axes are logarithmic; the rows are at least one.
 std::string plot_of(const std::vector<BenchRow>& rows);
 
+/// Returns a picture of the ratios (SVG), whose columns are for a width of 80 mm: for each operation under each conditions the time of each other
+/// library by unisono's over the size, and of the fastest of them. Throws InvalidArgument where there is no other library.
+std::string ratio_plot_of(const std::vector<BenchRow>& rows);
+
 }  // namespace unisono::tools

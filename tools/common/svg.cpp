@@ -101,32 +101,46 @@ void Pen::mark(Svg& svg, Svg::Point at) const {
   }
 }
 
-LogPanel::LogPanel(Frame frame, Range bytes, Range values) : frame_(frame) {
+double text_width(std::string_view text) {
+  constexpr double letter = 7.5;  // of 13 pixels
+  return letter * static_cast<double>(columns_of(text));
+}
+
+LogPanel::LogPanel(Frame frame, Range bytes, Range values) : frame_(frame), base_(values.base) {
   first_ = std::log2(std::max(bytes.least, 1.0));
   last_ = std::max(std::log2(std::max(bytes.most, 1.0)), first_ + 1);
   if (values.least > 0 && values.most > 0) {
-    low_ = std::floor(std::log10(values.least));
-    high_ = std::max(std::ceil(std::log10(values.most)), low_ + 1);
+    low_ = std::floor(std::log10(values.least) / std::log10(base_));
+    high_ = std::max(std::ceil(std::log10(values.most) / std::log10(base_)), low_ + 1);
   }
 }
 
 double LogPanel::x(double bytes) const { return frame_.left + frame_.width * (std::log2(std::max(bytes, 1.0)) - first_) / (last_ - first_); }
 
-double LogPanel::y(double value) const { return frame_.top + frame_.height * (high_ - std::log10(value)) / (high_ - low_); }
+double LogPanel::y(double value) const {
+  return frame_.top + frame_.height * (high_ - std::log10(value) / std::log10(base_)) / (high_ - low_);
+}
 
 void LogPanel::grid(Svg& svg, std::span<const std::size_t> sizes, const std::function<std::string(double)>& name_of) const {
   constexpr std::string_view thin = "stroke=\"#dddddd\"";
   const double right = frame_.left + frame_.width, bottom = frame_.top + frame_.height;
   for (int power = static_cast<int>(low_); power <= static_cast<int>(high_); ++power) {
-    const double value = std::pow(10, power), height = y(value);
+    const double value = std::pow(base_, power), height = y(value);
     svg.line({frame_.left, height}, {right, height}, thin);
     svg.text(frame_.left - 6, height + 4, name_of(value), ends_there);
   }
+  constexpr double gap = 8;
+  double free = -gap;
   for (const std::size_t bytes : sizes) {
     const double place = x(static_cast<double>(bytes));
     svg.line({place, frame_.top}, {place, bottom}, thin);
-    svg.text(place, bottom + 18, bytes == 0 ? "no data" : format_bytes(bytes), centred);
+    const std::string name = bytes == 0 ? "no data" : format_bytes(bytes);
+    const double half = text_width(name) / 2;
+    if (place - half < free) continue;
+    free = place + half + gap;
+    svg.text(place, bottom + 18, name, centred);
   }
+  svg.text(frame_.left + frame_.width / 2, bottom + 34, "size of a rank's larger buffer", centred);
 }
 
 std::string short_duration(double us) {

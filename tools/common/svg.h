@@ -49,28 +49,33 @@ class Pen {
   std::size_t number_;
 };
 
+/// Returns about how wide a line of text is, in pixels: a little more than it is in the usual fonts.
+double text_width(std::string_view text);
+
 /// A panel whose axes are logarithmic: bytes to the right, another quantity upwards.
 class LogPanel {
  public:
   struct Range {
     double least = 1, most = 1;
+    double base = 10;
   };
   struct Frame {
     double left = 0, top = 0, width = 0, height = 0;
   };
 
-  /// `values` is widened to whole powers of ten.
+  /// `values` is widened to whole powers of its base.
   LogPanel(Frame frame, Range bytes, Range values);
 
   double x(double bytes) const;
   double y(double value) const;
   Svg::Point at(double bytes, double value) const { return {x(bytes), y(value)}; }
-  /// Draws a line for each power of ten, and one for each of these sizes, with what they are called.
+  /// Draws a line for each power of the base, and one for each of these sizes, which ascend, with what they are called; a size whose name would touch
+  /// the one before has no name. Below the names stands what the sizes are, 34 pixels below the frame.
   void grid(Svg& svg, std::span<const std::size_t> sizes, const std::function<std::string(double)>& name_of) const;
 
  private:
   Frame frame_;
-  double first_ = 0, last_ = 1, low_ = 0, high_ = 1;
+  double first_ = 0, last_ = 1, low_ = 0, high_ = 1, base_ = 10;
 };
 
 /// Returns "5 µs", "20 ms" or "1 s".

@@ -71,8 +71,11 @@ LogPanel panel_for(const std::vector<BenchRow>& rows, Svg::Point corner) {
 
 void draw_panel(Svg& svg, const std::vector<BenchRow>& rows, const std::vector<Curve>& curves, Svg::Point corner) {
   const LogPanel panel = panel_for(rows, corner);
-  const auto has = [&](const auto& condition) { return std::ranges::any_of(rows, [&](const BenchRow& row) { return condition(row.ratio->middle); }); };
-  const bool goes_on_above = has([](double ratio) { return ratio > most_shown; }), goes_on_below = has([](double ratio) { return ratio < least_shown; });
+  const auto has = [&](const auto& condition) {
+    return std::ranges::any_of(rows, [&](const BenchRow& row) { return condition(row.ratio->middle); });
+  };
+  const bool goes_on_above = has([](double ratio) { return ratio > most_shown; }),
+             goes_on_below = has([](double ratio) { return ratio < least_shown; });
   const auto name_of = [&](double ratio) {
     const bool is_edge = (ratio >= most_shown && goes_on_above) || (ratio <= least_shown && goes_on_below);
     return fmt::format("{}{:g}", !is_edge ? "" : ratio > 1 ? "≥ " : "≤ ", ratio);
@@ -147,7 +150,8 @@ std::string ratio_plot_of(const std::vector<BenchRow>& all) {
     }
     for (std::size_t r = 0; r < operations.size(); ++r) {
       std::vector<BenchRow> panel;
-      std::ranges::copy_if(columns[c], std::back_inserter(panel), [&](const BenchRow& row) { return row.operation == operations[r].front().operation; });
+      std::ranges::copy_if(columns[c], std::back_inserter(panel),
+                           [&](const BenchRow& row) { return row.operation == operations[r].front().operation; });
       if (!panel.empty()) draw_panel(svg, panel, curves, {.x = left, .y = first_panel + ratio_row_height * static_cast<double>(r)});
     }
   }

@@ -117,9 +117,7 @@ LogPanel::LogPanel(Frame frame, Range bytes, Range values) : frame_(frame), base
 
 double LogPanel::x(double bytes) const { return frame_.left + frame_.width * (std::log2(std::max(bytes, 1.0)) - first_) / (last_ - first_); }
 
-double LogPanel::y(double value) const {
-  return frame_.top + frame_.height * (high_ - std::log10(value) / std::log10(base_)) / (high_ - low_);
-}
+double LogPanel::y(double value) const { return frame_.top + frame_.height * (high_ - std::log10(value) / std::log10(base_)) / (high_ - low_); }
 
 void LogPanel::grid(Svg& svg, std::span<const std::size_t> sizes, const std::function<std::string(double)>& name_of) const {
   constexpr std::string_view thin = "stroke=\"#dddddd\"";

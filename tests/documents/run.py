@@ -292,7 +292,7 @@ def main():
     parser.add_argument("--fragments", default="", help="the program of its fragments")
     parser.add_argument("--program", action="append", default=[], help="FILE=PROGRAM: what the build has made of a file of the document")
     options = parser.parse_args()
-    options.stem = re.sub("^docs/((start|guide|troubleshooting|design)/)?", "", str(options.document.with_suffix(""))).replace("/", "_").replace("-", "_")
+    options.stem = re.sub("^docs/((guide|troubleshooting|design)/)?", "", str(options.document.with_suffix(""))).replace("/", "_").replace("-", "_")
     options.program = dict(word.split("=", 1) for word in options.program)
     try:
         run(options)

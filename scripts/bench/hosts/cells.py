@@ -1,7 +1,10 @@
 """Cells: the time of one peer by unisono's, for a shape, an operation and a size; their table and their summary."""
 
+import json
 import math
 import statistics
+import subprocess
+import tempfile
 
 PEERS = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
 
@@ -90,3 +93,20 @@ def print_summary(cells, worst=20):
         print(f"the worst {min(worst, len(behind))} of the {len(behind)} cells that are behind:")
     for cell in behind[:worst]:
         print(f"  {cell['ratio']:.2f}  {cell['shape']} {cell['op']} {short(cell['size'])} ({PEERS[cell['peer']]})")
+
+
+def row_of(cell):
+    """Returns a cell as a row of `unisono bench --json`. The bench draws its ratio; a cell keeps no times, so each of them is 1."""
+    hosts, each = map(int, cell["shape"].split("x"))
+    times = dict.fromkeys(("median_us", "median_low_us", "median_high_us", "p99_us", "min_us", "iqr_us", "processor_us"), 1)
+    conditions = {"ranks": hosts * each, "hosts": hosts, "dtype": "f32", "buffers": "private", "data": "static", "set": ""}
+    ratio = dict.fromkeys(("median", "low", "high"), cell["ratio"])
+    return times | conditions | {"op": cell["op"], "impl": cell["peer"], "backend": cell["peer"], "bytes": cell["size"], "version": PEERS[cell["peer"]],
+                                 "ratio": ratio, "switches": {"voluntary": 0, "involuntary": 0}}
+
+
+def draw(command, cells, path):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(list(map(row_of, cells)), file)
+        file.flush()
+        subprocess.run([command, "bench", "--from", file.name, "--plot-ratios", path], check=True, stdout=subprocess.DEVNULL)

@@ -72,7 +72,7 @@ bool needs_one_step(const Problem& problem) {
 }
 
 // Algorithms on two levels, where the engine offers the collective of all ranks as well. Measured on one host over loopback
-// (docs/design/performance.md).
+// (bench/results/between-hosts.md).
 constexpr std::size_t at_least_bytes_on_two_levels = 4096;
 
 /// Returns the setting of a group with its number of ranks for each connection.

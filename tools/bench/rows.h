@@ -84,7 +84,7 @@ std::vector<std::vector<Element>> grouped(const std::vector<Element>& elements, 
   return groups;
 }
 
-/// Returns the JSON documented in docs/design/performance.md.
+/// Returns the JSON documented in docs/design/bench-json.md.
 nlohmann::json to_json(const std::vector<BenchRow>& rows);
 /// Reads what `--json` has written. Throws InvalidArgument, with the file and what is wrong in it, where it is something else.
 std::vector<BenchRow> read_rows(const std::string& path);

@@ -8,7 +8,7 @@
 
 namespace unisono::engines::shm {
 
-/// Returns the bytes of all ranks' outputs from which they are written past the caches. Measured on the machines of docs/design/performance.md: with
+/// Returns the bytes of all ranks' outputs from which they are written past the caches. Measured on the machines of bench/results/one-host.md: with
 /// a third-level cache of 32 second-level ones, past the caches is slower for 8 of these, and faster from 16 on; with one of 130, slower for 16 and
 /// faster for 64.
 inline std::size_t streams_from() {

@@ -32,6 +32,14 @@ accepts "$folder/build"
 grep -qF "2 rows, 2 moments covered by tests that have passed, 1 waived" "$folder/said"
 refuses "N1 m3 is not covered: other_test Suite.Long: not run" --long "$folder/build"
 [[ $("$matrix" --root "$folder" --programs --gate) == "some_test Suite.Small*" ]]
+mkdir -p "$folder/docs/design"
+printf '# Page\n\n<!-- by scripts/check/fault-matrix --write -->\n<!-- end of the table -->\n' >"$folder/docs/design/reliability-matrix.md"
+refuses "has another table than the list" --fresh
+accepts --write
+accepts --fresh
+# One line for each fault, and the reasons below.
+grep -qxF '| **K1** ▪ | a fault | m4 | shm | 2, 4 | `some_test` |' "$folder/docs/design/reliability-matrix.md"
+grep -qxF '* **K1** a fault, m5: for a reason.' "$folder/docs/design/reliability-matrix.md"
 
 record "passed Suite.Small/0" "failed Suite.Small/1"
 refuses "K1 m4 is not covered: some_test Suite.Small*: failed: Suite.Small/1" "$folder/build"

@@ -23,12 +23,12 @@ void make_pod(const Hosts& hosts, const TemporaryFolder& folder, int index, cons
 
 Variables pod(int index) { return with(secret, {{"JOB_COMPLETION_INDEX", std::to_string(index)}}); }
 
-/// The command of the pods in docs/start/clusters.md, with this build's program and a program to run.
+/// The command of the pods in docs/guide/several-hosts.md, with this build's program and a program to run.
 std::vector<std::string> command_of_document() {
   const std::string document = contents(CLUSTERS_DOCUMENT);
   const auto job = document.find("completionMode: Indexed");
   const auto begin = document.find("command: [", job);
-  if (begin == std::string::npos) throw std::runtime_error("docs/start/clusters.md has no command of an indexed Job");
+  if (begin == std::string::npos) throw std::runtime_error("docs/guide/several-hosts.md has no command of an indexed Job");
   const auto words = nlohmann::json::parse(document.substr(begin + 9, document.find(']', begin) + 1 - begin - 9)).get<std::vector<std::string>>();
   EXPECT_EQ(words.front(), "unisono");
   EXPECT_EQ(words.back(), "./app");

@@ -81,7 +81,7 @@ TEST_F(SlurmItself, TheShellOfAnAllocationUsesItWhole) {
   EXPECT_EQ(count(uneven->out(), "[0] 0 of 3 on host0\n") + count(uneven->out(), "[2] 2 of 3 on host1\n"), 2) << uneven->out();
 }
 
-/// The batch script in docs/start/clusters.md.
+/// The batch script in docs/guide/several-hosts.md.
 TEST_F(SlurmItself, TheScriptOfTheDocumentRuns) {
   const std::string document = contents(CLUSTERS_DOCUMENT), folder = cluster().folder();
   const auto begin = document.find("#!/bin/bash\n#SBATCH");

@@ -156,7 +156,7 @@ TEST_F(SlurmAllocation, AnAllocationWhoseVariablesContradictIsRefused) {
   EXPECT_NE(list.err.find("a bracket is not closed"), std::string::npos) << list.err;
 }
 
-/// The batch script in docs/start/clusters.md, without the lines that Slurm reads.
+/// The batch script in docs/guide/several-hosts.md, without the lines that Slurm reads.
 TEST_F(SlurmAllocation, AnAllocationRunsTheScriptOfTheDocument) {
   const std::string document = contents(CLUSTERS_DOCUMENT);
   const auto begin = document.find("#!/bin/bash\n#SBATCH");

@@ -101,6 +101,7 @@ class Documents(unittest.TestCase):
     def test_a_file_of_the_document_is_written_and_must_be_used(self):
         self.follow(block("# folder/program.py\nprint()", "python"), block("test -s folder/program.py"))
         self.refused("no command of the document has used unused.py", block("# unused.py\nprint()", "python"))
+        self.refused("no command of the document has used unused.h", block("// unused.h\nint f();", "cpp"))
         self.refused("no command of the document has used unused.cpp", block("// unused.cpp\nint main() {}", "cpp"))
         self.refused("no command of the document has used CMakeLists.txt", block("# CMakeLists.txt\nproject(x)", "cmake"))
 

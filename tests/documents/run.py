@@ -159,7 +159,9 @@ class Session:
             if output is not None:
                 continue
             name = Path(block.file).name
-            if block.language == "cpp":
+            if name.endswith(".h"):
+                used = any(f'#include "{name}"' in other.text for other, written, _ in self.checks if written is None)
+            elif block.language == "cpp":
                 used = name + ".o" in compiled
             elif block.language == "cmake":
                 used = any(Path(folder, name).is_file() and Path(folder, name).read_text() == block.text for folder in folders)

@@ -99,6 +99,7 @@ case "$name" in
     esac
     ;;
   ctest)
+    [[ $1 != --test-dir ]] || exec "${DOCUMENT_CMAKE%cmake}ctest" "$@"
     [[ $1 == --preset ]] || refuse "not understood: $*"
     (cd "$source" && "${DOCUMENT_CMAKE%cmake}ctest" --list-presets) | grep "^ *\"$2\"" >/dev/null || refuse "no test preset is called $2"
     listed=$("${DOCUMENT_CMAKE%cmake}ctest" --test-dir "$build" --show-only "${@:3}")

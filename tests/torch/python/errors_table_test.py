@@ -1,4 +1,4 @@
-"""The table of errors in docs/guide/libtorch.md: each of its rows is brought about, and what is said then is what the table quotes."""
+"""The table of errors in docs/guide/torch-distributed.md: each of its rows is brought about, and what is said then is what the table quotes."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 import jobs
 from many_runs import WarmPython
 
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "guide" / "libtorch.md"
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "guide" / "torch-distributed.md"
 
 # The calls that bring a row about, by the beginning of its first column. `rank` 0 of 3 reads the error.
 TRIGGERS = {
@@ -50,9 +50,8 @@ TRIGGERS = {
 
 
 def rows():
-    """First columns of the table of the part about Python."""
-    python = DOCUMENT.read_text().split("\n# Python")[1]
-    table = re.search(r"\| you see \|.*\n\|[-|]*\n((?:\|.*\n)+)", python)[1]
+    """First columns of the table."""
+    table = re.search(r"\| you see \|.*\n\|[-|]*\n((?:\|.*\n)+)", DOCUMENT.read_text())[1]
     return [line.split("|")[1].strip() for line in table.splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""Runs each row of the table "In the shell" of docs/coming-from/habits.md: what is typed does the same as another command, or ends with an error that says
+"""Runs each row of the last table of docs/coming-from/launchers.md: what is typed does the same as another command, or ends with an error that says
 so before a rank starts."""
 
 import argparse
@@ -23,7 +23,7 @@ print(__name__, os.environ["RANK"], sys.argv[1:], sys.executable, __package__)
 
 def rows(document):
     """The cells of the table's rows: from whom, what is typed, and what happens."""
-    section = document.read_text(encoding="utf-8").split("\n## In the shell\n", 1)[1].split("\n## ", 1)[0]
+    section = document.read_text(encoding="utf-8").split("\n## What is typed, and what happens\n", 1)[1].split("\n## ", 1)[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines]
 

@@ -84,6 +84,7 @@ TEST(HostFlags, FlagsThatContradictAreNamed) {
   expect_refused({"-n", "1", "--ssh", "ssh"}, {"--ssh is about other hosts, and none is named"});
   expect_refused({"--hosts", "a", "-x", "NOT_SET_ANYWHERE"}, {"-x NOT_SET_ANYWHERE: this variable is not set here"});
   expect_refused({"--hosts", "a", "-x", "=1"}, {"a variable has a name"});
+  expect_refused({"--hosts", "a", "--export=ALL,A=b"}, {"this is a list of variables"});
   expect_refused({"--hosts", "a", "-x", "UNISONO_TOKEN"}, {"the secret reaches the hosts by itself"}, {{"UNISONO_TOKEN", "some sixteen bytes"}});
   expect_refused({"--hosts", "nowhere.invalid", "--ssh", "ssh 'x"}, {"--ssh: a quote is not closed"});
   expect_refused({"--hosts", "nowhere.invalid", "--ssh", " "}, {"--ssh: the command is empty"});

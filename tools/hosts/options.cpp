@@ -107,6 +107,8 @@ std::vector<std::string> exported_variables(const HostFlags& flags, const base::
   for (const std::string& word : flags.exported) {
     const std::string name = word.substr(0, word.find('='));
     if (name.empty()) refuse_flag(fmt::format("-x {}: a variable has a name", word));
+    if (name.find(',') != std::string::npos)
+      refuse_flag(fmt::format("-x {}: this is a list of variables", word), "-x takes one variable, and may be given several times");
     if (name == "UNISONO_TOKEN") refuse_flag("-x UNISONO_TOKEN: the secret reaches the hosts by itself, and no environment");
     if (word.find('=') != std::string::npos) {
       variables.push_back(word);

@@ -29,6 +29,12 @@ TRIGGERS = {
         """,
     "`DistBackendError`: `has left": """
         if rank == 2:
+            dist.destroy_process_group()
+            sys.exit()
+        error = error_of(lambda: dist.all_reduce(torch.ones(2)))
+        """,
+    "`DistBackendError`: `exited with": """
+        if rank == 2:
             sys.exit()
         error = error_of(lambda: dist.all_reduce(torch.ones(2)))
         """,

@@ -10,7 +10,7 @@
 
 #include "../arguments.h"
 
-constexpr const char* about = "Heat in a ring of rods. See docs/troubleshooting/debugging.md.";
+constexpr const char* about = "Heat in a ring of rods. See docs/troubleshooting/six-hangs.md.";
 
 class Rod {
  public:

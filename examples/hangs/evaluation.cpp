@@ -9,7 +9,7 @@
 
 #include "../arguments.h"
 
-constexpr const char* about = "Rounds of averaging, with a count of samples. See docs/troubleshooting/debugging.md.";
+constexpr const char* about = "Rounds of averaging, with a count of samples. See docs/troubleshooting/six-hangs.md.";
 
 /// Samples that arrive at a rank in a round.
 int samples_of(int rank, int round) { return 100 + 7 * ((3 * rank + round) % 5); }

@@ -9,7 +9,7 @@
 
 #include "../arguments.h"
 
-constexpr const char* about = "The histogram of what all ranks have. See docs/troubleshooting/debugging.md.";
+constexpr const char* about = "The histogram of what all ranks have. See docs/troubleshooting/six-hangs.md.";
 
 /// Several threads may add to it.
 class Histogram {

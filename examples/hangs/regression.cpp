@@ -8,7 +8,7 @@
 
 #include "../arguments.h"
 
-constexpr const char* about = "A straight line through the measurements of all ranks. See docs/troubleshooting/debugging.md.";
+constexpr const char* about = "A straight line through the measurements of all ranks. See docs/troubleshooting/six-hangs.md.";
 
 struct Line {
   double slope = 0, offset = 0;

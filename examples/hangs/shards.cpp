@@ -8,7 +8,7 @@
 
 #include "../arguments.h"
 
-constexpr const char* about = "The sum of the numbers in FOLDER/part0.txt, part1.txt … See docs/troubleshooting/debugging.md.";
+constexpr const char* about = "The sum of the numbers in FOLDER/part0.txt, part1.txt … See docs/troubleshooting/six-hangs.md.";
 
 double sum_of(const std::string& path) {
   std::ifstream file(path);

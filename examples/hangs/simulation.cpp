@@ -8,7 +8,7 @@
 
 #include "../arguments.h"
 
-constexpr const char* about = "Particles that drift, and are saved from time to time. See docs/troubleshooting/debugging.md.";
+constexpr const char* about = "Particles that drift, and are saved from time to time. See docs/troubleshooting/six-hangs.md.";
 
 class Particles {
  public:

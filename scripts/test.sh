@@ -65,6 +65,10 @@ if [[ $long == yes ]] && ! ./scripts/get/dependencies --real; then
   without+=("NOT TESTED: unisono beside Slurm, Prometheus, py-spy, a browser and the like, as far as they could not be installed")
   printf '\n== %s\n' "${without[@]}" >&2
 fi
+if [[ $long == yes ]] && ! ./scripts/get/docs; then
+  without+=("NOT TESTED: the documentation site, since Sphinx and what goes with it could not be fetched")
+  printf '\n== %s\n' "${without[@]}" >&2
+fi
 if [[ $long == yes ]] && ! ./scripts/get/mpi4py; then
   without+=("NOT TESTED: unisono beside mpi4py, since that could not be fetched")
   printf '\n== %s\n' "${without[@]}" >&2

@@ -1,6 +1,7 @@
 """The names that the public headers of C++ declare: functions and types of the namespace unisono, and the public members of its classes."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 _SKIPPED = re.compile(r"/\*.*?\*/|//[^\n]*|\[\[[a-z_]+\]\]|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.DOTALL | re.MULTILINE)
@@ -143,22 +144,27 @@ def names_of(header):
 
 
 def _functions(tokens, path):
-    found = set()
+    found = Counter()
     for head, body in _declarations(tokens):
         if head[:1] == ["namespace"] or head[:2] == ["inline", "namespace"]:
             inner = [*path, *(t for t in head[1:] if t != "::")]
-            found |= _functions(body, inner) if inner == ["unisono"] else set()
+            found += _functions(body, inner) if inner == ["unisono"] else Counter()
             continue
         head = _without_templates(head)
         is_deduction_guide = "->" in head and "auto" not in head
         if path == ["unisono"] and head[:1] not in (["using"], ["concept"]) and not _class(head) and _function(head) and not is_deduction_guide:
-            found.add(_function(head))
+            found[_function(head)] += 1
     return found
+
+
+def overloads_of(header):
+    """The functions that one header declares, without members of classes, and how often it declares each."""
+    return _functions(_TOKEN.findall(_SKIPPED.sub(" ", Path(header).read_text())), [])
 
 
 def functions_of(header):
     """The functions that one header declares, without members of classes."""
-    return _functions(_TOKEN.findall(_SKIPPED.sub(" ", Path(header).read_text())), [])
+    return set(overloads_of(header))
 
 
 def public_names(folder):

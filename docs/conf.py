@@ -19,7 +19,8 @@ myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4  # `page.md#a-heading`, as in a repository's own view
 templates_path = ["_site/templates"]
 highlight_language = "sh"  # a block without a language is commands, as in tests/documents/blocks.py
-suppress_warnings = ["misc.highlighting_failure"]  # an example may leave something out with "…"
+# An example may leave something out with "…", and a page may have small headings alone.
+suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 smartquotes = False
 nitpicky = True
 

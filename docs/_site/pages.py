@@ -13,6 +13,7 @@ TITLES = {"project/readme": "README <{}>"}  # in the navigation, where a page's 
 FENCE = re.compile(r"^ *(```+|~~~+)")
 # Code spans come first, so that what looks like a link within one is left alone.
 LINK = re.compile(r"(?P<code>(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))|(?P<image>!)?(?P<text>\[(?:[^\[\]`]|`[^`]*`|!\[[^\]]*\]\([^)]*\))*\])\((?P<to>[^()\s]+)\)", re.S)
+DEFINITION = re.compile(r"^(?P<label> {0,3}\[[^\]\n]+\]: +)(?P<to>\S+)", re.M)  # of a link that the text names by its label
 COMMENT = re.compile(r"<!--.*?-->", re.S)
 
 
@@ -112,7 +113,11 @@ class Site:
                     text = LINK.sub(link, match["text"]) if "](" in match["text"] else match["text"]
                     return f"{match['image'] or ''}{text}({self._address(match['to'], path, at, bool(match['image']))})"
 
+                def definition(match):
+                    return match["label"] + self._address(match["to"], path, begin + whole.count("\n", 0, match.start()), False)
+
                 whole = COMMENT.sub(lambda m: "\n" * m[0].count("\n"), part)
+                whole = DEFINITION.sub(definition, whole)
                 part_out = LINK.sub(link, whole)
             else:
                 part_out = part

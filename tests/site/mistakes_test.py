@@ -80,6 +80,13 @@ class Mistakes(unittest.TestCase):
         (self.root / "src/code.cpp").unlink()
         self.assertEqual(self.problems(), ["docs/guide/first.md:5: the link ../../src/code.cpp leads to nothing"])
 
+    def test_links_by_a_label_are_looked_at(self):
+        self.write("docs/guide/second.md", "# Second\n\nSee [it][1] and [code][2].\n\n[1]: frist.md\n[2]: ../../src/code.cpp\n")
+        self.assertEqual(self.problems(), ["docs/guide/second.md:5: the link frist.md leads to nothing"])
+        self.write("docs/guide/second.md", "# Second\n\nSee [code][2].\n\n[2]: ../../src/code.cpp\n")
+        self.lay_out()
+        self.assertIn("\n[2]: https://example.org/it/blob/main/src/code.cpp\n", self.page("guide/second.md"))
+
     def test_link_to_a_heading_that_is_gone_is_named(self):
         self.write("docs/guide/second.md", "# Second\n\nSee [it](first.md#another-heading) and [this](#second).\n")
         self.assertEqual(self.problems(), ["docs/guide/second.md:3: the link first.md#another-heading leads to no heading"])

@@ -1,14 +1,14 @@
 #include "base/processors.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <sstream>
+
+#include "base/affinity.h"
 
 namespace unisono::base {
 namespace {
@@ -100,11 +100,12 @@ int Processors::count() const {
 }
 
 Processors processors_of(int pid) {
+  constexpr std::size_t bits = 64;
   Processors found;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  static_assert(sizeof set.__bits == sizeof found.mask);
-  if (::sched_getaffinity(pid, sizeof set, &set) == 0) std::memcpy(found.mask.data(), set.__bits, sizeof found.mask);
+  for (const int processor : affinity_of(pid)) {
+    const auto place = static_cast<std::size_t>(processor);
+    if (place < found.mask.size() * bits) found.mask[place / bits] |= std::uint64_t{1} << (place % bits);
+  }
   return found;
 }
 

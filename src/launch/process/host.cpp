@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,13 +11,13 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/affinity.h"
 #include "launch/process/program.h"
 
 namespace unisono::launcher {
@@ -34,18 +33,7 @@ struct {
 }  // namespace
 
 std::vector<int> allowed_cpus() {
-  std::vector<int> cpus;
-  // The kernel refuses a set that is smaller than its own, so the set grows until the call succeeds.
-  constexpr int first_size = 1024, last_size = 1 << 20;  // numbers of processors
-  for (int size = first_size; size <= last_size; size *= 4) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(static_cast<std::size_t>(size)), [](cpu_set_t* s) { CPU_FREE(s); });
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
-    if (::sched_getaffinity(0, bytes, set.get()) != 0) continue;
-    for (int cpu = 0; cpu < size; ++cpu) {
-      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
-    }
-    break;
-  }
+  std::vector<int> cpus = base::affinity_of(0);
   if (cpus.empty()) {
     for (unsigned cpu = 0; cpu < std::max(1u, std::thread::hardware_concurrency()); ++cpu) cpus.push_back(static_cast<int>(cpu));
   }

@@ -28,13 +28,13 @@ run(gzip -9n ${documents}/changelog ${pages})
 file(MAKE_DIRECTORY ${prefix}/share/lintian/overrides)
 file(COPY_FILE ${CPACK_UNISONO_SOURCE}/cmake/debian/lintian-overrides ${prefix}/share/lintian/overrides/${CPACK_PACKAGE_NAME})
 
-# The packages that the command and the library need are dependencies. Those that the plug-ins for MPI and the drivers of the bench need are
+# The packages that the command and the library need are dependencies. Those that the plug-ins for MPI and hwloc and the drivers of the bench need are
 # suggestions: plug-ins and drivers are used where these are installed, and say so where not.
 file(GLOB_RECURSE needed ${prefix}/bin/* ${prefix}/${CPACK_UNISONO_LIBDIR}/*.so*)
 file(GLOB_RECURSE helpers ${prefix}/libexec/*)
 list(APPEND needed ${helpers})
 set(optional ${needed})
-list(FILTER optional INCLUDE REGEX "mpi|pmix")
+list(FILTER optional INCLUDE REGEX "mpi|pmix|hwloc")
 list(REMOVE_ITEM needed ${optional})
 set(arguments)
 foreach(file IN LISTS needed)

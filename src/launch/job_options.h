@@ -26,6 +26,8 @@ inline constexpr int most_ranks = 1 << 16;
 enum class Binding {
   none,
   core,   ///< one core each, whoever else is there
+  l3,     ///< all cores of one third-level cache each, unless somebody else binds them or uses the cores
+  numa,   ///< all cores of one NUMA node each, likewise
   share,  ///< their shares of the cores, unless somebody else binds them or uses the cores
 };
 enum class OutputMode {

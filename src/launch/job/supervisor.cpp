@@ -5,11 +5,8 @@
 
 #include <algorithm>
 
-#include "base/counted.h"
 #include "base/deadline.h"
 #include "base/host.h"
-#include "base/log.h"
-#include "base/processors.h"
 #include "launch/hosts/nodes.h"
 #include "launch/hosts/store_meeting.h"
 #include "launch/job/attempt.h"
@@ -89,18 +86,6 @@ std::vector<int> handled_signals(const JobOptions& options) {
   if (passes_terminal_on(options) || shows_status_line(options)) signals.push_back(SIGWINCH);
   signals.insert(signals.end(), options.forwarded_signals.begin(), options.forwarded_signals.end());
   return signals;
-}
-
-/// Logs the choices at level info only (UNISONO_LOG=info), because nothing is wrong.
-void say_what_was_chosen(const JobOptions& options, const Placement& placement) {
-  if (base::log_level() > base::LogLevel::info) return;
-  const std::string cores = base::counted(static_cast<std::size_t>(base::allowed_processors()), "core"),
-                    ranks = base::counted(static_cast<std::size_t>(options.ranks), "rank");
-  // The process of a function has already read its environment, so nothing is set for it.
-  if (!options.function && !options.environment.has("OMP_NUM_THREADS")) {
-    base::info(fmt::format("OMP_NUM_THREADS={} for each rank ({}, {})", placement.threads, cores, ranks));
-  }
-  if (!options.function || options.ranks > base::allowed_processors()) base::info(placement.text);
 }
 
 /// Those who look at a job while it runs: the server of metrics and the status line, as far as they were asked for, and in a job of several hosts
@@ -293,6 +278,7 @@ JobResult run_job(const JobOptions& given) {
   Task task{.arguments = options.command, .function = options.function};
   if (task.function) task.program_descriptors = open_descriptors();
   else task.path = find_program(options.command.front(), options.environment);
+  const HostParts parts_of_binding = parts_of_host(options.binding);  // before the hosts meet: others would wait for one that cannot tell
   const DescriptorLimit limit(64 + 9 * static_cast<std::size_t>(options.ranks) + allowed_cpus().size());  // a core that is held takes one
   const std::string job_id = random_id();
   const LogFolder logs =
@@ -313,8 +299,7 @@ JobResult run_job(const JobOptions& given) {
   Console console(options.environment, options.shown.verbosity, options.shown.conductor);
   console.tell_met();
   StdinPump stdin_pump(options.standard_input);
-  const Placement placement = place_on_this_host(options, task.path);
-  say_what_was_chosen(options, placement);
+  const Placement placement = place_on_this_host(options, task.path, parts_of_binding);
   check_stdin(options, hosts->terms().world_size);
   Observers observers(options, job_id, console, *hosts);
   if (!logs.path.empty()) console.say("logs: " + logs.path, Topic::logs);

@@ -137,6 +137,51 @@ TEST(Placement, BindCoreBindsEachRankToItsCoreWhoeverElseIsThere) {
   EXPECT_EQ(placed.taken, std::set<int>{1});
 }
 
+/// Two L3 caches of four cores each, with two processors a core, on machine(8, 2).
+const HostParts caches{.name = "L3 cache", .processors = {{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}}};
+const std::vector<int> first_cache{0, 1, 2, 3, 8, 9, 10, 11}, second_cache{4, 5, 6, 7, 12, 13, 14, 15};
+
+TEST(Placement, APartIsSharedByTheRanksWhoseSharesBeginInIt) {
+  const Placed placed = place({.binding = Binding::l3, .parts = caches, .ranks = 4}, machine(8, 2));
+  EXPECT_EQ(placed.processors, (Places{first_cache, first_cache, second_cache, second_cache}));
+  EXPECT_EQ(placed.text, "each of 4 ranks is bound to all cores of one of 2 L3 caches");
+  EXPECT_EQ(placed.taken, (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(place({.binding = Binding::l3, .parts = caches, .ranks = 2}, machine(8, 2)).processors, (Places{first_cache, second_cache}));
+}
+
+TEST(Placement, PartsInWhichNoShareBeginsStayFree) {
+  const Placed placed = place({.binding = Binding::l3, .parts = caches, .ranks = 1, .threads = 8}, machine(8, 2));
+  EXPECT_EQ(placed.processors, Places{first_cache});
+  EXPECT_EQ(placed.taken, (std::set<int>{0, 1, 2, 3}));
+}
+
+TEST(Placement, ProcessorsThatTheLauncherMayNotUseAreInNoPart) {
+  // A container has the last core of the first cache, and two of the second one.
+  const std::vector<Core> some{{.number = 3, .processors = {3, 11}}, {.number = 4, .processors = {4}}, {.number = 6, .processors = {6, 14}}};
+  EXPECT_EQ(place({.binding = Binding::l3, .parts = caches, .ranks = 3}, some).processors, (Places{{3, 11}, {4, 6, 14}, {4, 6, 14}}));
+  const std::vector<Core> of_second{some.begin() + 1, some.end()};
+  EXPECT_EQ(place({.binding = Binding::l3, .parts = caches, .ranks = 2}, of_second).text,
+            "each of 2 ranks is bound to all cores of one of 1 L3 cache");
+  expect_unbound(place({.binding = Binding::l3, .parts = caches, .ranks = 1}, of_second), "the only rank may use 2 cores");
+  expect_unbound(place({.binding = Binding::l3, .parts = {.name = "L3 cache", .processors = {{99}}}, .ranks = 1}, some),
+                 "none of 3 cores is in any L3 cache");
+}
+
+TEST(Placement, RanksAreBoundToPartsOnlyWhereTheyAreBoundToShares) {
+  const auto with_parts = [](PlacementFacts facts, const std::set<int>& held = {}) {
+    facts.binding = Binding::numa;
+    facts.parts = {.name = "NUMA node", .processors = caches.processors};
+    return place(facts, machine(8, 2), held);
+  };
+  expect_unbound(with_parts({.ranks = 17}), "17 ranks share 16 cores");
+  expect_unbound(with_parts({.ranks = 5, .at_a_time = 4}), "5 ranks share 4 cores");
+  expect_unbound(with_parts({.ranks = 4, .threads = 5}), "4 ranks of 5 threads (OMP_NUM_THREADS) share 16 cores");
+  expect_unbound(with_parts({.ranks = 1, .threads = 9}), "1 rank of 9 threads (OMP_NUM_THREADS) share 8 cores of one NUMA node");
+  expect_unbound(with_parts({.ranks = 2, .bound_by = "taskset"}), "taskset decides where they run");
+  expect_unbound(with_parts({.ranks = 2}, {2, 5}), "other jobs hold 2 of 8 cores");
+  EXPECT_EQ(with_parts({.ranks = 1}, {5}).processors, Places{first_cache});
+}
+
 /// A folder that stands for that of the system.
 class Processors {
  public:

@@ -6,14 +6,19 @@
 
 #include <bit>
 #include <csignal>
+#include <cstdint>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/processors.h"
 #include "faults/faults.h"
 #include "job.h"
+#include "launch/process/cores.h"
+#include "launch/process/host.h"
 
 namespace unisono::testing {
 namespace {
@@ -135,6 +140,57 @@ TEST(BindingOfRanks, ASecondJobIsNotBoundToCoresThatTheFirstOneHolds) {
   const auto third = start(hosts, 0, {"-n", "2"}, rests);
   ASSERT_TRUE(third->until_out_has("ready", 2)) << third->err();
   expect_bound(*third);
+}
+
+#ifdef UNISONO_WITHOUT_HWLOC
+constexpr bool has_hwloc = false;
+#else
+constexpr bool has_hwloc = true;
+#endif
+
+Mask mask_of(const std::vector<int>& processors) {
+  Mask mask{};
+  for (const int processor : processors) mask.at(static_cast<std::size_t>(processor) / 64) |= std::uint64_t{1} << (processor % 64);
+  return mask;
+}
+
+TEST(BindingOfRanks, ACacheOrANodeIsThatOfTheRanksWhoseSharesBeginInIt) {
+  MAKE_HOSTS_WITH_CORES(hosts, 1);
+  if (!has_hwloc) GTEST_SKIP() << "skipped: this build has no hwloc (package libhwloc-dev)";
+  const auto cores = launcher::cores_of(launcher::allowed_cpus());
+  if (cores.size() < 2) GTEST_SKIP() << "skipped: it takes two cores";
+  const int first = cores[0].processors.front(), second = cores[1].processors.front();
+  const std::string two = fmt::format("{},{}", first, second);
+  // The launcher may use two processors, and hwloc is told how the host is made.
+  const auto start_on_two = [&](const std::string& bind, const std::string& host) {
+    std::vector<std::string> words{"taskset", "-c", two};
+    for (const std::string& word : unisono_command({"run", "-n", "2", "--bind", bind, "--", RANK_HELPER, "rest"})) words.push_back(word);
+    auto job = hosts.start(0, words, {{"HWLOC_SYNTHETIC", fmt::format("{} pu:1(indexes={})", host, two)}, {"UNISONO_LOG", "info"}});
+    EXPECT_TRUE(job->until_out_has("ready", 2)) << job->err();
+    return job;
+  };
+  for (const auto& [bind, name] : {std::pair("l3", "L3 cache"), {"numa", "NUMA node"}}) {
+    const auto apart = start_on_two(bind, fmt::format("{}:2 core:1", bind));
+    EXPECT_EQ(mask_of_rank(*apart, 0), mask_of({first})) << bind;
+    EXPECT_EQ(mask_of_rank(*apart, 1), mask_of({second})) << bind;
+    EXPECT_EQ(count(apart->err(), fmt::format("each of 2 ranks is bound to all cores of one of 2 {}s", name)), 1) << apart->err();
+  }
+  const auto together = start_on_two("l3", "l3:1 core:2");
+  for (const int rank : {0, 1}) EXPECT_EQ(mask_of_rank(*together, rank), mask_of({first, second}));
+}
+
+TEST(BindingOfRanks, WhereHwlocCannotBeAskedCachesAndNodesAreRefused) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() + "/libunisono-hwloc.so";
+  std::ofstream(file) << "not a library";
+  const std::string why =
+      has_hwloc ? "hwloc cannot be asked: " + file + " cannot be loaded: " : "this build of unisono has no hwloc (Debian: libhwloc-dev";
+  for (const char* bind : {"l3", "numa", "core", "none"}) {
+    RunningCommand command(unisono_command({"run", "--bind", bind, "--", "true"}), {.environment = {{"UNISONO_PLUGIN_PATH", folder.path()}}});
+    const bool is_refused = std::string(bind) == "l3" || std::string(bind) == "numa";
+    EXPECT_EQ(command.wait(), is_refused ? 1 : 0) << bind;
+    EXPECT_EQ(count(command.err(), fmt::format("unisono run: --bind {}: {}", bind, why)), is_refused ? 1 : 0) << command.err();
+  }
 }
 
 TEST(BindingOfRanks, TheLauncherOfEachHostBindsItsOwnRanks) {

@@ -29,7 +29,7 @@ def check(shell):
     equal("unisono r", ["run"])
     for name in command.commands():
         equal(f"unisono {name} --", {option for option in command.options(name) if option.startswith("--")})
-    equal("unisono run --bind ", ["core", "none"])
+    equal("unisono run --bind ", ["core", "l3", "none", "numa"])
     equal("unisono run --bind co", ["core"])
     equal("unisono run --bind=co", ["--bind=core"])
     equal("unisono run --backend na", ["native"])

@@ -21,8 +21,8 @@ for name in command.commands():
     checks.true(f"each option of {name} with its meaning", all(command.ask(name, "-")[1].values()))
 
 # Each value that help names, and each that it refuses others for, is offered.
-checks.equal("--bind", words("run", "--bind", ""), {"core", "none"})
-checks.equal("--bind=", words("run", "--bind="), {"--bind=core", "--bind=none"})
+checks.equal("--bind", words("run", "--bind", ""), {"core", "l3", "none", "numa"})
+checks.equal("--bind=", words("run", "--bind="), {"--bind=core", "--bind=l3", "--bind=none", "--bind=numa"})
 checks.equal("--backend", words("run", "--backend", ""), command.backends())
 checks.equal("a map of backends", words("run", "--backend", "cpu:native,cuda:n"), {f"cpu:native,cuda:{name}" for name in command.backends()})
 checks.true("signals", {"USR1", "HUP"} <= words("run", "--forward-signal", "") and "KILL" not in words("run", "--forward-signal", ""))

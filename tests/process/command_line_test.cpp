@@ -200,7 +200,7 @@ TEST(CommandLine, AWrongValueIsSaidInOneSentence) {
   EXPECT_EQ(refusal({"run", "-np", "0", "true"}), "unisono run: --ranks must be a whole number from 1 to 65536, not '0'");
   EXPECT_EQ(refusal({"bench", "-np", "0"}), "unisono bench: --ranks must be a whole number from 1 to 1024, not '0'");
   EXPECT_EQ(refusal({"run", "--grace", "long", "true"}), "unisono run: --grace must be a number from 0 on, not 'long'");
-  EXPECT_EQ(refusal({"run", "--bind", "socket", "true"}), "unisono run: --bind must be core or none, not 'socket'");
+  EXPECT_EQ(refusal({"run", "--bind", "socket", "true"}), "unisono run: --bind must be core, l3, numa or none, not 'socket'");
   EXPECT_EQ(refusal({"completion", "tcsh"}), "unisono completion: SHELL must be bash, zsh or fish, not 'tcsh'");
   EXPECT_EQ(refusal({"completion"}), "unisono completion: SHELL is required");
   EXPECT_EQ(refusal({"bench", "--data", "stale"}), "unisono bench: --data must be static, varying or touch, not 'stale'");

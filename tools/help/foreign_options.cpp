@@ -19,6 +19,9 @@ using Fate = ForeignOption::Fate;
 constexpr std::string_view per_host = "--hosts a:4,b:4 says how many ranks each host gets";
 constexpr std::string_view in_files = "--logs FOLDER keeps a file for each rank, and the output is shown as well";
 constexpr std::string_view as_variable = "-x NAME=VALUE sets a variable of the ranks";
+constexpr std::string_view bindings = "--bind takes core, l3, numa or none";
+constexpr std::string_view in_order =
+    "ranks fill the hosts in order, and with --bind l3 or numa their parts; --hosts a:4,b:4 says how many each gets";
 constexpr std::string_view by_number = "each rank chooses its GPU by LOCAL_RANK, or by the CUDA_VISIBLE_DEVICES that it has";
 
 /// Of each, the launcher that has it is named where others of this name mean something else.
@@ -36,11 +39,15 @@ constexpr std::array table = {
     ForeignOption{"--wd --workdir --chdir -D", 1, Fate::same, "--wdir"},
     ForeignOption{"--oversubscribe --overcommit -O --allow-run-as-root", 0, Fate::implied},
     ForeignOption{"--nooversubscribe", 0, Fate::other, {}, {}, "the ranks of a host may outnumber its cores, and never the slots of --hosts"},
-    ForeignOption{"--bind-to", 1, Fate::same, "--bind", "core none", "--bind takes core or none"},
-    ForeignOption{"--cpu-bind", 1, Fate::same, "--bind", "cores=core none no=none", "--bind takes core or none"},
-    ForeignOption{"--numa-binding", 1, Fate::other, {}, {}, "--bind takes core or none, and numactl may stand in front of the program"},
-    ForeignOption{
-        "--map-by --rank-by", 1, Fate::implied, {}, "slot core", "ranks fill the hosts in order, and --hosts a:4,b:4 says how many each gets"},
+    ForeignOption{"--bind-to", 1, Fate::same, "--bind", "core none l3cache=l3 l3 numa", bindings},
+    ForeignOption{"--cpu-bind", 1, Fate::same, "--bind", "cores=core none no=none ldoms=numa", bindings},
+    ForeignOption{"--numa-binding",
+                  1,
+                  Fate::other,
+                  {},
+                  {},
+                  "--bind numa binds to a NUMA node, whatever the rank's GPU, and numactl may stand in front of the program"},
+    ForeignOption{"--map-by --rank-by", 1, Fate::implied, {}, "slot core", in_order},
     ForeignOption{"--report-bindings --display-map --display-allocation", 0, Fate::other, {}, {}, "UNISONO_LOG=info says where the ranks run"},
     ForeignOption{"--mca --gmca --prtemca --pmixmca", 2, Fate::other, {}, {}, "it sets parts of Open MPI; here --backend and UNISONO_BACKEND choose"},
     ForeignOption{"--env --genv", 2, Fate::other, {}, {}, as_variable},

@@ -169,6 +169,14 @@ int start_job(RunFlags& flags, const CLI::App& command, const std::vector<HostEn
   return launcher::run_job(job).exit_code;
 }
 
+launcher::Binding binding_of(const std::string& word) {
+  using launcher::Binding;
+  if (word == "core") return Binding::core;
+  if (word == "l3") return Binding::l3;
+  if (word == "numa") return Binding::numa;
+  return word.empty() ? Binding::share : Binding::none;
+}
+
 /// Reads "4", or "2:8" with a least number as well.
 void take_numbers(const std::string& text, int& least, int& most) {
   const auto colon = text.find(':');
@@ -186,8 +194,7 @@ void run(RunFlags& flags, const CLI::App& command) {
   // Anything longer means "for ever". The limit keeps the clock's arithmetic from overflowing.
   job.grace = std::chrono::milliseconds(std::llround(std::min(flags.grace_seconds, longest_grace_seconds) * 1000));
   job.hosts.silence = std::chrono::milliseconds(std::llround(flags.silence_seconds * 1000));
-  using launcher::Binding;
-  job.binding = flags.binding.empty() ? Binding::share : flags.binding == "core" ? Binding::core : Binding::none;
+  job.binding = binding_of(flags.binding);
   for (const auto& text : flags.forwarded) {
     const auto signal = launcher::parse_signal(text);
     if (!signal) throw CLI::ValidationError("--forward-signal", "\"" + text + "\" is no signal");

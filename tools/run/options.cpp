@@ -89,8 +89,9 @@ void add_ranks(CLI::App* command, RunFlags& flags) {
   command->add_flag("--own-backend", flags.own_backend, "The program registers its backend itself: do not refuse a name that is unknown here");
   only(command->add_option(
            "--bind", flags.binding,
-           "Where ranks run: none: on any core; core: rank i on the i-th core alone (each on its share of the cores, where those are free)"),
-       {"core", "none"});
+           "Where ranks run: none: on any core; core: rank i on the i-th core alone; l3, numa: each on all cores of one third-level cache, or of one "
+           "NUMA node, by hwloc, where those are free (each on its share of the cores, likewise)"),
+       {"core", "l3", "numa", "none"});
   command
       ->add_option("--max-restarts", job.max_restarts,
                    "After a failure, start all ranks again, at most so many times (0); with -n MIN:MAX, replace a lost rank, "

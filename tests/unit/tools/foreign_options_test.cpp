@@ -68,8 +68,9 @@ const std::map<std::string, std::vector<std::pair<std::string, std::string>>> ca
     {"--wd", {{"/a", "--wdir=/a"}}},
     {"--oversubscribe", {{"", ""}}},
     {"--nooversubscribe", {{"", "! …"}}},
-    {"--bind-to", {{"core", "--bind=core"}, {"none", "--bind=none"}, {"socket", "! …"}}},
-    {"--cpu-bind", {{"cores", "--bind=core"}, {"none", "--bind=none"}, {"no", "--bind=none"}, {"map_cpu:1", "! …"}}},
+    {"--bind-to",
+     {{"core", "--bind=core"}, {"none", "--bind=none"}, {"l3cache", "--bind=l3"}, {"l3", "--bind=l3"}, {"numa", "--bind=numa"}, {"socket", "! …"}}},
+    {"--cpu-bind", {{"cores", "--bind=core"}, {"none", "--bind=none"}, {"no", "--bind=none"}, {"ldoms", "--bind=numa"}, {"map_cpu:1", "! …"}}},
     {"--numa-binding", {{"node", "! …"}}},
     {"--map-by", {{"slot", ""}, {"core", ""}, {"ppr:2:node", "! …"}}},
     {"--report-bindings", {{"", "! …"}}},
@@ -185,7 +186,7 @@ TEST(ForeignOptions, AValueThatIsMissingOrTooManyIsSaid) {
   const RunCommand run;
   EXPECT_EQ(run.ours("--bind-to"), "! --bind-to needs a value");
   EXPECT_EQ(run.ours("--standalone=1"), "! --standalone takes no value");
-  EXPECT_EQ(run.ours("--bind-to=socket"), "! --bind-to socket: --bind takes core or none");
+  EXPECT_EQ(run.ours("--bind-to=socket"), "! --bind-to socket: --bind takes core, l3, numa or none");
 }
 
 TEST(ForeignOptions, TheFirstOneThatIsNotUnderstoodIsNamed) {

@@ -150,5 +150,18 @@ TEST(SimulateCommand, TheCommandRefusesWhatDoesNotFitTogether) {
   expect_refused({"--ranks", "100000", "--operation", "broadcast", "--algorithm", "chain", "--bytes", "64MiB"}, "'chain' on 100000 ranks has");
 }
 
+TEST(SimulateCommand, ATerminalShowsWhatIsSimulatedUntilThatIsDone) {
+  const std::vector<std::string> words = unisono_command({"simulate", "--ranks", "16", "--crossing"});
+  RunningCommand shown(words, on_terminal()), piped(words);
+  EXPECT_EQ(shown.wait(), 0) << shown.out();
+  for (const char* what : {"simulating all_reduce of 16 ranks", "simulating the start of the job", "comparing the algorithms from 8 B to 1 GiB"})
+    EXPECT_GE(count(shown.out(), std::string("\r\x1b[K") + what), 1) << what << shown.out();
+  const std::string report = shown.out().substr(shown.out().rfind("\r\x1b[K"));
+  EXPECT_EQ(count(report, "comparing"), 0) << report;
+  EXPECT_EQ(piped.wait(), 0);
+  EXPECT_EQ(piped.err(), "");
+  EXPECT_EQ(count(piped.out(), "\r"), 0) << piped.out();
+}
+
 }  // namespace
 }  // namespace unisono::testing

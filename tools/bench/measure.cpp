@@ -20,6 +20,7 @@
 #include "bench/results.h"
 #include "bench/set.h"
 #include "common/machine.h"
+#include "common/progress.h"
 #include "common/text.h"
 #include "engines/nccl/loader.h"
 #include "engines/registry.h"
@@ -69,26 +70,18 @@ std::string rough_duration(Seconds time) {
   return seconds < hour ? fmt::format("{} min", minutes) : fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
-/// A line on standard error, where that is a terminal, with how far a measurement is and about how long it still takes. The destructor erases it.
+/// Shows how far a measurement is, and about how long it still takes.
 class BenchProgress {
  public:
   /// `limit`: no further round begins after this time.
   BenchProgress(int rounds, std::size_t sets, std::optional<Seconds> limit) : rounds_(rounds), sets_(sets), limit_(limit) {}
-  ~BenchProgress() {
-    if (is_shown_) std::cerr << "\r\033[K" << std::flush;
-  }
-  BenchProgress(const BenchProgress&) = delete;
-  BenchProgress& operator=(const BenchProgress&) = delete;
 
   /// Tells that the set with this number has done `part`, from 0 to 1, of a round.
   void show(int round, std::size_t number, const std::string& set, double part) {
-    constexpr std::chrono::milliseconds between{100};
-    const Clock::time_point now = Clock::now();
-    if (!is_shown_ || (part > 0 && now - shown_ < between)) return;
-    shown_ = now;
-    std::string text = fmt::format("\r\033[Kround {} of {}, {}", round + 1, rounds_, set);
+    if (part > 0 && !line_.is_due()) return;
+    std::string text = fmt::format("round {} of {}, {}", round + 1, rounds_, set);
     // All rounds take about as long as those so far.
-    const Seconds elapsed = now - start_;
+    const Seconds elapsed = Clock::now() - start_;
     const double done = (round + (static_cast<double>(number) + part) / static_cast<double>(sets_)) / rounds_;
     constexpr Seconds too_early{0.5};
     if (elapsed > too_early && done > 0) {
@@ -96,17 +89,16 @@ class BenchProgress {
       if (limit_) left = std::clamp(*limit_ - elapsed, Seconds(0), left);
       text += fmt::format(", about {} left", rough_duration(left));
     }
-    std::cerr << text + " " << std::flush;  // in one write
+    line_.show(text);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  const bool is_shown_ = ::isatty(STDERR_FILENO) == 1;
+  ProgressLine line_;
   const int rounds_;
   const std::size_t sets_;
   const std::optional<Seconds> limit_;
   const Clock::time_point start_ = Clock::now();
-  Clock::time_point shown_ = {};
 };
 
 template <class T>

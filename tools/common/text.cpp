@@ -16,15 +16,6 @@ namespace {
 
 bool begins_letter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-/// Returns how many bytes the first letters take that fit into so many columns.
-std::size_t bytes_of(std::string_view text, std::size_t columns) {
-  std::size_t taken = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (begins_letter(text[i]) && taken++ == columns) return i;
-  }
-  return text.size();
-}
-
 constexpr std::array size_units = {std::pair{"", 0},     std::pair{"b", 0},  std::pair{"kib", 10}, std::pair{"k", 10},
                                    std::pair{"mib", 20}, std::pair{"m", 20}, std::pair{"gib", 30}, std::pair{"g", 30}};
 
@@ -40,6 +31,14 @@ ScreenSize screen_size(int fd) {
 }
 
 std::size_t columns_of(std::string_view text) { return static_cast<std::size_t>(std::ranges::count_if(text, begins_letter)); }
+
+std::string_view first_columns(std::string_view text, std::size_t columns) {
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (begins_letter(text[i]) && taken++ == columns) return text.substr(0, i);
+  }
+  return text;
+}
 
 std::string pad_right(std::string_view text, std::size_t columns) {
   return std::string(text) + std::string(columns - std::min(columns, columns_of(text)), ' ');
@@ -70,7 +69,7 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t used, st
       ++at;
     }
     while (at + columns_of(word) > columns && at < columns) {
-      std::size_t cut = bytes_of(word, columns - at);
+      std::size_t cut = first_columns(word, columns - at).size();
       if (const auto slash = word.substr(0, cut).rfind('/'); slash != std::string_view::npos && slash > 0) cut = slash + 1;
       result += word.substr(0, cut);
       word.remove_prefix(cut);

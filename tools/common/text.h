@@ -22,6 +22,8 @@ ScreenSize screen_size(int fd);
 
 /// Returns how many columns a one-line text takes; letters beyond ASCII take one.
 std::size_t columns_of(std::string_view text);
+/// Returns the beginning of a one-line text that takes at most so many columns.
+std::string_view first_columns(std::string_view text, std::size_t columns);
 /// Appends spaces until the text takes that many columns.
 std::string pad_right(std::string_view text, std::size_t columns);
 /// Puts spaces in front until the text takes that many columns.

@@ -12,6 +12,7 @@
 
 #include "base/printable.h"
 #include "common/commands.h"
+#include "common/progress.h"
 #include "help/usage.h"
 #include "schedule/selection.h"
 #include "simulate/report.h"
@@ -123,19 +124,39 @@ simulate::Call call_of(const SimulateFlags& flags, const Parameters& parameters)
   return call;
 }
 
-void add_starts(simulate::Report& report) {
+void add_starts(simulate::Report& report, SimulationOptions options) {
   simulate::Call barrier = report.call;
   barrier.operation = Operation::barrier;
   barrier.algorithm = {};
   barrier.calls = 1;
   barrier.has_agreement = true;
-  SimulationOptions options = report.options;
   options.network.dead.reset();
   options.stragglers.clear();
   const simulate::Outcome first = simulate::simulate(barrier, options);
   using simulate::Design;
   for (const auto& [name, design] : {std::pair{"as it is", Design::present}, {"all at once", Design::eager}, {"by rank", Design::by_rank}})
     report.starts.emplace_back(name, simulate::start_up(report.call, options.parameters, {}, design, first));
+}
+
+/// Simulates what the report is about. On a terminal a line tells meanwhile how far that is.
+void simulate_all(const SimulateFlags& flags, simulate::Report& report) {
+  ProgressLine line;
+  SimulationOptions options = report.options;
+  const auto begin = [&](const std::string& what) {
+    line.show(what);
+    options.progress = [&line, what](double part) {
+      if (line.is_due()) line.show(fmt::format("{}: {:.0f} %", what, 100 * part));
+    };
+  };
+  begin(fmt::format("simulating {} of {} ranks", flags.operation, flags.ranks));
+  report.outcome = simulate::simulate(report.call, options);
+  if (!flags.without_start) {
+    begin("simulating the start of the job");
+    add_starts(report, options);
+  }
+  if (!flags.crossing && flags.svg.empty()) return;
+  begin(fmt::format("comparing the algorithms from 8 B to {}", format_bytes(most_crossing_bytes)));
+  report.crossing = simulate::cross(report.call, options, most_crossing_bytes);
 }
 
 void simulate_as_asked(const SimulateFlags& flags) {
@@ -153,9 +174,7 @@ void simulate_as_asked(const SimulateFlags& flags) {
     picture.open(flags.svg);
     if (!picture) throw CLI::ValidationError("--svg", "cannot write " + flags.svg);
   }
-  report.outcome = simulate::simulate(report.call, options);
-  if (!flags.without_start) add_starts(report);
-  if (flags.crossing || !flags.svg.empty()) report.crossing = simulate::cross(report.call, options, most_crossing_bytes);
+  simulate_all(flags, report);
   if (flags.as_json) std::cout << json_of(report).dump(2) << std::endl;
   else std::cout << text_of(report) << std::flush;
   if (flags.svg.empty()) return;

@@ -123,10 +123,14 @@ std::vector<Crossing::Point> Crossing::points() const {
 Crossing cross(Call call, const SimulationOptions& given, std::size_t most_bytes) {
   SimulationOptions options = given;
   options.most_messages = few_messages;
+  options.progress = {};
   Crossing crossing;
   crossing.algorithms = algorithms_of(call, options.parameters);
   if (crossing.algorithms.empty()) throw InvalidArgument("there is nothing to compare: no schedule carries this call out");
-  for (std::size_t bytes = least_bytes; bytes <= std::max(most_bytes, least_bytes); bytes *= step) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t bytes = least_bytes; bytes <= std::max(most_bytes, least_bytes); bytes *= step) sizes.push_back(bytes);
+  for (const std::size_t bytes : sizes) {
+    if (given.progress) given.progress(static_cast<double>(crossing.rows.size()) / static_cast<double>(sizes.size()));
     call.bytes = bytes;
     crossing.rows.push_back(row_of(call, options, crossing.algorithms));
   }

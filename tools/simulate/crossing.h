@@ -34,7 +34,7 @@ struct Crossing {
   std::vector<Point> points() const;
 };
 
-/// Simulates all algorithms that can carry out the call, for sizes from 8 bytes to so many.
+/// Simulates all algorithms that can carry out the call, for sizes from 8 bytes to so many. The options' progress is that of the whole.
 Crossing cross(Call call, const SimulationOptions& options, std::size_t most_bytes);
 
 /// Returns a picture of the times; both axes are logarithmic.

@@ -78,7 +78,7 @@ Outcome simulate(const Call& call, const SimulationOptions& given) {
   const Network network(options.network, options.parameters, is_folded);
   Flows flows(network);
   Run run(call, options, programs, network, flows, computed);
-  run.carry_out();
+  run.carry_out(options.progress ? [&](double arrived) { options.progress(arrived / messages); } : std::function<void(double)>());
   outcome.us = run.last_end() - run.last_begin();
   outcome.first_us = run.first_end() - run.last_begin();
   outcome.bytes = run.bytes() * factor / call.calls;

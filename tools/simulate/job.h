@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -65,6 +66,7 @@ struct SimulationOptions {
   Folding folding = Folding::automatic;
   std::vector<Straggler> stragglers = {};
   double most_messages = simulate::most_messages;  ///< that may have to be followed one by one
+  std::function<void(double)> progress = {};       ///< called now and then with the part, from 0 to 1, that is done
 };
 
 }  // namespace unisono::simulate

@@ -46,7 +46,9 @@ Run::Run(const Call& call, const SimulationOptions& options, const Programs& pro
   }
 }
 
-void Run::carry_out() {
+void Run::carry_out(const std::function<void(double)>& tell) {
+  constexpr double messages_between = 1 << 12;
+  double told = 0;
   for (int r = 0; r < computed_; ++r) push(ranks_[static_cast<std::size_t>(r)].clock, Event::Kind::resume, static_cast<std::uint32_t>(r));
   for (;;) {
     const double of_events = events_.empty() ? std::numeric_limits<double>::infinity() : events_.top().time;
@@ -61,6 +63,7 @@ void Run::carry_out() {
       events_.pop();
       handle(event);
     }
+    if (tell && messages_arrived_ >= told + messages_between) tell(told = messages_arrived_);
     flows_.settle(now);
   }
 }
@@ -204,6 +207,7 @@ void Run::receive(int r, const Instruction& instruction) {
 void Run::arrive(std::uint32_t number, double now) {
   const Message message = std::move(messages_[number]);
   free_messages_.push_back(number);
+  messages_arrived_ += 1 + static_cast<double>(message.others.size());
   if (!message.others.empty()) return arrive_together(message, now);
   const LogGP& level = level_of(message);
   double at = std::max(now, message.drained);

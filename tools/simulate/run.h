@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <queue>
 #include <unordered_map>
 #include <utility>
@@ -34,7 +35,8 @@ class Run {
  public:
   Run(const Call& call, const SimulationOptions& options, const Programs& programs, const Network& network, Flows& flows, int computed);
 
-  void carry_out();
+  /// `tell`: called now and then with the number of messages that have arrived.
+  void carry_out(const std::function<void(double)>& tell = {});
   double first_end() const;
   double last_end() const;
   /// Returns the begin of the last call: when all ranks are there if they wait for each other, else the end of the last rank's call before.
@@ -121,6 +123,7 @@ class Run {
   std::priority_queue<Event> events_;
   std::uint64_t count_ = 0;
   double bytes_ = 0;
+  double messages_arrived_ = 0;
 };
 
 }  // namespace unisono::simulate

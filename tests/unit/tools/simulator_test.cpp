@@ -1,7 +1,9 @@
 // The simulator against closed forms on a network without contention, and folded against unfolded for every row of the table.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "schedule/selection.h"
 #include "simulate/engine.h"
@@ -209,6 +211,21 @@ TEST(Simulator, ManyMessagesTogetherAreAsManyAlone) {
       EXPECT_NEAR(folded.links[0].most_bytes, whole.links[0].most_bytes, 1e-6 * whole.links[0].most_bytes + 1e-6);
     }
   }
+}
+
+TEST(Simulator, ProgressIsThePartOfTheMessagesThatHaveArrived) {
+  Call call = call_of(Operation::all_to_all, "exchange", many_ranks, 1 << 18);
+  call.calls = 3;
+  std::vector<double> parts;
+  const Outcome outcome = simulate(call, {.folding = Folding::never, .progress = [&](double part) { parts.push_back(part); }});
+  constexpr double messages_between = 1 << 12;
+  EXPECT_GE(static_cast<double>(parts.size()), outcome.messages * call.calls / messages_between / 2);
+  ASSERT_FALSE(parts.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(parts));
+  EXPECT_GT(parts.front(), 0);
+  EXPECT_LT(parts.front(), 0.5);
+  EXPECT_LE(parts.back(), 1);
+  EXPECT_GT(parts.back(), 0.5);
 }
 
 class EveryRow : public ::testing::TestWithParam<std::size_t> {};

@@ -88,8 +88,10 @@ class Conductor {
     if (phase_ < Phase::running) set.wake_at(answer_);
     set.wake_at(next_beat_);
     if (give_up_) set.wake_at(*give_up_);
+    if (shows_start_at_ && !shows_start_at_->passed()) set.wake_at(*shows_start_at_);
     set.wait();
     beat();
+    show_start();
     console_.flush();
     pass_closed_output();
   }
@@ -108,6 +110,24 @@ class Conductor {
       if (exit_code_ == 0) exit_code_ = 1;
       phase_ = Phase::ended;
     }
+  }
+
+  /// On a terminal the last row tells how far a start is that takes longer than a moment.
+  void show_start() {
+    if (!shows_start_at_) return;
+    const bool is_greeting = phase_ < Phase::running;
+    const auto has_come = [&](const ConductedHost& host) {
+      return is_greeting ? host.hello.has_value() : host.has_met || host.is_lost || host.result;
+    };
+    const auto next = std::ranges::find_if_not(hosts_, has_come);
+    if (next == hosts_.end() && !is_greeting) {
+      if (shows_start_at_->passed()) console_.set_footer({});
+      return shows_start_at_.reset();
+    }
+    if (!shows_start_at_->passed()) return;
+    const std::string waited_for = next == hosts_.end() ? "" : fmt::format(", {} is waited for", next->remote->name());
+    console_.set_footer(fmt::format("{} of {} hosts {}{}", std::ranges::count_if(hosts_, has_come), hosts_.size(),
+                                    is_greeting ? "have answered" : "have joined", waited_for));
   }
 
   void take(std::size_t number, const Frame& frame) {
@@ -303,6 +323,7 @@ class Conductor {
   Phase phase_ = Phase::greeting;
   std::string loss_;
   base::Deadline next_beat_;
+  std::optional<base::Deadline> shows_start_at_{milliseconds(1000)};  ///< nothing: the start is over
   std::optional<base::Deadline> give_up_;
   std::optional<int> interrupted_by_, cancelled_by_;  ///< the signal that this command has got; that the processes of a host have got
   bool has_closed_output_ = false;

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""check/language finds each construction and each length, where it stands, and nothing in texts that are right.
+  check_language_test.py CHECK_LANGUAGE    ends with code 77 if the libraries of the script cannot be fetched"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CHECK = pathlib.Path(sys.argv.pop(1)).resolve()
+
+# For each rule a text that breaks it, and one like it that does not.
+TEXTS = {
+    "who-subject": ("Who needs fewer calls uses a bucket.", "A rank finds out who is late. Who needs this?"),
+    "what-subject": ("What is left is lost.", "The rank reports what it has. What is a rank?"),
+    "where-condition": ("The call fails where there is no memory.", "The folder where the file is stays open."),
+    "begin-noun": ("At the begin all ranks meet.", "Ranks begin at once."),
+    "not-until": ("Not until the barrier does a rank go on.", "A rank does not go on until the barrier."),
+    "inversion": ("Neither does a rank wait.", "Neither of the ranks waits. There is a rank."),
+    "place-first": ("In the folder stands a file.", "In the folder it stands."),
+    "verb-first-condition": ("Should the rank die, the job ends.", "The rank should end."),
+    "carried-out": ("The call is carried out by the engine.", "The engine runs the call."),
+    "looks-on": ("A rank without a partner looks on.", "A rank looks at the others."),
+    "is-no": ("A process that is no member waits.", "There is no member. It is no longer a member."),
+    "the-below": ("All of the above holds.", "The table below has the rest."),
+    "lasting": ("Rank 2 is in the call for 13 s.", "Rank 2 has been in the call for 13 s."),
+    "less-countable": ("It needs less calls.", "It needs fewer calls and less memory."),
+    "so-many": ("It starts at most so many times.", "It starts at most this many times."),
+    "allows-to": ("The option allows to choose a port.", "The option allows two ports."),
+    "is-said": ("The reason is said at once.", "The reason is printed at once."),
+    "is-to-be": ("The files are to be merged.", "The files must be merged."),
+    "had": ("The package can be had from Debian.", "The package had an error."),
+    "but-for": ("Every dtype is allowed but for boolean.", "It is slow, but large calls are fast."),
+    "else-adverb": ("It is a name, else a number.", "It is a name or something else."),
+    "for-that": ("For that the program calls a function.", "For that purpose the program calls a function."),
+    "archaic": ("The file and the names thereof are read.", "The file and its names are read."),
+    "behind-after": ("All words behind the options are arguments.", "The host behind a gateway is reached."),
+    "not-english": ("It depends of the rank.", "It depends on the rank."),
+    "proselint": ("The rank is lost is lost.", "The rank is lost."),
+}
+def several(count):
+    """So many words, of which no two neighbours are the same."""
+    return " ".join(f"word{number}" for number in range(count))
+
+
+class CheckLanguage(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def check(self, name, text):
+        """The findings in a file with this text, without the name of the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        result = subprocess.run([CHECK, path], capture_output=True, text=True)
+        if result.returncode == 77:
+            print(result.stderr)
+            sys.exit(77)
+        lines = [line.removeprefix(f"{self.folder}/") for line in result.stdout.splitlines()]
+        self.assertEqual((result.returncode, result.stderr.splitlines()[-1:]), (int(bool(lines)), [f"1 files, {len(lines)} findings"]), result.stderr)
+        return lines
+
+    def assert_finds(self, name, text, *beginnings):
+        lines = self.check(name, text)
+        self.assertEqual(len(lines), len(beginnings), lines)
+        for line, beginning in zip(lines, beginnings):
+            self.assertTrue(line.startswith(f"{name}:{beginning}"), line)
+
+    def test_each_rule_has_a_text_here(self):
+        rules = subprocess.run([CHECK, "--rules"], check=True, capture_output=True, text=True).stdout.splitlines()[1:]
+        self.assertEqual([*(line.split(":")[0] for line in rules), "proselint"], list(TEXTS))
+
+    def test_each_rule_finds_what_breaks_it_and_nothing_else(self):
+        wrong = self.check("wrong.md", "".join(f"{bad}\n\n" for bad, _ in TEXTS.values()))
+        self.assertEqual([line.split(": ")[0] for line in wrong], [f"wrong.md:{2 * at + 1}" for at in range(len(TEXTS))], wrong)
+        self.assertEqual([line.split(": ")[1].split(" ")[0] for line in wrong], list(TEXTS), wrong)
+        self.assertEqual(self.check("right.md", "\n\n".join(good for _, good in TEXTS.values())), [])
+
+    def test_lengths_at_their_limits_are_accepted(self):
+        text = f"# Title\n\nA {several(33)} end. It ends.\n\n{'One ends. Two end. ' * 25}\n\n| a | b |\n|---|---|\n| {several(30)} | b |\n"
+        self.assertEqual(self.check("right.md", text + "\n" * (250 - text.count("\n"))), [])
+
+    def test_lengths_over_their_limits_are_found(self):
+        self.assert_finds("sentence.md", f"A start.\nIt\nhas {several(33)} end.\n", "2: 36 words in a sentence, at most 35: It has word0 word1")
+        self.assert_finds("paragraph.md", f"A text.\n\n- {'One ends. Two end. ' * 25} So.", "3: 101 words in a paragraph, at most 100")
+        self.assert_finds("cell.md", f"| a | b |\n|---|---|\n| c | {several(31)} |\n", "3: 31 words in a cell of a table, at most 30")
+        self.assert_finds("page.md", "A page.\n" + "\n" * 250, "1: 251 lines in a page, at most 250")
+        self.assert_finds("mean.md", f"{several(21)} end.\n\n" * 5, "1: 22.0 words in a sentence on average, at most 20")
+
+    def test_code_is_one_word_and_breaks_no_rule(self):
+        text = f"A `who is. What is no` word.\n\n```\nWho is this {several(50)}\n```\n\n    What is code\n"
+        self.assertEqual(self.check("code.md", text), [])
+
+    def test_the_text_of_a_note_is_read(self):
+        self.assert_finds("note.md", "A note:\n\n```{note}\nIt is short.\nWho reads it knows.\n```\n", "5: who-subject")
+
+    def test_what_a_script_has_written_is_not_read(self):
+        table = f"| {several(40)} |\n|---|\n" + "| a |\n" * 250
+        self.assertEqual(self.check("table.md", f"A table.\n\n<!-- by scripts/some --write -->\n\n{table}\n<!-- end of the table -->\n"), [])
+        self.assert_finds("after.md", f"<!-- by scripts/some -->\n\n{table}\n<!-- end of the table -->\n\nWho reads it knows.\n", "258: who-subject")
+
+    def test_doc_comments_and_messages_of_headers_are_read(self):
+        text = ("/// Returns a number.\n///\n/// @param a the first\n///     word, who knows: who reads it\n// What is no doc comment is left out.\n"
+                'const char* text = "a word";\nfail(fmt::format("a {} that is "  // a comment\n                 "no rank at all", a));\n')
+        self.assert_finds("include/unisono/a.h", text, "4: who-subject", '7: is-no: "is no rank"; better: "is not a …" or "there is no …": a `{}` that is no rank at all')
+
+    def test_docstrings_and_messages_of_python_are_read(self):
+        text = ('def function():\n    """Returns a number.\n\n    Parameters\n    ----------\n    what : int\n        What is no number.\n\n'
+                '    Examples\n    --------\n    >>> what_is_no(1)\n    "What is no number"\n\n    Who reads this knows.\n    """\n'
+                '    raise ValueError(f"the number {a} is no rank of it")\n')
+        self.assert_finds("a.py", text, "7: is-no", "7: what-subject", "14: who-subject", "16: is-no")
+
+    def test_docstrings_in_cpp_are_read(self):
+        self.assert_finds("python/src/docs/a.h", 'constexpr const char* a = R"(Returns a number.\n\nWho reads this knows.)";\n', "3: who-subject")
+
+
+if __name__ == "__main__":
+    unittest.main()

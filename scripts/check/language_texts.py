@@ -149,7 +149,7 @@ def docstrings_of_cpp(text):
 
 
 _CPP = re.compile(r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)|R"(?P<mark>\w*)\(.*?\)(?P=mark)"|'(?:\\.|[^'\\\n])+'|\b[0-9][0-9A-Za-z_.']*"""
-                  r"""|"(?P<literal>(?:\\.|[^"\\\n])*)"|(?P<blank>\s+)|(?P<other>.)""", re.DOTALL)
+                  r"""|"(?P<literal>(?:\\.|[^"\\\n])*)"|(?P<blank>\s+)|\w+|[^\w\s"'/]+|.""", re.DOTALL)
 _ESCAPES = {"\\n": "\n", "\\t": " ", '\\"': '"', "\\\\": "\\", "\\r": "\n"}
 
 
@@ -159,7 +159,7 @@ def messages_of_cpp(text):
     for found in _CPP.finditer(text):
         if found.group("literal") is not None:
             literals.append((line, re.sub(r"\\.", lambda each: _ESCAPES.get(each.group(), " "), found.group("literal"))))
-        elif not found.group("blank") and not found.group("comment"):
+        elif literals and not found.group("blank") and not found.group("comment"):
             yield from _message(literals)
             literals = []
         line += found.group().count("\n")

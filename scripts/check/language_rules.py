@@ -15,10 +15,10 @@ _RULES = {
     "where-condition": ('"if" or "when": "where" is for places',
                         r"(?:^|; )[Ww]here\b",
                         r"\b(?:only|except|even|also|fails?|skipped|refused|needed|ignored|used|possible|useful) where\b",
-                        r"[,;(] ?where (?:it|they|that|this|these|those|one|both|possible|needed|necessary|known)\b",
-                        r"\bwhere (?:there (?:is|are)|nothing|neither|nobody|none|no \w+)\b",
+                        r"[,;(] ?where (?:it|that|this|these|those|one|both|possible|needed|necessary|known)\b",
+                        r"\bwhere (?:there (?:is|are)|nothing|neither|nobody|none|no \w+(?! can\b))\b",
                         rf"\bwhere (?:it|that|this) {_BE} (?:not|missing|there|set|given|known|possible|needed)\b"),
-    "begin-noun": ('"beginning" or "start"', r"\b(?:at|from|since|before|in|the|its|their|each|every|of) begin\b(?!-)"),
+    "begin-noun": ('"beginning" or "start"', r"\b(?:at|from|since|before|in|the|its|their|each|every|of) begin\b(?![-(])"),
     "not-until": ('the subject first: "X happens after Y"', r"^Not (?:until|before)\b", r"^Only (?:then|when|if|after|once|where)\b"),
     "inversion": ('the subject first',
                   r"^(?:Never|Nor|Neither|Not only|Hardly|Seldom|Rarely|No sooner|Nowhere|So|Such|Gone|Likewise|Thus|Here|Now|Then|Next|Also) "

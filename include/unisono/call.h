@@ -35,10 +35,10 @@ struct DeviceCall {
 struct CollectiveCall {
   /// The operation.
   Operation operation = Operation::barrier;
-  /// The elements that this rank gives. Where it gives none, the view is empty and has the
-  /// operation's dtype.
+  /// The elements that this rank gives. If it gives none, the view is empty and has the operation's
+  /// dtype.
   TensorView in{nullptr, DType::uint8, std::size_t{0}};
-  /// The memory of the result; empty where this rank gets none. It may be the same memory as `in`.
+  /// The memory of the result; empty if this rank gets none. It may be the same memory as `in`.
   TensorView out{nullptr, DType::uint8, std::size_t{0}};
   /// A number of elements that every rank agrees on: the length of the smaller one of a rank's
   /// input and output. For an operation with counts it is their sum, and for all_to_all_v 0.
@@ -53,7 +53,7 @@ struct CollectiveCall {
   /// Whether it follows other steps of its schedule, in which another member may fail before it
   /// begins this one. Calls that follow none are begun by all members, or by none.
   bool follows_others = false;
-  /// The factor of what this rank gives to a sum. It is set only where the memory is a device's.
+  /// The factor of what this rank gives to a sum. It is set only if the memory is a device's.
   std::optional<double> factor = {};
   /// The root's rank in the group; -1 if the operation has none.
   int root = -1;

@@ -140,7 +140,7 @@ requires detail::Growable<std::vector<detail::element_type_t<In>>>
 /// Returns buffer r of rank `src`'s list on rank r. The buffers may differ in length, which the
 /// others need not know.
 ///
-/// The list of rank `src` has group.size() buffers, else all ranks throw InvalidArgument. On every
+/// The list of rank `src` has group.size() buffers; otherwise all ranks throw InvalidArgument. On every
 /// other rank it is ignored.
 template <detail::in_list L>
 requires detail::Growable<std::vector<detail::list_element_t<L>>>

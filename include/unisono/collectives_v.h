@@ -121,7 +121,7 @@ std::vector<std::size_t> all_to_all_sizing(const In& in, const Counts& send_coun
 
 }  // namespace detail
 
-/// Collects the blocks of all ranks on every rank, where all ranks know all lengths.
+/// Collects the blocks of all ranks on every rank, if all ranks know all lengths.
 ///
 /// @param in this rank's block, counts[rank()] elements; it may be this rank's own block of `out`
 /// @param out the blocks of all ranks, counts.total() elements
@@ -139,9 +139,9 @@ template <InBuffer In, Buffer B>
   return detail::start(detail::counted(detail::out_of_place(Operation::all_gather_v, in, out), counts), group, options);
 }
 
-/// Collects the blocks of all ranks on every rank of the world, where no rank knows the lengths of
-/// the others. `out` becomes as long as all blocks together, and `in` must not lie in it. Returns
-/// the counts.
+/// Collects the blocks of all ranks on every rank of the world, if no rank knows the lengths of the
+/// others. `out` becomes as long as all blocks together, and `in` must not lie in it. Returns the
+/// counts.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> all_gather_v(const In& in, V& out, detail::Caller caller = detail::Caller::here()) {
   return detail::all_gather_sizing(in, out, current_world(caller.where()), {.where = caller.where()});
@@ -168,7 +168,7 @@ template <InBuffer In, Buffer B>
   return detail::start(detail::rooted(detail::counted(detail::out_of_place(Operation::gather_v, in, out), counts), dst), group, options);
 }
 
-/// Collects the blocks of all ranks on rank 0 of the world, where each rank knows its own length
+/// Collects the blocks of all ranks on rank 0 of the world, if each rank knows its own length
 /// only. Returns the counts on every rank; `out` is resized on rank 0 and keeps its elements
 /// elsewhere.
 template <InBuffer In, detail::Growable V>
@@ -218,7 +218,7 @@ template <InBuffer In, Buffer B>
   return detail::start(detail::counted(detail::out_of_place(Operation::reduce_scatter_v, in, out, op), counts), group, options);
 }
 
-/// Sends a block to each rank and receives one from each, where both sides know the lengths.
+/// Sends a block to each rank and receives one from each, if both sides know the lengths.
 ///
 /// @param in send_counts[r] elements for each rank r
 /// @param out recv_counts[r] elements from each rank r; it must not overlap `in`
@@ -242,7 +242,7 @@ template <InBuffer In, Buffer B>
   return detail::start(request, group, options);
 }
 
-/// Sends a block to each rank of the world and receives one from each, where only the sender knows
+/// Sends a block to each rank of the world and receives one from each, if only the sender knows
 /// the length. `out` is resized to what comes, in group order. Returns the receive counts.
 template <InBuffer In, detail::Growable V>
 std::vector<std::size_t> all_to_all_v(const In& in, const Counts& send_counts, V& out, detail::Caller caller = detail::Caller::here()) {

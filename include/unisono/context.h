@@ -22,8 +22,8 @@ class Store;
 /// The way in which a process joins its job.
 ///
 /// Members that are not set come from the environment of the launcher (`unisono run`, torchrun,
-/// mpirun, srun, horovodrun). Where program and environment say different things, `initialize`
-/// throws InvalidArgument with both.
+/// mpirun, srun, horovodrun). If program and environment say different things, `initialize` throws
+/// InvalidArgument with both.
 struct InitOptions {
   /// The engine that carries the calls: auto, serial, native, tcp, gloo, mpi, ucx, nccl, a map such
   /// as "cpu:native,cuda:nccl", or the name of a registered one, in upper or lower case.
@@ -31,7 +31,7 @@ struct InitOptions {
   /// The place where the processes meet: "env://", "tcp://host:port" (of rank 0, or a multicast
   /// address), "file:///path", or "etcd://host:port/prefix" (see etcd_store.h).
   std::string init_method = "env://";
-  /// The numbers of this process, where no launcher tells them.
+  /// The numbers of this process, if no launcher tells them.
   std::optional<int> rank = {}, world_size = {}, local_rank = {};
   /// A name that lets several jobs share a file or a multicast address.
   std::string group_name = {};
@@ -126,9 +126,9 @@ UNISONO_API bool is_initialized();
 /// Returns the rank of this process in the world, from 0 to world_size() - 1.
 ///
 /// The functions from here to `dist_info` speak of the world. In a process that was not launched
-/// they say: rank 0 of 1. In one that was launched they throw NotInitialized before `initialize`,
-/// unless somebody else has formed the job in this process (MPI, or what a ContextProbe finds):
-/// then rank, world_size and dist_info look at it, and everything else joins it as `sync` does.
+/// they say: rank 0 of 1. In one that was launched they throw NotInitialized before `initialize`. An
+/// exception is a job that MPI has formed in this process, or that a ContextProbe finds: rank,
+/// world_size and dist_info read its numbers, and all other functions join it as `sync` does.
 UNISONO_API int rank();
 
 /// Returns the number of processes of the job.
@@ -153,7 +153,7 @@ UNISONO_API DistInfo dist_info();
 /// Returns the name of this host.
 UNISONO_API std::string hostname();
 
-/// Returns the device that this process computes on: that of the world's backend, else the cpu.
+/// Returns the device that this process computes on: that of the world's backend, or the cpu.
 ///
 /// With nccl it is "cuda:" and the local rank, or the only device that the process is shown. It is
 /// this device, too, if the ranks share one and its memory therefore goes through the host.
@@ -163,7 +163,7 @@ UNISONO_API Device device();
 /// alone.
 UNISONO_API std::optional<std::string> backend();
 
-/// Returns "serial" in a process that is alone, else the backend with "-dist": "native-dist"
+/// Returns "serial" in a process that is alone, otherwise the backend with "-dist": "native-dist"
 /// (ignite's name for it).
 UNISONO_API std::string model_name();
 
@@ -206,7 +206,7 @@ UNISONO_API Launcher infer_launcher();
 /// Returns the number of this process on its host as the launcher says, also before `initialize`.
 ///
 /// ```cpp
-/// const int device = launcher_local_rank().value_or(0);   // 0 where nobody has launched it
+/// const int device = launcher_local_rank().value_or(0);   // 0 if no launcher has started it
 /// ```
 UNISONO_API std::optional<int> launcher_local_rank();
 

@@ -65,7 +65,7 @@ class UNISONO_API RemoteObject {
   std::uint64_t id_;
 };
 
-/// Fails to compile, with a sentence, for what no worker can call, and where the arguments are not as many as the parameters.
+/// Fails to compile, with a sentence, for a function that no worker can call, and if the arguments are not as many as the parameters.
 template <class F, class... A>
 constexpr void check_call() {
   static_assert(
@@ -233,8 +233,8 @@ class Worker : public detail::Callable<Worker>, public detail::ObjectMaker<Worke
 ///
 /// Every process of the job makes a Controller. In rank 0 it is made once all have come, and the program goes on. In every other rank the constructor
 /// serves calls and never returns: at the end the process leaves the job and ends with code 0, or with 1 if the controller is lost. A process that
-/// has no launcher starts its workers: `Controller workers({.workers = 4})`. They are forked from this process, so there should be no other threads
-/// yet.
+/// has no launcher starts its workers: `Controller workers({.workers = 4})`. They are forked from this
+/// process, so it should not have other threads yet.
 ///
 /// At its end a controller waits for all calls, and the workers end. If an exception leaves its scope, the workers end with that.
 ///

@@ -62,11 +62,11 @@ class UNISONO_API DeviceRuntime {
   /// while the host does something else. It lasts as long as the result lives. Null: the runtime has
   /// no such thing, or no more of it.
   virtual std::shared_ptr<void> pin(void* memory, std::size_t bytes);
-  /// Tells whether all that was put on the stream is done, where the runtime knows that without
+  /// Tells whether all that was put on the stream is done, if the runtime knows that without
   /// putting anything there. False: it may not be done. Throws what went wrong on the device.
   virtual bool is_idle(Device device, void* stream);
-  /// Tells whether what is put on the stream is captured into a graph and not carried out, so that
-  /// no call can wait for it.
+  /// Tells whether what is put on the stream is captured into a graph and not run, so that no call can
+  /// wait for it.
   virtual bool is_captured(Device device, void* stream);
   /// The memory of a device.
   struct Memory {

@@ -41,8 +41,8 @@ namespace detail {
 template <class T>
 concept eigen_memory = Element<typename T::Scalar> &&(static_cast<unsigned>(T::Flags) & Eigen::DirectAccessBit) != 0;
 
-/// The view of an Eigen type's elements: one dimension for a vector, else the columns (of RowMajor:
-/// the rows) and the elements of each.
+/// The view of an Eigen type's elements: one dimension for a vector, otherwise the columns (of
+/// RowMajor: the rows) and the elements of each.
 template <class T>
 TensorView view_of_eigen(const T& x) {
   using Scalar = typename T::Scalar;

@@ -47,13 +47,13 @@ namespace unisono {
 UNISONO_API bool newcomers_waiting(const ProcessGroup& group = current_world(), std::source_location where = std::source_location::current());
 
 /// Takes in the processes that wait, and returns the new world: the members of the group in their
-/// order, and the newcomers behind them. Where none waits, or none of them gets through, it returns
-/// the group itself. Collective over the group.
+/// order, and after them the newcomers. If none waits, or none of them gets through, it returns the
+/// group itself. Collective over the group.
 ///
 /// The new group is the world from then on: `world()`, `rank()` and `world_size()` speak of it, in
 /// the newcomers as well, whose `initialize` returns. All groups of before end, their operations
 /// must be done, and no other thread may be in a call. A newcomer that has not come after 30 s, or
-/// after the group's timeout where that is shorter, is left out.
+/// after the group's timeout if that is shorter, is left out.
 ///
 /// @throws InvalidArgument as newcomers_waiting does
 /// @throws PeerFailed if a member dies or fails meanwhile: nobody has the new group then, and
@@ -144,9 +144,9 @@ UNISONO_API int synchronize(ElasticState& state, const ProcessGroup& group = cur
 /// it returns false. Collective; it returns the group that was the last.
 ///
 /// Before a step newcomers are taken in. A step that throws PeerFailed is followed by shrink_group.
-/// After both, and at the begin, `synchronize` is called: a step that some members have completed
-/// and others not counts as completed. So `step` changes what is listed in the state only after its
-/// last call on the group, and all members return the same.
+/// `synchronize` is called at the beginning, and after both. A step that only some members have
+/// completed counts as completed. So `step` changes what is listed in the state only after its last
+/// call on the group, and all members return the same.
 ///
 /// @throws Timeout if the others have gone on without this rank
 /// @throws PeerFailed if the survivors find each other no more

@@ -44,13 +44,13 @@ class UNISONO_API Engine {
   virtual std::shared_ptr<DeviceRuntime> runtime() { return nullptr; }
 
   /// Tells whether the first step of every collective shows that all ranks have come and call the
-  /// same. Such an engine throws Mismatch on every rank where they do not, and the group does not
-  /// ask the ranks before. It carries out the operations that it `offers`; others are composed.
+  /// same. Such an engine throws Mismatch on every rank if they do not, and the group does not
+  /// ask the ranks before. It does the operations that it `offers`; others are composed.
   virtual bool compares_calls() const noexcept { return false; }
 
-  /// Tells whether the engine carries out this collective as it stands. `in` and `out` are
-  /// contiguous, and share memory at most as collectives.h allows. The answer is the same on all
-  /// ranks: it does not depend on addresses, nor on the rank that is asked.
+  /// Tells whether the engine does this collective by itself. `in` and `out` are contiguous, and share
+  /// memory at most as collectives.h allows. The answer is the same on all ranks: it does not depend on
+  /// addresses, nor on the rank that is asked.
   virtual bool offers(const CollectiveCall& call) const {
     static_cast<void>(call);
     return false;
@@ -62,7 +62,7 @@ class UNISONO_API Engine {
   /// Tells whether the calls of the engine can only be waited for. `run` then takes the place of
   /// `start`, and is called by the user's thread or by a thread of the library.
   virtual bool blocks() const noexcept { return false; }
-  /// Tells whether asynchronous calls use `start`; else a thread of the library waits in `run`.
+  /// Tells whether asynchronous calls use `start`. Otherwise a thread of the library waits in `run`.
   virtual bool starts() const noexcept { return !blocks(); }
   /// Carries out a collective that the engine offers. `abort` from another thread makes it end
   /// soon, with an exception.
@@ -133,7 +133,7 @@ struct EngineOptions {
   /// notify, and tasks are asked again and again.
   std::function<void()> notify = {};
   /// Tells whether a thread of this rank sleeps until it is notified, or asks its tasks a last time
-  /// before it does. Null where `notify` is.
+  /// before it does. Null if `notify` is.
   std::function<bool()> has_sleeper = {};
   /// Returns the number of members.
   int size() const { return static_cast<int>(global_ranks.size()); }

@@ -38,7 +38,7 @@ struct ErrorInfo {
   /// left out.
   std::source_location where = {};
   /// Caller and culprit by their ranks in the world; -1 if these are not known. The message shows them
-  /// where they differ from those in the group.
+  /// if they differ from those in the group.
   int world_rank = -1, world_culprit = -1;
 };
 
@@ -93,7 +93,7 @@ class UNISONO_API Error : public std::runtime_error {
   /// Returns all facts together.
   const ErrorInfo& info() const noexcept { return info_; }
   /// Returns what(), as if the call stood at this place ("train.py:12"), for bindings that learn it
-  /// later than the library. Returns what() itself where the place is known already.
+  /// later than the library. Returns what() itself if the place is known already.
   std::string what_at(std::string_view place) const;
 
  private:
@@ -149,7 +149,7 @@ class UNISONO_API BackendUnavailable : public Error {
 /// stays usable. A message that does not fit its receive is a Mismatch of the receiver alone.
 ///
 /// The message lists the calls. `culprit()` is the lowest rank whose call differs from that of the
-/// majority; it is empty where no call has one.
+/// majority; it is empty if no call has one.
 class UNISONO_API Mismatch : public Error {
  public:
   using Error::Error;
@@ -224,8 +224,7 @@ struct ProcessEnd {
   bool is_consequence = false;
 };
 
-/// A process that was to be started did not start, or did not end well. `culprit()` is the rank
-/// that failed first.
+/// A process of the job did not start, or did not end well. `culprit()` is the rank that failed first.
 class UNISONO_API LaunchFailed : public Error {
  public:
   /// Makes the error of a job whose processes ended like this.

@@ -18,18 +18,18 @@ namespace unisono {
 /// EtcdStore store("etcd://10.0.0.1:2379,10.0.0.2:2379/train-17");   // etcds:// encrypts
 /// ```
 ///
-/// All keys are below the prefix at the end of the URL. The last process that closes its store
-/// removes them; where all processes have died, they vanish after ten minutes. Calls go on at
-/// another endpoint where one fails, and each change is made once, also where its answer was lost.
-/// A call throws Timeout, which names the endpoints, where none answers before its deadline, and
-/// InvalidArgument with the reason where etcd refuses it. docs/guide/environment.md has the variables of
-/// user, password and certificates. A child of fork opens a store of its own.
+/// All keys are below the prefix at the end of the URL. The last process that closes its store removes
+/// them. If all processes have died, they vanish after ten minutes. Calls go on at another endpoint if
+/// one fails, and each change is made once, even if its answer was lost. A call throws Timeout, which
+/// names the endpoints, if none answers before its deadline, and InvalidArgument with the reason if
+/// etcd refuses it. docs/guide/environment.md has the variables of user, password and certificates. A
+/// child of fork opens a store of its own.
 class UNISONO_API EtcdStore final : public Store {
  public:
   /// Reaches etcd before the deadline.
   ///
   /// @throws InvalidArgument for a URL of another form
-  /// @throws BackendUnavailable where unisono was built without libcurl
+  /// @throws BackendUnavailable if unisono was built without libcurl
   explicit EtcdStore(std::string url, Milliseconds timeout = std::chrono::minutes(5));
   ~EtcdStore() override;
   void set(std::string_view key, std::string_view value) override;

@@ -6,9 +6,11 @@
 
 namespace unisono {
 
-/// Called by every thread of the process that waits within a call, some ten times a second, once it sleeps and never before. Returns, or throws what
-/// is to end the call: a blocking operation of a group ends the group for all ranks then (PeerFailed with the exception's text), since it is half
-/// done; an asynchronous one goes on, and only the wait for it ends. One that must not throw in a thread returns there. No lock is held.
+/// Called by every thread of the process that waits within a call, some ten times a second, once it
+/// sleeps and never before. Returns, or throws an exception that ends the call. A blocking operation of
+/// a group is then half done, and ends the group for all ranks (PeerFailed with the exception's text).
+/// An asynchronous one goes on, and only the wait for it ends. One that must not throw in a thread
+/// returns there. No lock is held.
 using InterruptionCheck = void (*)();
 
 /// From now on; null: none. Returns the one before.

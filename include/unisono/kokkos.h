@@ -57,7 +57,7 @@ struct buffer_traits<V> {
   /// that is neither the host's nor a CUDA device's.
   static TensorView view(const V& v) {
     using T = typename V::value_type;
-    static_assert(std::is_same_v<decltype(v.data()), T*>, "unisono: this Kokkos::View's elements are no plain memory");
+    static_assert(std::is_same_v<decltype(v.data()), T*>, "unisono: this Kokkos::View's elements are not plain memory");
     constexpr auto rank = static_cast<std::size_t>(V::rank);
     std::array<std::int64_t, rank> extents{}, strides{};
     for (std::size_t d = 0; d < rank; ++d) {

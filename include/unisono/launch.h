@@ -20,13 +20,13 @@ enum class StartMethod {
   /// A process has this one's memory, and everything that the function has captured. This process
   /// may have neither threads that hold locks nor a CUDA runtime that it has called.
   fork,
-  /// A process runs the program again, from its beginning and with the same arguments. Where it
-  /// comes to the same call it runs the function, and ends. Threads and the CUDA runtime of this
-  /// process do not matter.
+  /// A process runs the program again, from its beginning and with the same arguments. When it comes to
+  /// the same call it runs the function, and ends. Threads and the CUDA runtime of this process do not
+  /// matter.
   ///
-  /// What the program does before the call, it does once more in each process, whose variables of
-  /// the environment are those of a launched rank. The call is the first of the program that starts
-  /// processes: a later one would need the results of the earlier one, and is InvalidArgument.
+  /// The program repeats everything before the call in each process, whose environment variables are
+  /// those of a launched rank. The call is the first of the program that starts processes: a later one
+  /// would need the results of the earlier one, and is InvalidArgument.
   exec,
 };
 
@@ -170,7 +170,7 @@ auto launch(F&& job, N num_machines, int num_gpus_per_machine = 1, int machine_r
       std::forward<Args>(args)...);
 }
 
-/// The place where a program is to run.
+/// The place where a program runs.
 ///
 /// - Without a backend: in the world that there is.
 /// - With a backend: in the job that the launcher, or init_method, names.
@@ -212,8 +212,8 @@ class UNISONO_API Parallel {
   Parallel& operator=(const Parallel&) = delete;
 
   /// Calls f(int local_rank, args...) or f(args...), whichever compiles; a function that can be
-  /// called in both ways is refused. Returns the results of
-  /// all processes that were spawned here, else the result of this one, in a vector; or nothing.
+  /// called in both ways is refused. Returns a vector: the results of all processes that were spawned
+  /// here, or otherwise the result of this one; or nothing.
   ///
   /// With `join = false` it returns when the processes have begun, and the vector is empty;
   /// spawn_async keeps results.
@@ -243,7 +243,7 @@ class UNISONO_API Parallel {
 
  private:
   struct State;
-  /// Runs the body in processes if there are to be any. Returns whether there are; `parts` has
+  /// Runs the body in processes, if the arguments ask for any. Returns whether there are; `parts` has
   /// their results if they have ended.
   bool start(const std::function<detail::Bytes(int local_rank)>& body, std::vector<detail::Bytes>& parts);
   /// Writes the lines around a run. If an exception leaves it, the peers are told.
@@ -256,8 +256,8 @@ class UNISONO_API Parallel {
 /// their results in rank order. `f` is called as by `spawn`.
 ///
 /// Inside, world() is theirs, and everything works as among processes; the arguments are shared. An
-/// exception of a rank reaches the others as PeerFailed and the caller as it was thrown; among
-/// several, the one that was no consequence of another.
+/// exception of a rank reaches the others as PeerFailed and the caller as it was thrown; among several,
+/// the one that was not a consequence of another.
 ///
 /// ```cpp
 /// run_threads(4, [] { EXPECT_EQ(all_reduce(rank()), 6); });

@@ -55,7 +55,7 @@ Parcel parcel_of(const X& x) {
       return to_bytes<O>(x);
     } else {
       if constexpr (std::is_pointer_v<X>) {
-        if (x == nullptr) throw InvalidArgument("a null pointer is no text");
+        if (x == nullptr) throw InvalidArgument("a null pointer is not a text");
       }
       return to_bytes<O>(O(x));
     }
@@ -122,7 +122,7 @@ void broadcast_object_list(std::vector<O>& list, Rank src = 0, const ProcessGrou
 
 /// Returns element r of rank `src`'s list on rank r.
 ///
-/// That list has group.size() elements, else all ranks throw InvalidArgument. The lists of the
+/// That list has group.size() elements; otherwise all ranks throw InvalidArgument. The lists of the
 /// other ranks are ignored.
 template <detail::object O>
 [[nodiscard]] O scatter_object(const std::vector<O>& list, Rank src = 0, const ProcessGroup& group = current_world(),
@@ -167,10 +167,10 @@ int recv_object(O& x, Source src, const ProcessGroup& group = current_world(), c
   return source;
 }
 
-// An object that is no buffer may stand wherever a value may.
+// An object that is not a buffer may stand wherever a value may.
 
-/// Returns the object of rank `src` on every rank; the other ranks' objects are ignored. An object
-/// that is no buffer may stand wherever a value may.
+/// Returns the object of rank `src` on every rank; the other ranks' objects are ignored. An object that
+/// is not a buffer may stand wherever a value may.
 template <detail::object_value X>
 [[nodiscard]] detail::sent_as_t<X> broadcast(X&& x, Rank src = 0, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   using O = detail::sent_as_t<X>;

@@ -95,7 +95,7 @@ constexpr std::size_t index_of(Operation operation) noexcept {
 
 }  // namespace detail
 
-/// Returns the row of an operation. Throws InvalidArgument for a value that is no operation.
+/// Returns the row of an operation. Throws InvalidArgument for a value that is not an operation.
 constexpr const OperationTraits& traits_of(Operation operation) {
   const std::size_t index = detail::index_of(operation);
   if (index >= operation_table.size()) detail::refuse_operation(operation);
@@ -108,8 +108,8 @@ static_assert([] {
   return true;
 }());
 
-/// Values for some of the operations: how an engine carries out what it does itself, for instance.
-/// All other operations have an empty value.
+/// Values for some of the operations: how an engine does its own ones, for instance. All other
+/// operations have an empty value.
 template <class Value>
 class OperationMap {
  public:

@@ -56,7 +56,7 @@ namespace unisono {
 
 /// The options of all_reduce_params, the same on all ranks.
 struct ParamsOptions {
-  /// Whether buffers of one dtype travel together; else each is an operation by itself.
+  /// Whether buffers of one dtype travel together. Otherwise each is an operation by itself.
   bool coalesce = true;
   /// MiB of buffers that travel together; -1 for all of them at once.
   int bucket_size_mb = -1;
@@ -116,18 +116,18 @@ std::vector<NamedTensor> tensors_of(Map& map) {
   return tensors;
 }
 
-/// Fails to compile, with a sentence, for anything that is no dictionary.
+/// Fails to compile, with a sentence, for anything that is not a dictionary.
 template <class T>
 constexpr void refuse_as_dictionary() {
   static_assert(Dictionary<T>,
-                "unisono: this is no dictionary that can be worked on: a std::map from std::string to buffers or numbers, not const, and "
-                "without dictionaries in it");
+                "unisono: this is not a dictionary that can be worked on: a std::map from std::string to buffers or numbers, not const, and without "
+                "dictionaries in it");
 }
 
-/// Fails to compile, with a sentence, for anything that is no range of buffers.
+/// Fails to compile, with a sentence, for anything that is not a range of buffers.
 template <class R>
 constexpr void refuse_as_params() {
-  static_assert(BufferRange<R>, "unisono: this is no range of buffers that can be written to");
+  static_assert(BufferRange<R>, "unisono: this is not a range of buffers that can be written to");
 }
 
 }  // namespace detail

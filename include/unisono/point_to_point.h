@@ -62,8 +62,8 @@ template <detail::kept_sendable In>
 ///
 /// @param src the sender's rank within the group, or any_source for the next message of any rank
 ///
-/// The message has exactly the length and dtype of `x`, else the call throws Mismatch, and the
-/// message is gone.
+/// The message must have exactly the length and dtype of `x`. Otherwise the call throws Mismatch, and
+/// the message is gone.
 template <detail::receivable B>
 int recv(B&& x, Source src, const ProcessGroup& group = current_world(), const CallOptions& options = {}) {
   return detail::run(detail::received(x, src.rank()), group, options).source;

@@ -54,7 +54,7 @@ class Rank {
 
 /// The options of a single call: `barrier(group, {.timeout = 5s})`.
 struct CallOptions {
-  /// The deadline of this call, counted from its begin; the group's unless it is set.
+  /// The deadline of this call, counted from its beginning; the group's unless it is set.
   std::optional<std::chrono::milliseconds> timeout = {};
   /// Messages are matched by their tags. The ranks of a collective agree on it. Numbers below
   /// -2130706432 are the library's own.
@@ -88,7 +88,7 @@ class UNISONO_API ProcessGroup {
   std::vector<int> global_ranks() const;
   /// Tells whether a process of the world is a member.
   bool contains(GlobalRank rank) const;
-  /// Returns the rank within the group of a process of the world; std::nullopt if it is no member.
+  /// Returns the rank within the group of a process of the world; std::nullopt if it is not a member.
   std::optional<int> rank_of(GlobalRank rank) const;
   /// Returns the rank within the world of a member. InvalidArgument if the group has no such rank.
   int global_rank(int group_rank) const;
@@ -114,10 +114,10 @@ class UNISONO_API ProcessGroup {
 ///   child of fork
 UNISONO_API ProcessGroup world();
 
-/// The options of a group that is to be formed.
+/// The options of a new group.
 struct GroupOptions {
-  /// The backend of this group, as in InitOptions; empty for the world's. All members give the
-  /// same, else all throw InvalidArgument.
+  /// The backend of this group, as in InitOptions; empty for the world's. All members give the same
+  /// one; otherwise all throw InvalidArgument.
   std::string backend = {};
   /// The deadline of forming the group, and of its calls; the world's unless it is set.
   std::optional<std::chrono::milliseconds> timeout = {};

@@ -17,20 +17,20 @@ namespace unisono {
 
 /// The way in which the elements of the ranks are combined.
 ///
-/// | operation        | dtypes                                                                        |
-/// | sum, product     | every dtype; integers wrap; on boolean they are or, and                       |
-/// | avg              | every dtype but boolean; on integers the exact sum divided by the group's     |
-/// |                  | size, truncated toward zero                                                   |
-/// | min, max         | every dtype but the complex ones; a NaN on any rank gives a NaN; -0 < +0      |
-/// | band, bor, bxor  | integers and boolean                                                          |
-/// | land, lor        | every dtype but the complex ones: all but zero is true, the result is 0 or 1  |
+/// | operation | dtypes |
+/// |---|---|
+/// | sum, product | every dtype; integers wrap; on boolean they are or, and |
+/// | avg | every dtype except boolean; on integers the exact sum divided by the group's size, truncated toward zero |
+/// | min, max | every dtype except the complex ones; a NaN on any rank gives a NaN; -0 < +0 |
+/// | band, bor, bxor | integers and boolean |
+/// | land, lor | every dtype except the complex ones: a value other than zero is true, the result is 0 or 1 |
 ///
 /// Any other pair is InvalidArgument. float16 and bfloat16 are accumulated in float32 and rounded
 /// once.
 enum class ReduceOp { sum, product, min, max, avg, band, bor, bxor, land, lor };
 
-/// Reads the name of an operation in any spelling that torch, ignite, mmengine or MPI uses, in
-/// upper or lower case: "sum", "prod", "product", "min", "max", "mean", "avg", "average", "and",
+/// Reads the name of an operation in any spelling that torch, ignite, mmengine or MPI uses, in upper or
+/// lower case. Names are "sum", "prod", "product", "min", "max", "mean", "avg", "average", "and",
 /// "band", "or", "bor", "xor", "bxor", "land", "lor".
 ///
 /// @throws InvalidArgument for anything else
@@ -91,8 +91,7 @@ constexpr std::optional<ReduceOp> standard_operation() {
 /// a ReduceOp, from premul_sum(factor), or from a callable `T(T, T)`.
 ///
 /// A callable is associative, commutative, and the same on every rank. It may be called on any
-/// thread, at any time until the operation is done. On backend nccl it is carried out in the host's
-/// memory.
+/// thread, at any time until the operation is done. On backend nccl it is done in the host's memory.
 ///
 /// Ranks whose callables are the same code of the same file, and have captured the same, are known
 /// to agree. Otherwise each rank applies its callable to a few elements of all ranks' data before

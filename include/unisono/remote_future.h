@@ -19,8 +19,9 @@ namespace unisono {
 
 /// The result of a call on a worker, which may not have come yet. Copies refer to the same call.
 ///
-/// A future may be waited for by any thread, and may outlive the controller: a call that is under way at its end has NotInitialized as its error. A
-/// future that is dropped takes nothing back: the call is carried out, and an error of it is nobody's.
+/// A future may be waited for by any thread, and may outlive the controller: a call that is under way
+/// at its end has NotInitialized as its error. Dropping a future does not cancel the call: it is run,
+/// and nobody learns of its error.
 template <class R>
 class [[nodiscard]] Future {
  public:
@@ -45,8 +46,8 @@ class [[nodiscard]] Future {
   bool cancel() const { return call().cancel(); }
   /// Returns the error; null while the call is under way, and if it went well.
   std::exception_ptr exception() const { return call().error(); }
-  /// Calls `f` once with this future, when it is done: at once in this thread if it is, else in the thread that learns of it. `f` must not throw. It
-  /// may make calls, and holds no lock.
+  /// Calls `f` once with this future, when it is done: at once in this thread if it is, otherwise in
+  /// the thread that learns of it. `f` must not throw. It may make calls, and holds no lock.
   template <class F>
   void then(F&& f) const {
     static_assert(std::is_invocable_v<F&, Future>, "unisono: what is given to `then` is called with the future: [](unisono::Future<int> done) { … }");
@@ -55,7 +56,7 @@ class [[nodiscard]] Future {
   /// Returns the number of the worker.
   int worker() const { return call().worker(); }
 
-  /// Makes a future that refers to no call; all but assignment throws InvalidArgument.
+  /// Makes a future that refers to no call; every use of it except assignment throws InvalidArgument.
   Future() = default;
   /// Makes the future of a call. The library calls it.
   explicit Future(std::shared_ptr<detail::RemoteCall> call) noexcept : call_(std::move(call)) {}

@@ -54,7 +54,7 @@ struct SamplerOptions {
   std::optional<int> num_replicas = {};
   /// The rank that this sampler is for; this process's in the world unless it is set.
   std::optional<int> rank = {};
-  /// Whether the order is drawn from seed + epoch; else it is 0 … size-1.
+  /// Whether the order is drawn from seed + epoch. Otherwise it is 0 … size-1.
   bool shuffle = true;
   /// The seed, the same on all ranks.
   std::uint64_t seed = 0;

@@ -18,9 +18,9 @@ class Prefixed;
 
 /// A small key-value store through which processes meet. Values are bytes.
 ///
-/// Every call has a deadline: the argument `timeout` where it is given, else the store's own
-/// (`set_timeout`), which is 5 minutes at first. A call that passes it throws Timeout, naming the
-/// keys that it waits for. Any thread may call.
+/// Every call has a deadline: the argument `timeout` if it is given, and otherwise the store's own
+/// (`set_timeout`), which is 5 minutes at first. A call that passes it throws Timeout, naming the keys
+/// that it waits for. Any thread may call.
 ///
 /// ```cpp
 /// TcpStore store("127.0.0.1", 29500, {.is_server = rank == 0});
@@ -42,8 +42,8 @@ class UNISONO_API Store {
   virtual std::string get(std::string_view key, std::optional<Milliseconds> timeout = {}) = 0;
   /// Returns the value if the key exists now.
   virtual std::optional<std::string> try_get(std::string_view key) = 0;
-  /// Adds to a decimal counter, which is 0 if the key is new, and returns the sum. InvalidArgument
-  /// if the value is no number.
+  /// Adds to a decimal counter, which is 0 if the key is new, and returns the sum. InvalidArgument if
+  /// the value is not a number.
   virtual std::int64_t add(std::string_view key, std::int64_t amount) = 0;
   /// Waits until all keys exist.
   virtual void wait(std::span<const std::string> keys, std::optional<Milliseconds> timeout = {}) = 0;
@@ -130,7 +130,7 @@ struct TcpStoreOptions {
 /// A store that one process serves and the others reach over TCP.
 ///
 /// The server listens on exactly the given address, never on all addresses of the host. Clients
-/// wait for it until the deadline. Connections are encrypted where UNISONO_TLS says so, which the
+/// wait for it until the deadline. Connections are encrypted if UNISONO_TLS says so, which the
 /// server and all clients must agree on; the key is derived from the token unless there are
 /// certificates (docs/guide/environment.md).
 class UNISONO_API TcpStore final : public Store {

@@ -64,12 +64,12 @@ class UNISONO_API Task {
   /// Returns what errors and warnings say beside the ranks that are waited for, such as that a
   /// message with another tag has come; most often nothing.
   virtual std::string remark() const { return {}; }
-  /// Tells whether the task is a collective that has not begun and that the engine may carry out
-  /// together with others of its kind.
+  /// Tells whether the task is a collective that has not begun and that the engine may run together
+  /// with others of its kind.
   virtual bool shares_step() const { return false; }
-  /// Tells a task that shares steps, before it begins, which others of its engine wait behind it, in
-  /// their order. All of them share steps. Those that the engine carries out with it are done the
-  /// next time that they are advanced.
+  /// Tells a task that shares steps, before it begins, which others of its engine wait after it, in
+  /// their order. All of them share steps. Those that the engine runs with it are done the next time
+  /// that they are advanced.
   virtual void take_along(std::span<Task* const> followers) { static_cast<void>(followers); }
 };
 
@@ -81,7 +81,7 @@ class UNISONO_API Waiter {
   /// Returns once the task is done. Throws what the task throws, and GroupFailure once the group is
   /// over.
   virtual void wait(Task& task) = 0;
-  /// Returns the time that the call may take, counted from its begin.
+  /// Returns the time that the call may take, counted from its beginning.
   virtual std::chrono::milliseconds timeout() const = 0;
 };
 

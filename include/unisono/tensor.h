@@ -109,11 +109,10 @@ class UNISONO_API TensorView {
   /// Views elements of this shape.
   ///
   /// @param strides one for each dimension, in elements; empty for contiguous elements
-  /// @param device where the memory lies; the runtime of the group's device is asked about memory
-  ///   that is said to be the host's
+  /// @param device the device of the memory; the runtime of the group's device is asked about memory
+  ///    that is given as the host's
   /// @throws InvalidArgument for a negative extent, for strides that are not as many as the
-  ///   dimensions, for a null address with elements behind it, and for more bytes than 64 bits can
-  ///   count
+  ///   dimensions, for a null address with elements, and for more bytes than 64 bits can count
   TensorView(void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides = {}, Device device = {});
   /// Views `numel` contiguous elements, in one dimension.
   TensorView(void* data, DType dtype, std::size_t numel) noexcept : data_(data), numel_(static_cast<std::int64_t>(numel)), dtype_(dtype) {}

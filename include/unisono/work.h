@@ -29,8 +29,8 @@ struct WorkAccess;
 /// work.wait();                                       // gradients may be read from here on
 /// ```
 ///
-/// An operation on device memory is first handed to the device and done there later. `wait` then
-/// orders the caller's stream behind it, as torch does, and does not hold up the host (cuda.h).
+/// An operation on device memory is first handed to the device and done there later. `wait` then orders
+/// the caller's stream after it, as torch does, and does not hold up the host (cuda.h).
 class [[nodiscard]] UNISONO_API Work {
  public:
   /// Makes a Work that is done.
@@ -59,7 +59,7 @@ class [[nodiscard]] UNISONO_API Work {
   /// Tells whether the operation is done, well or not. Never blocks.
   bool is_completed() const;
   /// Takes a receive back that nobody wants any more. Returns false if it was matched with a message
-  /// already, if it is done, and for anything but a receive: then nothing has happened.
+  /// already, if it is done, and for every operation except a receive. Nothing has happened then.
   ///
   /// After true the operation is done: `wait` returns, `source_rank` is -1, and the buffer is the
   /// caller's again, with its elements as they were. A message that comes later is taken by the next
@@ -76,8 +76,8 @@ class [[nodiscard]] UNISONO_API Work {
   bool cancel();
   /// Returns the operation's error; null while it is under way and if it went well.
   std::exception_ptr exception() const;
-  /// Calls the function once, when `is_completed` has become true: at once in this thread if it
-  /// has, else in the thread that completes the operation, which may be inside a call on the same
+  /// Calls the function once, when `is_completed` has become true: at once in this thread if it has,
+  /// otherwise in the thread that completes the operation, which may be inside a call on the same
   /// group.
   ///
   /// The function must not throw and must not call on that group. It holds no lock of the library

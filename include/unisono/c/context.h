@@ -50,8 +50,8 @@ UNISONO_C_API unisono_status unisono_node_rank(int32_t* rank);
 /// Writes the name of this host.
 ///
 /// @param text takes `capacity` bytes, the 0 at the end among them; NULL if `capacity` is 0
-/// @param length is set to the bytes of the text without the 0, also where the text does not fit; may
-///   be NULL
+/// @param length is set to the bytes of the text without the 0, even if the text does not fit; may be
+///   NULL
 ///
 /// UNISONO_INVALID_ARGUMENT: the text does not fit; nothing of it is written.
 UNISONO_C_API unisono_status unisono_hostname(char* text, size_t capacity, size_t* length);

@@ -58,7 +58,7 @@ UNISONO_C_API unisono_status unisono_group_size(unisono_group* group, int32_t* s
 /// Writes the rank within the world of the member with rank `rank` in the group.
 UNISONO_C_API unisono_status unisono_group_global_rank(unisono_group* group, int32_t rank, int32_t* global_rank);
 
-/// Writes the rank within the group of a process of the world; -1 if it is no member.
+/// Writes the rank within the group of a process of the world; -1 if it is not a member.
 UNISONO_C_API unisono_status unisono_group_rank_of(unisono_group* group, int32_t global_rank, int32_t* rank);
 
 /// Writes the ranks of all members within the world, in group order.

@@ -77,13 +77,13 @@ typedef enum unisono_dtype UNISONO_C_INT {
 
 /// The way in which the elements of the ranks are combined. The values never change.
 ///
-/// | operation        | dtypes                                                                        |
-/// | sum, product     | every dtype; integers wrap; on boolean they are or, and                       |
-/// | avg              | every dtype but boolean; on integers the exact sum divided by the group's     |
-/// |                  | size, truncated toward zero                                                   |
-/// | min, max         | every dtype but the complex ones; a NaN on any rank gives a NaN; -0 < +0      |
-/// | band, bor, bxor  | integers and boolean                                                          |
-/// | land, lor        | every dtype but the complex ones: all but zero is true, the result is 0 or 1  |
+/// | operation | dtypes |
+/// |---|---|
+/// | sum, product | every dtype; integers wrap; on boolean they are or, and |
+/// | avg | every dtype except boolean; on integers the exact sum divided by the group's size, truncated toward zero |
+/// | min, max | every dtype except the complex ones; a NaN on any rank gives a NaN; -0 < +0 |
+/// | band, bor, bxor | integers and boolean |
+/// | land, lor | every dtype except the complex ones: a value other than zero is true, the result is 0 or 1 |
 ///
 /// Any other pair is UNISONO_INVALID_ARGUMENT. The two types of 16 bits are accumulated in float and
 /// rounded once.
@@ -120,7 +120,7 @@ typedef struct unisono_work unisono_work;
 typedef struct unisono_call_options {
   /// sizeof(unisono_call_options).
   size_t size;
-  /// The deadline of the call in milliseconds, counted from its begin; 0: the group's. INT64_MAX
+  /// The deadline of the call in milliseconds, counted from its beginning; 0: the group's. INT64_MAX
   /// never passes.
   int64_t timeout_ms;
   /// Messages are matched by their tags. The ranks of a collective agree on it. Numbers below
@@ -134,7 +134,7 @@ typedef struct unisono_call_options {
   uint64_t line;
 } unisono_call_options;
 
-/// The options of a group that is to be formed.
+/// The options of a new group.
 typedef struct unisono_group_options {
   /// sizeof(unisono_group_options).
   size_t size;
@@ -148,8 +148,8 @@ typedef struct unisono_group_options {
   uint64_t line;
 } unisono_group_options;
 
-/// The way in which a process joins its job. What is left at 0 comes from the environment of the
-/// launcher (`unisono run`, torchrun, mpirun, srun).
+/// The way in which a process joins its job. A member that is left at 0 comes from the environment of
+/// the launcher (`unisono run`, torchrun, mpirun, srun).
 typedef struct unisono_init_options {
   /// sizeof(unisono_init_options).
   size_t size;
@@ -164,7 +164,7 @@ typedef struct unisono_init_options {
   /// The deadline of every call that sets none, in milliseconds; 0: 30 minutes, or UNISONO_TIMEOUT of
   /// the environment.
   int64_t timeout_ms;
-  /// The numbers of this process, where no launcher tells them. NULL: they are not given.
+  /// The numbers of this process, if no launcher tells them. NULL: they are not given.
   const int32_t* rank;
   const int32_t* world_size;
   const int32_t* local_rank;
@@ -193,7 +193,7 @@ UNISONO_C_API const char* unisono_status_name(unisono_status status);
 UNISONO_C_API const char* unisono_dtype_name(unisono_dtype dtype);
 /// Returns the name of the operation: "sum"; "unknown" for any other number.
 UNISONO_C_API const char* unisono_reduce_op_name(unisono_reduce_op op);
-/// Returns the bytes that one element takes; 0 for a number that is no dtype.
+/// Returns the bytes that one element takes; 0 for a number that is not a dtype.
 UNISONO_C_API size_t unisono_dtype_size(unisono_dtype dtype);
 
 #ifdef __cplusplus

@@ -26,7 +26,7 @@ UNISONO_C_API unisono_status unisono_work_wait_for(unisono_work* work, int64_t t
 UNISONO_C_API unisono_status unisono_work_test(unisono_work* work, int32_t* is_done);
 
 /// Takes a receive back that nobody wants any more. Writes 1 to `is_cancelled` if it is done now without
-/// a message, its buffer as it was; 0 if a message has come, and for anything but a receive.
+/// a message, its buffer as it was; 0 if a message has come, and for every operation except a receive.
 UNISONO_C_API unisono_status unisono_work_cancel(unisono_work* work, int32_t* is_cancelled);
 
 /// Writes the sender's rank in the group and the tag of the message that a receive has taken; -1 and 0

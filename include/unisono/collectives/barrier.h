@@ -33,8 +33,8 @@ UNISONO_API void barrier(const ProcessGroup& group = current_world(), const Call
 UNISONO_API void monitored_barrier(std::chrono::milliseconds timeout, const ProcessGroup& group = current_world(),
                                    std::source_location where = std::source_location::current());
 
-/// Makes a barrier. The name is that of virtex.utils.distributed; the function differs from
-/// barrier() in nothing but the options.
+/// Makes a barrier. The name is that of virtex.utils.distributed; the function differs from barrier()
+/// only in the options.
 UNISONO_API void synchronize(const ProcessGroup& group = current_world(), std::source_location where = std::source_location::current());
 
 /// Refuses options, an optional group or a list of ranks in the place of the group, with a sentence

@@ -72,8 +72,8 @@ template <Buffer B>
 
 /// Writes the combination of all ranks' `in` to `out`; `in` keeps its elements.
 ///
-/// Both have the same length. They are either the same memory or do not overlap, else the call
-/// throws InvalidArgument.
+/// Both have the same length. They must be the same memory or not overlap; otherwise the call throws
+/// InvalidArgument.
 template <InBuffer In, Buffer B>
 void all_reduce(const In& in, B&& out, const detail::reduction_for<B>& op = ReduceOp::sum, const ProcessGroup& group = current_world(),
                 const CallOptions& options = {}) {

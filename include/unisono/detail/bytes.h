@@ -43,9 +43,8 @@ UNISONO_API void send_bytes(std::span<const std::byte> bytes, Rank dst, std::str
 /// Is asked with the size of a message before its bytes are received.
 using AcceptSize = std::function<void(std::size_t size)>;
 
-/// Receives bytes and returns them with the message that announced them: who has sent them, with
-/// which tag. Without a source any rank may send. Bytes that `accept` refuses are received and
-/// dropped.
+/// Receives bytes and returns them with the message that announced them: its sender and its tag.
+/// Without a source any rank may send. Bytes that `accept` refuses are received and dropped.
 UNISONO_API std::pair<std::vector<std::byte>, MessageInfo> recv_bytes(std::optional<Rank> src, std::string_view label, const ProcessGroup& group,
                                                                       const CallOptions& options, const AcceptSize& accept = {});
 

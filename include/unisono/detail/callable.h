@@ -23,7 +23,7 @@ struct CustomReduction {
   std::string_view name = {};
   /// A number of the code that a program's callable runs; see number_of_code.
   std::uint64_t code = 0;
-  /// A number of what it has captured: 0 for nothing, std::nullopt where that cannot be compared.
+  /// A number of what it has captured: 0 for nothing, std::nullopt if that cannot be compared.
   std::optional<std::uint64_t> captured = 0;
   /// The place in the program's source.
   std::source_location where = {};
@@ -37,7 +37,7 @@ struct CustomReduction {
   }
 };
 
-/// Returns a number of the code at an address. Processes get the same one where they have loaded the
+/// Returns a number of the code at an address. Processes get the same one if they have loaded the
 /// same file and the code lies at the same place in it.
 UNISONO_API std::uint64_t number_of_code(const void* address) noexcept;
 

@@ -22,7 +22,7 @@ UNISONO_API TensorView dense_view(void* data, DType dtype, std::span<const std::
                                   std::string_view type, Device device = {});
 
 /// Returns the device of memory that is known to be a CUDA device's: what its runtime says, or
-/// device 0 where this process has no runtime, for which calls throw BackendUnavailable.
+/// device 0 if this process has no runtime, for which calls throw BackendUnavailable.
 UNISONO_API Device cuda_device_of(const void* data);
 
 }  // namespace unisono::detail

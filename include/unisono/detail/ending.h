@@ -14,7 +14,7 @@ namespace unisono::detail {
 
 /// Tells the other processes of the job why this one leaves it early: in every group they have
 /// PeerFailed with the cause `aborted`, and `how` behind its rank: "ended with ValueError: bad
-/// data". `blamed` is the rank in the world that the reason names. Nothing where this process is in
+/// data". `blamed` is the rank in the world that the reason names. Nothing if this process is in
 /// no job.
 UNISONO_API void give_up(std::string_view how, std::optional<int> blamed = {});
 

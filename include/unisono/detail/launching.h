@@ -58,7 +58,7 @@ UNISONO_API InitOptions world_of_one(const LaunchOptions& options);
 template <class F, class... Args>
 decltype(auto) call_without_rank(F& f, Args&... args) {
   static_assert(std::is_invocable_v<F&, Args&...>,
-                "unisono: launch calls the job with its arguments alone, which stand behind the options: launch(job, {.num_gpus_per_machine = 2}, "
+                "unisono: launch calls the job with its arguments alone, which stand after the options: launch(job, {.num_gpus_per_machine = 2}, "
                 "epochs); this job takes others; local_rank() is a function");
   return std::apply(f, std::tie(args...));
 }
@@ -71,7 +71,7 @@ decltype(auto) call_with_rank(F& f, int local_rank, Args&... args) {
                 "[](int local_rank, int epochs) { train(epochs); }");
   static_assert(std::is_invocable_v<F&, int, Args&...> || std::is_invocable_v<F&, Args&...>,
                 "unisono: this function can be called neither with the local rank before its arguments nor without it: the arguments that are given "
-                "behind it are of other types, or of another number");
+                "after it are of other types, or of another number");
   if constexpr (std::is_invocable_v<F&, int, Args&...>) {
     return std::apply(f, std::tuple<int, Args&...>(local_rank, args...));
   } else {

@@ -23,7 +23,7 @@
 
 namespace unisono::detail {
 
-/// The DType as which a number travels, the same on every platform. The character types that are no
+/// The DType as which a number travels, the same on every platform. The character types that are not
 /// elements have one as well.
 template <class T>
 struct number_type {};
@@ -179,7 +179,7 @@ template <object... T>
 struct codec<std::variant<T...>> {
   using Variant = std::variant<T...>;
   static void write(ObjectWriter& out, const Variant& x) {
-    if (x.valueless_by_exception()) throw InvalidArgument("a variant that lost its value to an exception is no object");
+    if (x.valueless_by_exception()) throw InvalidArgument("a variant that lost its value to an exception is not an object");
     out.array(2);
     codec<std::uint32_t>::write(out, static_cast<std::uint32_t>(x.index()));
     std::visit([&]<class V>(const V& value) { codec<V>::write(out, value); }, x);
@@ -208,7 +208,7 @@ struct codec<std::variant<T...>> {
 // Members: each an object, or an array of such.
 template <class T>
 void write_member(ObjectWriter& out, const T& x) {
-  static_assert(object<T>, "unisono: a member in UNISONO_FIELDS is of a type that is no object");
+  static_assert(object<T>, "unisono: a member in UNISONO_FIELDS is of a type that is not an object");
   codec<T>::write(out, x);
 }
 template <class T, std::size_t N>

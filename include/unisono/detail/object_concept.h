@@ -15,7 +15,7 @@ namespace unisono {
 class ObjectWriter;
 class ObjectReader;
 
-/// Makes a type of the user's an object where UNISONO_FIELDS cannot stand inside it:
+/// Makes a type of the user's an object if UNISONO_FIELDS cannot stand inside it:
 ///
 ///   template <>
 ///   struct unisono::object_traits<Colour> {
@@ -27,7 +27,8 @@ class ObjectReader;
 ///     }
 ///   };
 ///
-/// `read` takes what `write` wrote: as many values, in that order, of those types, else it is Mismatch. Both may throw.
+/// `read` takes what `write` wrote: the same number of values, in the same order, of the same types.
+/// Otherwise it throws Mismatch. Both may throw.
 template <class O>
 struct object_traits {};
 
@@ -78,17 +79,17 @@ using sent_as_t = typename sent_as<X>::type;
 template <class X>
 concept object_argument = object<sent_as_t<X>>;
 
-/// Fails to compile, with a sentence, for anything that is no object.
+/// Fails to compile, with a sentence, for anything that is not an object.
 template <class X>
 constexpr void refuse_as_object() {
   static_assert(object_argument<X>,
-                "unisono: this type is no object: those are numbers, enums, strings, what the standard library makes of them, and types with "
-                "UNISONO_FIELDS or unisono::object_traits");
+                "unisono: this type is not an object: objects are numbers, enums, strings, containers and other types of the standard library with "
+                "them, and types with UNISONO_FIELDS or unisono::object_traits");
 }
 
 /// An object that is neither a buffer nor a value, for functions that take all three. A literal is
 /// text; an array of char that can be written to is a buffer. Numbers are told apart first, before
-/// their codecs are asked for: those of objects.h may be defined behind the call.
+/// their codecs are asked for: those of objects.h may be defined after the call.
 template <class X>
 concept object_value = !Element<std::remove_cvref_t<X>> && !is_vector_bool<std::remove_cvref_t<X>> && object_argument<X> &&
                        (!has_view<X> || (std::is_array_v<std::remove_reference_t<X>> && std::is_const_v<std::remove_reference_t<X>> && is_text<X>));

@@ -39,14 +39,15 @@ Parcel make_parcel(F&& make) noexcept {
   }
 }
 
-/// Makes the bytes on the root alone. If the root is no rank of the group, the call itself says so.
+/// Makes the bytes on the root alone. If the root is not a rank of the group, the call itself says so.
 template <class F>
 Parcel parcel_at(Rank root, const ProcessGroup& group, F&& make) {
   const int own = root.is_global() ? group.global_rank(group.rank()) : group.rank();
   return own == root.value() ? std::forward<F>(make)() : Parcel{};
 }
 
-/// The part of one rank: the number of its bytes, where they travel in two parts the length of the first part, and the codes of both.
+/// The part of one rank: the number of its bytes, the length of the first part if they travel in two
+/// parts, and the codes of both.
 struct ObjectSize {
   std::size_t bytes = 0, head = 0;
   ObjectCodes codes = {};

@@ -25,7 +25,8 @@ struct ObjectCodes {
   ObjectCode head = {}, body = {};
 };
 
-/// Makes and checks the codes of the objects of one call. Where nobody can change what travels between the ranks, it does nothing.
+/// Makes and checks the codes of the objects of one call. If nobody can change the data between the
+/// ranks, it does nothing.
 ///
 /// A code is bound to the group, the call's name and root (or the message's sender, receiver and tag), the sender, and a number that the sender uses
 /// once and that only grows. So an object that was changed, that another rank has sent, that was sent by another call, or that was sent before, is
@@ -49,9 +50,9 @@ class UNISONO_API ObjectSeal {
   ObjectCode code(std::uint64_t number, Part part, std::span<const std::byte> piece, int receiver = everyone) const {
     return code(number, part, Pieces(&piece, 1), receiver);
   }
-  /// Ends the group and throws ProtocolError where the number of a rank's object is not a new one.
+  /// Ends the group and throws ProtocolError if the number of a rank's object is not a new one.
   void check_number(int sender, std::uint64_t number) const;
-  /// Ends the group and throws ProtocolError where this is not the code of a part of a rank's object.
+  /// Ends the group and throws ProtocolError if this is not the code of a part of a rank's object.
   void check(int sender, std::uint64_t number, Part part, Pieces pieces, const ObjectCode& code, int receiver = everyone) const;
   void check(int sender, std::uint64_t number, Part part, std::span<const std::byte> piece, const ObjectCode& code, int receiver = everyone) const {
     check(sender, number, part, Pieces(&piece, 1), code, receiver);
@@ -77,7 +78,7 @@ class UNISONO_API ObjectSeal {
 
 /// Returns the reason why no pickle may travel in this group; null: it may. UNISONO_PICKLE=off, and hosts whose ranks know no secret.
 UNISONO_API std::exception_ptr why_no_pickles(const ProcessGroup& group);
-/// Throws InvalidArgument where UNISONO_PICKLE allows no pickles at all.
+/// Throws InvalidArgument if UNISONO_PICKLE allows no pickles at all.
 UNISONO_API void check_pickles();
 
 }  // namespace unisono::detail

@@ -83,9 +83,9 @@ class UNISONO_API ObjectWriter {
 /// Reads what an ObjectWriter wrote. Programs meet it in `object_traits<T>::read`, and there call
 /// `read`.
 ///
-/// Nothing is converted: another type than was written is Mismatch. Bytes that are no such message,
-/// or end early, are ProtocolError; a length is compared with the bytes that are left before
-/// anything is allocated for it. The views that it returns last as long as the bytes.
+/// Nothing is converted: another type than was written is Mismatch. Bytes that are not such a message,
+/// or end early, are ProtocolError; a length is compared with the bytes that are left before anything
+/// is allocated for it. The views that it returns last as long as the bytes.
 class UNISONO_API ObjectReader {
  public:
   /// Reads from these bytes. InvalidArgument for more bytes than the limit.

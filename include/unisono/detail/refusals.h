@@ -27,13 +27,13 @@ template <class Op, class X>
 concept operation_for = std::convertible_to<Op, Reduction<element_type_t<X>>> ||
     (value<X>&& std::convertible_to<Op, Reduction<std::remove_cvref_t<X>>>);
 
-/// Says why a type is no buffer, or why a buffer cannot be written to.
+/// Says why a type is not a buffer, or why a buffer cannot be written to.
 template <class X>
 constexpr void refuse_as_buffer() {
   using Plain = std::remove_cvref_t<X>;
   static_assert(
       !is_vector_bool<Plain>,
-      "unisono: a std::vector<bool> is no buffer, its elements have no addresses; use std::vector<unsigned char> or std::unique_ptr<bool[]>");
+      "unisono: a std::vector<bool> is not a buffer, its elements have no addresses; use std::vector<unsigned char> or std::unique_ptr<bool[]>");
   static_assert(!is_string<Plain>,
                 "unisono: a std::string is an object, never a buffer; use the object collectives, or a std::span of its characters");
   static_assert(
@@ -44,11 +44,11 @@ constexpr void refuse_as_buffer() {
                 "unisono: this buffer cannot be written to: give an lvalue that is not const, or a view of such elements");
 }
 
-/// Says why an argument is no value.
+/// Says why an argument is not a value.
 template <class X>
 constexpr void refuse_as_value() {
   static_assert(!has_view<X>, "unisono: a buffer stands where a value is meant: this form takes one element; give an output buffer, too");
-  static_assert(has_view<X>, "unisono: this type is no value: a value is one element of a DType");
+  static_assert(has_view<X>, "unisono: this type is not a value: a value is one element of a DType");
 }
 
 /// The commonest slips of those who come from PyTorch and MPI: something else stands where the
@@ -91,7 +91,7 @@ concept no_group = number<X> || misplaced_group<X>;
 template <class X>
 concept misplaced_root = optional_group<X> || std::same_as<std::remove_cvref_t<X>, ProcessGroup> || std::same_as<std::remove_cvref_t<X>, ReduceOp>;
 
-/// Says why an argument is no root.
+/// Says why an argument is not a root.
 template <class X>
 constexpr void refuse_as_root() {
   static_assert(std::same_as<std::remove_cvref_t<X>, ReduceOp>,
@@ -122,12 +122,12 @@ constexpr void refuse_as_counts() {
                 "scatter_v(in, counts, out); if they are the counts, say so: Counts(counts)");
 }
 
-/// Says why an argument is no group.
+/// Says why an argument is not a group.
 template <class X>
 constexpr void refuse_as_group() {
   static_assert(!optional_group<X>,
-                "unisono: this group is a std::optional: new_group, split_group and shrink_group return std::nullopt to a process that is no member; "
-                "ask first (if (group)), then give *group");
+                "unisono: this group is a std::optional: new_group, split_group and shrink_group return std::nullopt to a process that is not a "
+                "member; check first (if (group)), then give *group");
   static_assert(!number<X>, "unisono: a number stands where the group is meant: a tag is an option: send(x, 1, world(), {.tag = 7})");
   static_assert(!rank_list<X>,
                 "unisono: a list of ranks stands where the group is meant: these ranks meet to form a group, once and not in every call: "
@@ -136,7 +136,7 @@ constexpr void refuse_as_group() {
                 "unisono: the options stand behind the group: give the group before them, world() for all processes");
 }
 
-/// Says why an argument is no operation.
+/// Says why an argument is not an operation.
 template <class X>
 constexpr void refuse_as_operation() {
   static_assert(!text<X>, "unisono: the operation is ReduceOp::sum, not \"sum\"; parse_reduce_op(\"sum\") reads text");

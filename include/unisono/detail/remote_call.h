@@ -36,8 +36,8 @@ struct ControllerOptions {
 
 namespace detail {
 
-/// Contiguous bytes that travel from where they lie into memory of their own. Who sends it does not change them until
-/// the call is done.
+/// Contiguous bytes that travel from where they lie into memory of their own. The sender does not
+/// change them until the call is done.
 struct FramePart {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
@@ -53,7 +53,7 @@ struct Frame {
   std::vector<FramePart> parts = {};
 };
 
-/// Vectors and strings of at least so many bytes travel as parts.
+/// Vectors and strings of this many bytes and more travel as parts.
 inline constexpr std::size_t least_part = std::size_t{64} << 10;
 
 /// Makes the memory into which a part is received, of that many bytes. It may throw: the call then fails with that.
@@ -61,7 +61,7 @@ using PartMemory = std::function<FramePart(std::uint32_t slot, std::size_t bytes
 /// Makes memory that is not initialised, at an address that is a multiple of 64.
 UNISONO_API FramePart part_memory(std::uint32_t slot, std::size_t bytes);
 
-/// What a function on a worker is given beside its arguments.
+/// The things that a function on a worker gets in addition to its arguments.
 struct RemoteRun {
   /// The worker's number, from 0.
   int worker = -1;
@@ -84,7 +84,7 @@ struct RemoteFunction {
   std::string signature;
   Kind kind = Kind::function;
   std::string actor = {};
-  /// Called on the worker, in the thread that serves. What it throws is the call's error.
+  /// Called on the worker, in the thread that serves. Its exception is the call's error.
   std::function<Frame(RemoteRun& run, Frame&& arguments)> run = {};
   /// Makes the memory of the arguments' parts; empty: part_memory.
   PartMemory memory = {};
@@ -144,11 +144,13 @@ class UNISONO_API RemoteCall {
   virtual Frame take() = 0;
   /// Returns the error; null while the call is under way, and if it went well.
   virtual std::exception_ptr error() const = 0;
-  /// Asks the worker to leave the call out if it has not begun; it has the error Cancelled then. Returns false if it is done
-  /// already, else true at once: what comes of it is known when the call is done.
+  /// Asks the worker to leave the call out if it has not begun; it has the error Cancelled then.
+  /// Returns false if it is done already, and true otherwise, at once: the outcome is known when the
+  /// call is done.
   virtual bool cancel() = 0;
-  /// Calls the function once, when the call is done: at once in this thread if it is, else in the thread that learns of it, which holds no
-  /// lock. It must not throw. A thread of the library's sees to it if no other waits.
+  /// Calls the function once, when the call is done: at once in this thread if it is, otherwise in the
+  /// thread that learns of it, which holds no lock. It must not throw. A thread of the library's sees
+  /// to it if no other waits.
   virtual void then(std::function<void()> f) = 0;
   /// Returns the number of the worker, from 0.
   virtual int worker() const noexcept = 0;
@@ -157,13 +159,15 @@ class UNISONO_API RemoteCall {
   RemoteCall() = default;
 };
 
-/// Waits until one of the calls is done, and returns its index; std::nullopt if none is after so long.
+/// Waits until one of the calls is done, and returns its index; std::nullopt if none is after this
+/// time.
 ///
 /// @throws InvalidArgument for an empty list, and for calls of several controllers
 UNISONO_API std::optional<std::size_t> wait_any(std::span<const std::shared_ptr<RemoteCall>> calls,
                                                 std::optional<std::chrono::milliseconds> at_most = {});
 
-/// The workers as the controller's process sees them. All functions may be called by any thread, but for `replace` and `end`.
+/// The workers as the controller's process sees them. All functions except `replace` and `end` may be
+/// called by any thread.
 class UNISONO_API RemoteWorkers {
  public:
   virtual ~RemoteWorkers();

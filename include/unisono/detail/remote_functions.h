@@ -139,11 +139,11 @@ const RemoteFunction& registered(const Pointer& pointer) {
                           {.operation = "call", .hint = "name it in UNISONO_ACTOR(Type, &Type::method), in a source of every process's program"});
   } else {
     throw InvalidArgument("a function of the type " + type_text(typeid(std::remove_pointer_t<Pointer>)) + " is called that is not registered",
-                          {.operation = "call", .hint = "write UNISONO_REMOTE(function) behind it, in a source of every process's program"});
+                          {.operation = "call", .hint = "write UNISONO_REMOTE(function) after it, in a source of every process's program"});
   }
 }
 
-/// What makes a T on a worker from arguments of these types.
+/// The function that makes a T on a worker from arguments of these types.
 template <class T, class... A>
 struct Maker {
   static const RemoteFunction& declare() {

@@ -29,7 +29,8 @@ namespace unisono::detail {
                   define((class A, class B, class C, class D, class E, class G), (A && a, B && b, C && c, D && d, E && e, G && g),         \
                          (std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e), std::forward<G>(g)))
 
-/// What can be called: a controller, a worker, and the handles of objects. Of a call with more than six arguments no error tells the line.
+/// The types that can be called: a controller, a worker, and the handles of objects. Of a call with
+/// more than six arguments no error tells the line.
 template <class Self>
 class Callable {
  public:
@@ -53,7 +54,8 @@ class Callable {
   const Self& self() const { return static_cast<const Self&>(*this); }
 };
 
-/// What can make objects: a controller, and a worker. Of more than six arguments no error tells the line.
+/// The types that can make objects: a controller and a worker. Of more than six arguments no error
+/// tells the line.
 template <class Self>
 class ObjectMaker {
  public:

@@ -21,7 +21,7 @@
 
 namespace unisono::detail {
 
-/// Elements that a function takes as a std::span: the part that was received, where it lies.
+/// Elements that a function takes as a std::span: the received part itself, without a copy.
 template <class T>
 struct ReceivedSpan {
   std::shared_ptr<void> owner = {};
@@ -65,18 +65,17 @@ constexpr bool check_parameter() {
                 "unisono: a function that is called on a worker takes its parameters by value or by const reference: what it writes to others stays "
                 "there");
   static_assert(can_travel<P>,
-                "unisono: this parameter is no object: a function that is called on a worker takes numbers, strings, standard containers of them, "
-                "types with UNISONO_FIELDS or unisono::object_traits, and spans of numbers");
+                "unisono: this parameter is not an object: a function that is called on a worker takes numbers, strings, standard containers of "
+                "them, types with UNISONO_FIELDS or unisono::object_traits, and spans of numbers");
   return true;
 }
 /// The same for its result.
 template <class R>
 constexpr bool check_remote_result() {
   static_assert(!std::is_reference_v<R>, "unisono: a function that is called on a worker returns a value: what a reference refers to stays there");
-  static_assert(
-      std::is_void_v<R> || (can_travel<R> && !is_received_span<travelling_t<R>>),
-      "unisono: this result is no object: a function that is called on a worker returns nothing, a number, a string, a standard container of "
-      "them, or a type with UNISONO_FIELDS or unisono::object_traits");
+  static_assert(std::is_void_v<R> || (can_travel<R> && !is_received_span<travelling_t<R>>),
+                "unisono: this result is not an object: a function that is called on a worker returns nothing, a number, a string, a standard "
+                "container of them, or a type with UNISONO_FIELDS or unisono::object_traits");
   return true;
 }
 

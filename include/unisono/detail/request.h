@@ -68,8 +68,8 @@ struct Request {
   /// With a label: several tensors of this rank, each on a device of its own, which were checked
   /// already. `in` and `out` are the first of them.
   std::shared_ptr<DeviceCall> lists = {};
-  /// Makes the same call on copies of such lists in the host's memory, for operations that the
-  /// devices do not carry out.
+  /// Makes the same call on copies of such lists in the host's memory, for operations that the devices
+  /// do not have.
   std::function<std::shared_ptr<ListsOnHost>()> on_host = {};
 };
 

@@ -19,8 +19,8 @@
 
 namespace unisono::detail {
 
-/// A range of buffers, as std::vector<std::vector<float>> and std::vector<TensorView> are, that is
-/// no buffer itself.
+/// A range of buffers, as std::vector<std::vector<float>> and std::vector<TensorView> are, that is not
+/// a buffer itself.
 template <class L>
 concept in_list =
     !has_view<L> && std::ranges::forward_range<std::remove_cvref_t<L>&> && has_view<std::ranges::range_reference_t<std::remove_cvref_t<L>&>>;
@@ -101,7 +101,7 @@ TensorView view_of_value(T& x) {
   return {&x, dtype_of<T>::value, std::size_t{1}};
 }
 
-/// The values of all ranks. It is no std::vector, since the elements of a std::vector<bool> have no
+/// The values of all ranks. It is not a std::vector, since the elements of a std::vector<bool> have no
 /// addresses.
 template <class T>
 struct Values {

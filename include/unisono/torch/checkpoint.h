@@ -38,7 +38,7 @@
 
 namespace unisono {
 
-/// A file is no whole checkpoint of this library (cut short, damaged, of another format), or cannot
+/// A file is not a whole checkpoint of this library (cut short, damaged, of another format), or cannot
 /// be read or written. The message names it.
 class UNISONO_API CheckpointError : public Error {
  public:

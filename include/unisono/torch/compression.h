@@ -125,7 +125,7 @@ class UNISONO_API Compression {
       if constexpr (std::convertible_to<Result, Finish>) {
         return Hook(std::move(f));
       } else {
-        static_assert(std::is_void_v<Result>, "unisono: a compression hook returns nothing, or what is to be called at the end of the backward pass");
+        static_assert(std::is_void_v<Result>, "unisono: a compression hook returns nothing, or a function to call at the end of the backward pass");
         return [f = std::move(f)](const GradientBucket& bucket, const ProcessGroup& group) mutable {
           f(bucket, group);
           return Finish();

@@ -66,8 +66,8 @@ class UNISONO_API RankSampler : public torch::data::samplers::Sampler<> {
   /// Yields what a function returns for each epoch: the samples of this rank.
   explicit RankSampler(std::function<std::vector<std::size_t>(std::uint64_t epoch)> order);
 
-  /// Begins an epoch: the one that set_epoch has named, else the one after the last. A loader's
-  /// begin() calls it. Unsupported for a new size.
+  /// Begins an epoch: the one that set_epoch has named, or the one after the last. A loader's begin()
+  /// calls it. Unsupported for a new size.
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
   /// Returns the next samples, at most `batch_size`; std::nullopt at the end of the epoch.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
@@ -96,7 +96,7 @@ class UNISONO_API RankSampler : public torch::data::samplers::Sampler<> {
 namespace detail {
 
 /// Shares out a foreign sampler: rank 0 of the group draws and tells the others. Collective at the
-/// begin of every epoch.
+/// beginning of every epoch.
 UNISONO_API RankSampler shared_out(std::function<std::vector<std::size_t>()> draw_epoch, const ProcessGroup& group, bool exact);
 
 /// Returns what a LibTorch sampler yields in an epoch.
@@ -149,7 +149,7 @@ class DataLoader : public torch::data::StatelessDataLoader<Dataset, RankSampler>
         plan_(std::move(plan)) {}
 
   /// Names the epoch that the next begin() starts, alike on all ranks, to resume a training;
-  /// `batches_done` batches of it are passed over. Without it each begin() starts the epoch after
+  /// `batches_done` batches of it are passed over. Without it each `begin()` starts the epoch after
   /// the last, from 0 on.
   void set_epoch(std::uint64_t epoch, std::size_t batches_done = 0) { sampler_.set_epoch(epoch, batches_done * this->options().batch_size); }
   /// Returns the epoch.
@@ -228,7 +228,7 @@ requires(!Dataset::is_stateful && detail::takes_indices<Dataset> &&
   return std::make_unique<DataLoader<Dataset>>(std::move(dataset), std::move(*ours), options, std::move(plan));
 }
 
-/// Makes a loader with a sampler whose requests are no lists of indices (StreamSampler, samplers of
+/// Makes a loader with a sampler whose requests are not lists of indices (StreamSampler, samplers of
 /// batches). It is used as it is: the data set and it must themselves yield different samples on
 /// different ranks.
 template <class Dataset, class Sampler>

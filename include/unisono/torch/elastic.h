@@ -47,9 +47,8 @@ UNISONO_API void list_training(ElasticState& state, const torch::nn::Module& mod
 /// outlive the state.
 ///
 /// `synchronize`, run_elastic and train_elastic then bring all of it from the member with the most steps to the
-/// others. What they list is compared by the names, dtypes and lengths of the tensors, and by the
-/// optimizer's type and the number of its parameters. Tensors on a device go through the host's
-/// memory.
+/// others. Their lists are compared by the names, dtypes and lengths of the tensors, and by the
+/// optimizer's type and the number of its parameters. Tensors on a device go through the host's memory.
 ///
 /// @throws InvalidArgument for an optimizer made by auto_optim with an option, which belongs to one
 ///   group; with `shard_state` a lost rank would take its share of the state along
@@ -78,7 +77,7 @@ void add_training(ElasticState& state, const Model& model) {
 /// statistics of batch normalisation change in a forward pass: they may have seen the batch of such
 /// a step twice.
 ///
-/// @throws what run_elastic and auto_model throw
+/// @throws the exceptions of run_elastic and auto_model
 template <libtorch::ModuleHandle Holder, class Step>
 requires(std::predicate<Step&, DataParallel<Holder>&>) ProcessGroup
     train_elastic(ElasticState& state, const Holder& module, Step&& step, AutoModelOptions options = {},

@@ -24,7 +24,7 @@ UNISONO_API c10::Allocator* shared_allocator() noexcept;
 ///   memory
 [[nodiscard]] UNISONO_API at::Tensor empty_shared(at::IntArrayRef sizes, const at::TensorOptions& options = {});
 
-/// Returns the tensor itself if is_shared(tensor), else a dense copy that keeps the order of its
+/// Returns the tensor itself if is_shared(tensor), otherwise a dense copy that keeps the order of its
 /// strides. Autograd sees what it sees of Tensor::to.
 ///
 /// ```cpp

@@ -41,7 +41,7 @@ namespace unisono {
 UNISONO_API at::Device remote_device(int worker);
 /// Tells whether a tensor is on a worker.
 UNISONO_API bool is_remote(const at::Tensor& tensor) noexcept;
-/// Waits until a worker has carried out all operators that it was sent.
+/// Waits until a worker has run all operators that were sent to it.
 ///
 /// @throws RemoteError if one of them has failed
 /// @throws PeerFailed if the worker is lost

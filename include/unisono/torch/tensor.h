@@ -72,8 +72,8 @@ namespace unisono {
 
 /// Returns tensor r of rank `src`'s list on rank r; on its own device, if the list is on one.
 ///
-/// The list has group.size() tensors of one dtype and device, else all ranks throw InvalidArgument.
-/// The lists of the other ranks are ignored.
+/// The list has group.size() tensors of one dtype and device; otherwise all ranks throw
+/// InvalidArgument. The lists of the other ranks are ignored.
 [[nodiscard]] UNISONO_API at::Tensor scatter_list(const std::vector<at::Tensor>& list, Rank src = 0, const ProcessGroup& group = current_world(),
                                                   const CallOptions& options = {});
 

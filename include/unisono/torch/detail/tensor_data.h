@@ -176,7 +176,7 @@ struct tensor_data<std::tuple<T...>> : tensor_tuple<std::tuple<T...>, T...> {};
 template <class D>
 constexpr void refuse_as_tensor_data() {
   static_assert(TensorData<D>,
-                "unisono: this is no data of tensors: those are at::Tensor, and vectors, deques, lists, arrays, pairs, tuples and maps of such");
+                "unisono: this is not data of tensors: those are at::Tensor, and vectors, deques, lists, arrays, pairs, tuples and maps of such");
 }
 
 /// Returns the tensors of the data with their paths.

@@ -11,7 +11,7 @@ Start it with `unisono run -n 4 -- python program.py`, with torchrun, mpirun or 
 protocol or DLPack) are worked on in place; numbers and objects are returned. `unisono.torch` (package unisono-torch) is the backend "unisono" of
 torch.distributed.
 
-The examples of the docstrings show what each of two ranks prints, where they do not say otherwise; `numpy` and `unisono` are imported.
+The examples of the docstrings show what each of two ranks prints, unless they say otherwise; `numpy` and `unisono` are imported.
 """
 
 from . import _ending, _errors

@@ -39,12 +39,12 @@ def all_gather_list(x, group=None, *, timeout=None, tag=0):
     Returns
     -------
     list of arrays
-        Element r holds the elements of rank r. Its axes behind the first are those of `x`.
+        Element r holds the elements of rank r. Its axes after the first are those of `x`.
 
     Raises
     ------
     InvalidArgument
-        If `x` is no buffer.
+        If `x` is not a buffer.
     Mismatch
         If the ranks call different things. All ranks raise it, nothing was moved, and the group
         stays usable.
@@ -90,7 +90,7 @@ def gather_list(x, dst=0, group=None, *, timeout=None, tag=0):
     Raises
     ------
     InvalidArgument
-        If `x` is no buffer, or the group has no rank `dst`.
+        If `x` is not a buffer, or the group has no rank `dst`.
     Mismatch
         If the ranks call different things. All ranks raise it, nothing was moved, and the group
         stays usable.

@@ -39,7 +39,7 @@ def _refusal(operation, what, hint="put it into a file, and import it from there
 
 
 def _unreadable_file():
-    """The file of the main module, where it cannot be read again: "<stdin>" for a program on the standard input. None otherwise."""
+    """The file of the main module, if it cannot be read again: "<stdin>" for a program on the standard input. None otherwise."""
     main = sys.modules["__main__"]
     file = getattr(main, "__file__", None)
     if file is None or getattr(getattr(main, "__spec__", None), "name", None) or getattr(sys, "frozen", False):
@@ -48,7 +48,7 @@ def _unreadable_file():
 
 
 def _found_in(values):
-    """The name of the first function or class among these that a new interpreter cannot import; None where there is none."""
+    """The name of the first function or class among these that a new interpreter cannot import; None if there is none."""
     main = sys.modules["__main__"]
     has_file = (getattr(main, "__file__", None) is not None and _unreadable_file() is None) or getattr(main, "__spec__", None) is not None
     has_file = has_file or getattr(sys, "frozen", False)

@@ -21,7 +21,7 @@ def initialize(backend="auto", *, init_method="env://", rank=None, world_size=No
         The place where the processes meet: env:// (what the launcher says), tcp://host:port,
         file:///path or etcd://host:port/prefix.
     rank, world_size, local_rank : int, optional
-        The numbers of this process, where no launcher tells them.
+        The numbers of this process, if no launcher tells them.
     group_name : str, default ""
         A name by which several jobs share one file or multicast address.
     timeout : float or timedelta, optional
@@ -67,7 +67,7 @@ def initialize(backend="auto", *, init_method="env://", rank=None, world_size=No
 
 
 class Context:
-    """A scope that joins the job at its begin and leaves it at its end.
+    """A scope that joins the job at its start and leaves it at its end.
 
     An exception that leaves the scope tells the other ranks why: their calls raise PeerFailed with
     its text.
@@ -87,7 +87,7 @@ class Context:
     Raises
     ------
     Error
-        At the begin of the scope what `initialize` raises.
+        At the start of the scope, the exceptions of `initialize`.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def show_config(file=None):
     Parameters
     ----------
     file : file, optional
-        Where to write. None stands for the standard error output.
+        The file to write to. None stands for the standard error output.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from ._workers import Started
 
 
 class _Calls:
-    """What is called on the workers first … last - 1 of a controller."""
+    """The calls on the workers first … last - 1 of a controller."""
 
     def __init__(self, job, first, last):
         self._job, self._first, self._last = job, first, last
@@ -84,7 +84,7 @@ class Worker(_Calls):
         Returns
         -------
         Future
-            What it returns or raises.
+            Its result or exception.
 
         Raises
         ------
@@ -145,7 +145,8 @@ class Controller(_Calls, collections.abc.Sequence):
     Parameters
     ----------
     workers : int, default 0
-        The number of workers. In a job it may be left out; else it is one less than the ranks.
+        The number of workers. In a job it may be left out, or is one less
+        than the ranks.
     backend : str, default "auto"
         The backend of the collectives among the workers, as in `initialize`.
     timeout : float or timedelta, optional
@@ -222,10 +223,10 @@ class Controller(_Calls, collections.abc.Sequence):
     def call(self, function, /, *args, **kwargs):
         """Calls a function on every worker, and returns before any of them has answered.
 
-        A worker carries out its calls one after the other, in the order in which they were made.
-        Functions travel by their names, arguments and results by pickle with protocol 5. Arrays
-        and, as arguments and results by themselves, bytes of 64 KiB and more are sent from where
-        they lie: do not write to an array before the call is done.
+        A worker runs its calls one after the other, in the order in which they were made. Functions
+        travel by their names, arguments and results by pickle with protocol 5. Arrays and, as
+        arguments and results by themselves, bytes of 64 KiB and more are sent from where they lie:
+        do not write to an array before the call is done.
 
         Parameters
         ----------
@@ -237,7 +238,8 @@ class Controller(_Calls, collections.abc.Sequence):
         Returns
         -------
         Futures
-            What each worker returns or raises, in their order. Later calls go on after an error.
+            The result or exception of each worker, in their order. Later calls go on after an
+            error.
 
         Raises
         ------
@@ -477,7 +479,7 @@ class _Method:
 
     def __call__(self, *args, **kwargs):
         name = self._name
-        raise refusal("call", f"{self._object.type.__qualname__}.{name} is carried out by workers, and returns before it is done", f"write {name}.call(…)")
+        raise refusal("call", f"{self._object.type.__qualname__}.{name} runs on workers, and returns before it is done", f"write {name}.call(…)")
 
 
 class _MethodOfOne(_Method):

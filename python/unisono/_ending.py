@@ -1,7 +1,7 @@
 """Tells the other ranks how this process ends: a rank that fails says why, and one that ends well leaves its groups.
 
-Python has no call that tells how a process ends, but it leaves traces: an exception that nobody catches is in sys.last_exc when the interpreter ends;
-sys.exit gets the code; and processes of multiprocessing clean up while their exception is being handled.
+Python has no call that tells how a process ends, but it leaves traces. An exception that nobody catches is in sys.last_exc when the interpreter ends.
+sys.exit gets the code. Processes of multiprocessing clean up while their exception is being handled.
 """
 
 import atexit
@@ -59,8 +59,8 @@ def _listen_to_exit() -> None:
 
 
 def _print_once():
-    """Under `unisono run` a Mismatch that nobody catches is printed by the culprit and by the lowest other rank: it is raised on all ranks alike, and the
-    launcher shows its text and the ranks in groups. A program's own excepthook is left alone."""
+    """Under `unisono run` a Mismatch that nobody catches is printed by the culprit and by the lowest other rank. All ranks raise it, and the launcher
+    shows its text and the ranks in groups. A program's own excepthook is left alone."""
     if "UNISONO_LAUNCHER_FD" not in os.environ or sys.excepthook is not sys.__excepthook__:
         return
 
@@ -82,7 +82,7 @@ def is_printed_by_others(text):
 
 
 def describe(error, handled=None):
-    """Returns how a process ended by this exception, in words that follow the rank: "ended with ValueError: bad data". None where that is no failure.
+    """Returns how a process ended by this exception, in words that follow the rank: "ended with ValueError: bad data". None if that is not a failure.
     `handled` is the exception that was being handled where the program called sys.exit."""
     if isinstance(error, SystemExit):
         if not error.code:

@@ -33,7 +33,8 @@ class Place(typing.NamedTuple):
 class Error(Exception):
     """The base of everything that unisono raises.
 
-    str() is the whole sentence. The attributes are its parts, None where there is nothing to say.
+    str() is the whole sentence. The attributes are its parts; a part is None if there is nothing to
+    say.
 
     Attributes
     ----------
@@ -54,7 +55,7 @@ class Error(Exception):
     host : str or None
         The culprit's host.
     hint : str or None
-        What to do about it.
+        Advice: the next step.
     where : Place or None
         The call in the caller's source.
 
@@ -123,7 +124,7 @@ class NotInitialized(Error, RuntimeError):
 
 
 class AlreadyInitialized(Error, RuntimeError):
-    """`initialize` was called twice, or processes are to be started within a job.
+    """`initialize` was called twice, or the program starts processes within a job.
 
     It is a RuntimeError as well.
 
@@ -314,7 +315,7 @@ class ProcessEnd(typing.NamedTuple):
 
 
 class LaunchFailed(Error, ChildProcessError):
-    """A process that was to be started did not start, or did not end well.
+    """A process of the job did not start, or did not end well.
 
     `culprit` is the rank that failed first. It is a ChildProcessError as well.
 
@@ -420,7 +421,8 @@ def name_of_function(function):
 
 
 def key_of_function(function):
-    """What the ranks compare of a function: its name and its code; "" where neither says what it does. And whether it has more: values from around it."""
+    """The text by which ranks compare a function: its name and its code; "" if neither says what it does. And whether it has more: values from around
+    it."""
     code = getattr(function, "__code__", None)
 
     def text(code):

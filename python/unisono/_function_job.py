@@ -1,4 +1,4 @@
-"""Functions that run in the ranks of a job of `unisono run`, which starts, watches and ends them. What they return comes back in files.
+"""Functions that run in the ranks of a job of `unisono run`, which starts, watches and ends them. Their results come back in files.
 
 The files lie in a folder that this user alone can read: on this host, or in the working folder where the job has other hosts, which must share it.
 """
@@ -29,7 +29,7 @@ _CONSEQUENCES = ("PeerFailed", "DistBackendError", "HorovodInternalError")  # of
 
 
 class Answer(NamedTuple):
-    """What a rank's function came to."""
+    """The outcome of a rank's function."""
 
     went_well: bool
     result: object = None
@@ -184,7 +184,7 @@ def _leave(folder, rank, answer):
     try:
         data = _children.answerer().dumps(answer, protocol=5)
     except Exception as error:
-        warnings.warn(f"what the function returned cannot be sent to the process that started this one, which gets None: {error}", stacklevel=2)
+        warnings.warn(f"the result of the function cannot be sent to the process that started this one, which gets None: {error}", stacklevel=2)
         data = pickle.dumps(answer._replace(result=None), protocol=5)
     unfinished = os.path.join(folder, f"{rank}.part")
     with open(unfinished, "wb") as file:

@@ -100,7 +100,7 @@ class Futures(collections.abc.Sequence):
 
 
 def wait_for(future):
-    """What a coroutine awaits in place of a future."""
+    """The object that a coroutine awaits in place of a future."""
     if not future.done():
         import asyncio
 

@@ -46,7 +46,7 @@ ADVICE = {
     "get_process_group_ranks": "use group.global_ranks() of a unisono.ProcessGroup", "Backend": 'backends are texts, as in unisono.initialize("native")',
     "init_device_mesh": "use unisono.Grid(extents)", "DeviceMesh": "use unisono.Grid(extents)",
     "DistributedDataParallel": 'PyTorch\'s own works on the backend "unisono": import unisono.torch', "init_dist": "use unisono.initialize()",
-    "init_local_group": "nothing is to be set up; use unisono.local_group()", "collect_results_cpu": "use unisono.collect_results(part, size)",
+    "init_local_group": "there is nothing to set up; use unisono.local_group()", "collect_results_cpu": "use unisono.collect_results(part, size)",
     "collect_results_gpu": "use unisono.collect_results(part, size)", "auto_model": "it is in unisono.ignite: import unisono.ignite as idist",
     "auto_optim": "it is in unisono.ignite: import unisono.ignite as idist", "auto_dataloader": "it is in unisono.ignite: import unisono.ignite as idist",
     "start_processes": "use unisono.spawn(function, nproc_per_node=4)", "elastic_launch": "use unisono.run_elastic, under `unisono run -n MIN:MAX`",
@@ -116,7 +116,7 @@ def _error(name, text):
 
 
 def found(name):
-    """What `unisono.name` is where that is no name of ours."""
+    """The value of `unisono.name`, or an error, if that is not a name of this package."""
     import unisono
 
     if name in ALIASES:

@@ -71,14 +71,14 @@ def spawn(
     master_port : int, default 0
         The port there.
     init_method : str, default ""
-        Where the nodes meet, in place of the address and the port.
+        The place where the nodes meet, instead of the address and the port.
     timeout : float or timedelta, optional
         The seconds of every call that says nothing else.
 
     Returns
     -------
     list of object
-        What the processes of this node returned, in rank order.
+        The results of the processes of this node, in rank order.
 
     Raises
     ------
@@ -152,15 +152,15 @@ def launch(job, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url
     machine_rank : int, default 0
         The number of this machine.
     dist_url : str, default ""
-        Where they meet: tcp://host:port of machine 0, or file:///path. One machine needs none, and
-        "auto" stands for none.
+        The place where they meet: tcp://host:port of machine 0, or file:///path. One machine needs
+        none, and "auto" stands for none.
     args : sequence of object, default ()
         The arguments of the job.
 
     Returns
     -------
     list of object
-        What the processes of this machine returned.
+        The results of the processes of this machine.
 
     Raises
     ------
@@ -220,7 +220,7 @@ class Parallel:
     master_port : int, optional
         The port at which the hosts meet there.
     init_method : str, optional
-        Where the processes meet, in place of the address and the port.
+        The place where the processes meet, instead of the address and the port.
     timeout : float or timedelta, optional
         The seconds of every call that says nothing else.
 
@@ -305,7 +305,7 @@ class Parallel:
         Returns
         -------
         list of object
-            What every process that was started here returned, or this one did.
+            The results of all processes that were started here, or of this one.
 
         Raises
         ------
@@ -329,7 +329,7 @@ def run_threads(ranks, function, *args):
     """Calls a function in ranks that are threads of this process. For tests.
 
     Inside, world() is theirs, and everything works as among processes. The interpreter runs one of
-    them at a time. What a rank raises reaches the others as PeerFailed.
+    them at a time. An exception of a rank reaches the others as PeerFailed.
 
     Parameters
     ----------
@@ -343,14 +343,14 @@ def run_threads(ranks, function, *args):
     Returns
     -------
     list of object
-        What each rank returned, in rank order.
+        The results of the ranks, in rank order.
 
     Raises
     ------
     InvalidArgument
         If there are no ranks.
     Exception
-        What a rank has raised, as it was raised.
+        The exception of a rank, as it was raised.
 
     Examples
     --------

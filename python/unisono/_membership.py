@@ -29,7 +29,7 @@ class Membership(_core._Membership):
     size : int, default 1
         The number of members.
     name : str, default "world"
-        What errors call the group.
+        The name of the group in errors.
     backend : str, default "auto"
         As in `initialize`.
     timeout : float or timedelta, optional
@@ -93,7 +93,7 @@ class Membership(_core._Membership):
 
 
 def end_all(how: str) -> None:
-    """What the end of the program calls: see _ending."""
+    """The end of the program calls it: see _ending."""
     for member in list(_living):
         if how:
             member.abandon(how)

@@ -1,4 +1,4 @@
-"""Where this package keeps the extension, the command, the library and the CMake package."""
+"""The places where this package keeps the extension, the command, the library and the CMake package."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ def command():
     Returns
     -------
     str
-        That of this package, in a build folder the one that was built, else the one on PATH.
+        That of this package, in a build folder the one that was built, otherwise the one on PATH.
 
     Raises
     ------

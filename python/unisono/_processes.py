@@ -15,7 +15,7 @@ from ._errors import InvalidArgument, LaunchFailed, PeerFailed, ProcessEnd, refu
 
 
 class RemoteTraceback(Exception):
-    """Where in its own process an exception was raised."""
+    """The place at which an exception was raised in its own process."""
 
     def __str__(self):
         return "\n" + self.args[0]
@@ -48,8 +48,8 @@ def _call(function, args, init):
 
 
 def main(connection, parent, init, function, args):
-    """Calls function(local_rank, *args) as a rank of a job. It comes as bytes: what goes wrong with it is this rank's failure. So do args that are sent
-    by value."""
+    """Calls function(local_rank, *args) as a rank of a job. It comes as bytes: what goes wrong with it is this rank's failure. Args that are sent by
+    value do so as well."""
     _end_with(parent)
     try:
         function = _children.loads("spawn", function)
@@ -116,7 +116,7 @@ def run(function, args, here, world_size, first, options):
 
 
 def run_mpi(function, args, ranks, nodes, timeout):
-    """The same with ranks that are one world of MPI: `unisono run` serves them as mpirun would. nodes: its options where there are several."""
+    """The same with ranks that are one world of MPI: `unisono run` serves them as mpirun would. nodes: its options if there are several."""
     from ._function_job import FunctionJob, RankFailed
 
     job = FunctionJob("spawn", _call_in_mpi, (function, args, timeout), ranks, ["--backend", "mpi", "-n", str(len(ranks)), *nodes])

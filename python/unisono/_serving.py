@@ -69,7 +69,7 @@ def _register(table, target, parameters, what):
 def remote(function):
     """Registers a function that a controller may call by its name.
 
-    Where pickles are allowed, any function at the top level of a module may be called, registered or
+    If pickles are allowed, any function at the top level of a module may be called, registered or
     not. With UNISONO_PICKLE=off only registered ones are called, with data as arguments and results:
     None, numbers, str, bytes, paths, arrays, and lists, tuples and dicts of them.
 
@@ -86,7 +86,7 @@ def remote(function):
     Raises
     ------
     InvalidArgument
-        If it is no function, is defined in a function, or its name is registered already.
+        If it is not a function, is defined in a function, or its name is registered already.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def remote(function):
 def actor(type_):
     """Registers a class of which a controller may make objects on its workers.
 
-    It may do so also where pickles are forbidden: see `remote`.
+    It may do so even if pickles are forbidden: see `remote`.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def actor(type_):
     Raises
     ------
     InvalidArgument
-        If it is no class, is defined in a function, or its name is registered already.
+        If it is not a class, is defined in a function, or its name is registered already.
 
     Examples
     --------
@@ -160,14 +160,14 @@ def current():
 
 
 def call_before_others(worker, function):
-    """Has a worker carry out a function of this package before the calls that are made after this one. Nobody waits for it."""
+    """Lets a worker run a function of this package before the calls that are made after this one. Nobody waits for it."""
     job = current()
     if job is not None:
         job.call(worker, worker + 1, function, function if job.workers.may_pickle else by_name(function, False), (), {})
 
 
 def by_name(target, is_class):
-    """What is sent in place of a function or class where pickles are forbidden."""
+    """The data that is sent in place of a function or class if pickles are forbidden."""
     known = (_classes if is_class else _functions).get(name_of(target))
     if known is None or known[0] is not target:
         decorator = "actor" if is_class else "remote"
@@ -232,7 +232,7 @@ def _with_workers(error):
 
 
 def failed(error, may_pickle):
-    """What the controller is told of an exception, as data: the exception as a pickle, its type, its text, the traceback."""
+    """The data that the controller gets of an exception: the exception as a pickle, its type, its text, the traceback."""
     pickled = None
     if may_pickle and isinstance(error, Exception):
         try:
@@ -291,13 +291,13 @@ def method_of(object, name):
     if isinstance(object, _NotMade):
         raise object.error
     if name.startswith("_"):
-        raise InvalidArgument(f"call: {name} is no method that others may call")
+        raise InvalidArgument(f"call: {name} is not a method that others may call")
     return getattr(object, name)
 
 
 @remote
 def serve_tensors():
-    """Loads what carries out operators on tensors of this worker. If it cannot be loaded, the operators fail, and say why."""
+    """Loads the library that runs operators on tensors of this worker. If it cannot be loaded, the operators fail, and say why."""
     try:
         from .torch import _extension
 
@@ -309,5 +309,5 @@ def serve_tensors():
 
 
 def serve(local_rank, backend, timeout, most_in_flight):
-    """What a process does that a controller has started."""
+    """The work of a process that a controller has started."""
     return _core._meet_workers(0, backend, timeout, most_in_flight)

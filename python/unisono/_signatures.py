@@ -63,7 +63,7 @@ def _parsed(text, defaults=()):
 
 
 def signature_of(function):
-    """What inspect.signature tells of a function or method of the extension; of several signatures the one with most parameters."""
+    """The result of inspect.signature for a function or method of the extension: of several signatures, the one with most parameters."""
     bound = getattr(function, "__self__", None)
     all_of_it = [_parsed(text, defaults or ()) for text, _, defaults in (function.__func__ if bound is not None else function).__nb_signature__]
     signature = max(all_of_it, key=lambda each: len(each.parameters))
@@ -119,7 +119,7 @@ def _refusal(call, parameters):
         return 4, f"argument '{parameter.name}' must be {_kinds(parameter.annotation)}, not {_short(kind)}"
     numbers = [each.name for each in parameters if each.name in given and "int" in each.annotation]
     if numbers:
-        return 5, f"argument {_listed([repr(name) for name in numbers], 'or')} is too large, or negative where that is no number of anything"
+        return 5, f"argument {_listed([repr(name) for name in numbers], 'or')} is too large, or must not be negative"
     return 5, f"takes no such arguments: {_listed([f'{_short(kind)} as {name!r}' for name, kind in given.items()]) or 'none'}"
 
 

@@ -1,4 +1,4 @@
-"""What Slurm's variables say of a process."""
+"""The meaning of Slurm's variables for a process."""
 
 import itertools
 import os
@@ -14,8 +14,8 @@ def warn_of_batch_script(environ=os.environ, stacklevel=3):
     is_step = step.isdigit() and int(step) < FIRST_SPECIAL_STEP
     if environ.get("SLURM_PROCID") == "0" and tasks > 1 and not is_step:
         warnings.warn(
-            f"this process waits for {tasks - 1} others, since SLURM_NTASKS is {tasks}, and srun has not started this process (it is in no step of the job): "
-            "if the script of sbatch runs the program itself, let it use `srun` or `unisono run`",
+            f"this process waits for {tasks - 1} others, since SLURM_NTASKS is {tasks}, and srun has not started this process; "
+            "the script of sbatch must start the program by `srun` or `unisono run`",
             stacklevel=stacklevel,
         )
 
@@ -23,7 +23,8 @@ def warn_of_batch_script(environ=os.environ, stacklevel=3):
 def expand_hostlist(text, sort=False):
     """The hosts of Slurm's notation, in its order: "n[1-2,5],m7" is n1, n2, n5, m7. Several brackets in a name are multiplied.
 
-    A number is as wide as the text that its range begins with: "n[099-101]" is n099, n100, n101. Raises ValueError for what is no list of hosts.
+    A number is as wide as the text that its range begins with: "n[099-101]" is n099, n100, n101. Raises ValueError for a text that is not a list of
+    hosts.
     """
     hosts = []
     for item in _items(text):

@@ -21,9 +21,9 @@ def _call(local_rank, job_fn, args):
 def launch(job_fn, num_machines=1, num_gpus_per_machine=1, machine_rank=0, dist_url="auto", args=(), *, backend="unisono", timeout=None):
     """Runs job_fn(*args) in `num_gpus_per_machine` processes of each machine, with or without GPUs; get_local_rank() tells it which process it is.
 
-    Returns what they returned on this machine, in rank order; the rank is machine_rank * num_gpus_per_machine + local rank. Where there are GPUs, the one of
-    the local rank is current before anything is sent. A single process is not started: job_fn runs in this one. dist_url: tcp://host:port of machine 0, or
-    file:///path; one machine needs none. timeout: seconds, or a timedelta, of every call.
+    Returns what they returned on this machine, in rank order; the rank is machine_rank * num_gpus_per_machine + local rank. If there are GPUs, the
+    one of the local rank is current before anything is sent. A single process is not started: job_fn runs in this one. dist_url: tcp://host:port of
+    machine 0, or file:///path; one machine needs none. timeout: seconds, or a timedelta, of every call.
 
     Raises ValueError for arguments that make no job; ProcessRaisedException or ProcessExitedException of torch.multiprocessing for the rank that failed first.
     """

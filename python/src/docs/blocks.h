@@ -197,7 +197,7 @@ buffer or array
 Raises
 ------
 InvalidArgument
-    If the length is no multiple of size(), or `out` has another length or dtype, is read-only,
+    If the length is not a multiple of size(), or `out` has another length or dtype, is read-only,
     or overlaps `x`.
 {mismatch}
 {failures}

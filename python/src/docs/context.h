@@ -118,7 +118,7 @@ inline constexpr const char* dist_info = R"(Tells the rank of this process and t
 Returns
 -------
 tuple of int and int
-    What `rank` and `world_size` return.
+    The values of `rank` and `world_size`.
 
 Raises
 ------
@@ -148,7 +148,7 @@ inline constexpr const char* device = R"(Tells the device that this process comp
 Returns
 -------
 Device
-    With backend nccl the GPU of this process, else the cpu.
+    With backend nccl the GPU of this process, otherwise the cpu.
 
 Raises
 ------
@@ -186,7 +186,7 @@ inline constexpr const char* model_name = R"(Tells how the processes are distrib
 Returns
 -------
 str
-    "serial" in a process that is alone, else the backend with "-dist".
+    "serial" in a process that is alone, otherwise the backend with "-dist".
 
 Raises
 ------

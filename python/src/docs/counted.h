@@ -8,8 +8,8 @@ namespace unisono::python::docs {
 
 inline constexpr const char* all_gather_v = R"(Collects blocks of different length on every rank, one behind the other in group order.
 
-Where each rank knows its own length alone, `out` and `counts` are left out, and the call
-exchanges the lengths.
+If each rank knows its own length alone, `out` and `counts` are left out, and the call exchanges the
+lengths.
 
 Parameters
 ----------
@@ -56,8 +56,8 @@ array([0, 1, 1]))"};
 
 inline constexpr const char* gather_v = R"(Collects blocks of different length on rank `dst`, one behind the other.
 
-Where each rank knows its own length alone, `out` and `counts` are left out, and the call
-exchanges the lengths.
+If each rank knows its own length alone, `out` and `counts` are left out, and the call exchanges the
+lengths.
 
 Parameters
 ----------
@@ -196,8 +196,8 @@ True)"};
 
 inline constexpr const char* all_to_all_v = R"(Exchanges blocks of different length between every two ranks.
 
-Where only the sender knows how much it sends, `out` and `recv_counts` are left out, and the
-call exchanges the lengths.
+If only the sender knows how much it sends, `out` and `recv_counts` are left out, and the call
+exchanges the lengths.
 
 Parameters
 ----------

@@ -6,12 +6,12 @@
 
 namespace unisono::python::docs {
 
-inline constexpr const char* elastic_state = R"(What all members of an elastic job have alike: steps that are done, buffers and objects.
+inline constexpr const char* elastic_state = R"(The state that is equal on all members of an elastic job: finished steps, buffers and objects.
 
 Each thing that is listed is an attribute (state.weights), and state["any name"]; an object may
 be assigned anew. A buffer is changed in place and has the same length and dtype on all members.
 An object is what pickle takes, of any length. At `synchronize` a list, dict or set stays the
-object that it is and gets the other's elements. What has state_dict and load_state_dict (a
+object that it is and gets the other's elements. An object with state_dict and load_state_dict (a
 model, an optimizer) loads the other's. Any other object is replaced.
 
 Parameters
@@ -110,7 +110,7 @@ ElasticState
 Raises
 ------
 InvalidArgument
-    If one of these is no function, or the name is listed already.)";
+    If one of these is not a function, or the name is listed already.)";
 
 inline constexpr const char* newcomers_waiting = R"(Tells whether processes wait to be taken in, which were started in the place of lost ones.
 
@@ -139,9 +139,9 @@ False)";
 
 inline constexpr const char* grow_group = R"(Takes in the processes that wait, and returns the new world. All members call.
 
-The members keep their order, and the newcomers stand behind them. `world`, `rank` and
-`world_size` speak of the new world from then on. All groups of before end, and no other thread
-may be in a call. A newcomer that has not come after 30 s is left out.
+The members keep their order, and the newcomers come after them. `world`, `rank` and `world_size`
+speak of the new world from then on. All groups of before end, and no other thread may be in a call.
+A newcomer that has not come after 30 s is left out.
 
 Parameters
 ----------
@@ -151,7 +151,7 @@ group : ProcessGroup
 Returns
 -------
 ProcessGroup
-    The new world; `group` itself where no process waits, or none gets through.
+    The new world; `group` itself if no process waits, or none gets through.
 
 Raises
 ------
@@ -173,13 +173,13 @@ True)";
 inline constexpr const char* run_elastic = R"(Calls a step again and again, with the group of all processes there are, until it returns False.
 
 Before a step newcomers are taken in. A step that raises PeerFailed is followed by
-`shrink_group`; any other exception is raised. After both, and at the begin, `synchronize` is
-called. A step that some members have completed and others not counts as completed.
+`shrink_group`; any other exception is raised. `synchronize` is called at the beginning, and after
+both. A step that some members have completed and others not counts as completed.
 
 Parameters
 ----------
 state : ElasticState
-    What all members have alike.
+    The state that is equal on all members.
 step : callable
     A function of the group that returns True to be called again, and the same on all members.
     It changes what is listed only after its last call on the group, and counts `state.step`
@@ -193,7 +193,7 @@ ProcessGroup
 Raises
 ------
 InvalidArgument
-    If `step` is no function, or returns None.
+    If `step` is not a function, or returns None.
 Timeout
     If the others have gone on without this rank.
 PeerFailed

@@ -153,7 +153,7 @@ place : int or numpy.ndarray
 Raises
 ------
 InvalidArgument
-    For complex values, a masked array, arrays of different shapes, and a place that is no int
+    For complex values, a masked array, arrays of different shapes, and a place that is not an int
     of 64 bits.
 Unsupported
     For arrays without NumPy.

@@ -51,7 +51,7 @@ factor : float
 Returns
 -------
 PremulSum
-    An operation that stands where a ReduceOp may stand, but for `scan` and `exscan`.
+    An operation for every call that takes a ReduceOp, except `scan` and `exscan`.
 
 Examples
 --------
@@ -123,7 +123,7 @@ global_ranks()
 contains(rank)
     Tells whether a GlobalRank is a member.
 rank_of(rank)
-    Returns the rank within the group of a GlobalRank; None if it is no member.
+    Returns the rank within the group of a GlobalRank; None if it is not a member.
 global_rank(group_rank)
     Returns the rank within the world of a rank of the group.
 abort(reason)
@@ -160,7 +160,7 @@ rank : GlobalRank
 Returns
 -------
 int or None
-    None if it is no member.)";
+    None if it is not a member.)";
 
 inline constexpr const char* global_rank_of = R"(Returns the rank within the world of a rank of the group.
 
@@ -221,7 +221,7 @@ timeout : float or timedelta, optional
 Returns
 -------
 ProcessGroup or None
-    None for a process that is no member.
+    None for a process that is not a member.
 
 Raises
 ------

@@ -15,7 +15,7 @@ backend : str, default "auto"
 init_method : str, default "env://"
     The place where the processes meet.
 rank, world_size, local_rank : int, optional
-    The numbers of this process, where no launcher tells them.
+    The numbers of this process, if no launcher tells them.
 group_name : str, default ""
     A name by which several jobs share a file or a multicast address.
 timeout : float or timedelta, optional
@@ -40,7 +40,7 @@ Examples
 >>> options.backend, options.timeout, options.rank
 ('tcp', 60.0, None))";
 
-inline constexpr const char* rendezvous = R"(What the handler of a scheme returns: a store to meet in, and the numbers of this process.
+inline constexpr const char* rendezvous = R"(The result of the handler of a scheme: a store to meet in, and the numbers of this process.
 
 Parameters
 ----------
@@ -106,12 +106,12 @@ knows a job.
 Parameters
 ----------
 probe : callable
-    A function without arguments that returns InitOptions, or None where there is no job.
+    A function without arguments that returns InitOptions, or None if there is no job.
 
 Raises
 ------
 InvalidArgument
-    If `probe` is no function.
+    If `probe` is not a function.
 
 Examples
 --------

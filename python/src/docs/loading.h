@@ -20,7 +20,7 @@ num_replicas : int, optional
 rank : int, optional
     The rank that the sampler is for. None stands for this process's in the world.
 shuffle : bool, default True
-    Whether the order is drawn; else it is 0 to size - 1.
+    Whether the order is drawn. Otherwise it is 0 to size - 1.
 seed : int, default 0
     The seed, the same on all ranks.
 drop_last : bool, default False
@@ -95,8 +95,8 @@ indices()
 Raises
 ------
 InvalidArgument
-    For a sampler that is distributed already, or has no length. At the iteration for what is
-    no index, and with `exact` for a sampler that yields fewer or more than its length.
+    For a sampler that is distributed already, or has no length. At the iteration for something that
+    is not an index, and with `exact` for a sampler that yields fewer or more than its length.
 
 Examples
 --------

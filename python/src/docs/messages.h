@@ -181,12 +181,12 @@ Ranks so exchange messages of any size without waiting for each other in a circl
 Parameters
 ----------
 x : buffer or number
-    What is sent: a buffer, or with None for `y` a number.
+    The data to send: a buffer, or with None for `y` a number.
 dst : int or GlobalRank
     The receiver's rank within the group.
 y : buffer or None
-    What comes is received here, with the length and dtype of the message. With None it is a
-    number of the type of `x`, which is returned.
+    The buffer for the received message, with its length and dtype. With None it is a number of the
+    type of `x`, which is returned.
 src : int, GlobalRank or AnySource
     The sender's rank within the group.
 {group}
@@ -267,7 +267,7 @@ src : int, GlobalRank or AnySource
 Returns
 -------
 MessageInfo
-    What has come.
+    The data of the message.
 
 Raises
 ------

@@ -27,7 +27,7 @@ InvalidArgument
     `object_limits()`, and where pickles are refused: UNISONO_PICKLE=off, or hosts without a
     token.
 Exception
-    What pickle raises, if the object cannot be pickled. Nothing is sent then.
+    The exception of pickle, if the object cannot be pickled. Nothing is sent then.
 {failures}
 
 Examples

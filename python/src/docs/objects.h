@@ -74,7 +74,7 @@ inline constexpr const char* broadcast_object = R"(Copies the object of rank `sr
 Parameters
 ----------
 x : object, optional
-    On `src` anything that pickle takes. What the other ranks give does not count.
+    On `src` anything that pickle takes. The argument of the other ranks does not count.
 src : int or GlobalRank, default 0
     The rank within the group whose object counts.
 {group}
@@ -169,7 +169,7 @@ where `broadcast_object` is for Python alone.
 Parameters
 ----------
 x : array, number, str or path, optional
-    What rank `src` has. What the other ranks give does not count.
+    The object of rank `src`. The argument of the other ranks does not count.
 src : int or GlobalRank, default 0
     The rank within the group whose `x` counts.
 {group}
@@ -201,7 +201,7 @@ inline constexpr const char* set_object_limits = R"(Sets how many bytes one rank
 Parameters
 ----------
 nbytes : int
-    The limit of this process, 1 GiB at first. Where ranks differ, the smallest counts.
+    The limit of this process, 1 GiB at first. If ranks differ, the smallest counts.
 
 See Also
 --------

@@ -25,7 +25,7 @@ buffer, number or dict
 Raises
 ------
 InvalidArgument
-    If a key is no str, or a buffer is read-only or of a dtype without averages.
+    If a key is not a str, or a buffer is read-only or of a dtype without averages.
 {mismatch}
 {failures}
 
@@ -54,7 +54,7 @@ dict
 Raises
 ------
 InvalidArgument
-    If a key is no str, a buffer is read-only, or as in `all_reduce`.
+    If a key is not a str, a buffer is read-only, or as in `all_reduce`.
 {mismatch}
 {failures}
 
@@ -72,7 +72,7 @@ params : iterable of buffers
     As many on every rank, in the same order, with the same dtypes and shapes. A generator is
     gone through once.
 coalesce : bool, default True
-    Whether the buffers of one dtype travel together; else each is an operation by itself.
+    Whether the buffers of one dtype travel together. Otherwise each is an operation by itself.
 bucket_size_mb : int, default -1
     The MiB of buffers that travel together. -1 stands for all of a dtype.
 {named_op}

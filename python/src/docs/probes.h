@@ -56,7 +56,7 @@ src : int, GlobalRank or AnySource
 Returns
 -------
 MessageInfo or None
-    What `probe` returns; None where no message has come yet.
+    The result of `probe`; None if no message has come yet.
 
 Raises
 ------

@@ -67,7 +67,7 @@ with a half of it.
 Parameters
 ----------
 state : ElasticState
-    What all members have alike.
+    The state that is equal on all members.
 group : ProcessGroup, optional
     The ranks that call. None stands for the world.
 

@@ -79,7 +79,7 @@ operation : str
 group : str
     The name of the group.
 place : str or None
-    The line of the program, as "train.py:57"; None where it is not known.
+    The line of the program, as "train.py:57"; None if it is not known.
 state : CallRecord.State
     queued, running, waiting, done or failed.
 sequence : int

@@ -122,7 +122,7 @@ src : int or GlobalRank, default 0
 Returns
 -------
 buffer, number or object
-    `x` itself if it is a buffer, else what rank `src` has.
+    `x` itself if it is a buffer, otherwise the value of rank `src`.
 
 Raises
 ------

@@ -9,8 +9,7 @@ namespace unisono::python::docs {
 inline constexpr const char* shared_bytes = R"(Bytes, all 0 at first, in memory that every rank of the host can reach.
 
 Anything that takes a buffer takes it. Collectives on it copy nothing twice. `shared_array` makes
-an array of it. Where the system grants no such memory, or once the pool is full, it is ordinary
-memory.
+an array of it. If the system grants no such memory, or the pool is full, it is ordinary memory.
 
 Parameters
 ----------
@@ -38,7 +37,7 @@ bool
 Raises
 ------
 InvalidArgument
-    If `x` is no buffer.
+    If `x` is not a buffer.
 
 Examples
 --------

@@ -24,7 +24,7 @@ set(key, value)
 get(key, timeout=None)
     Waits until the key exists, and returns its value.
 try_get(key)
-    Returns the value if the key exists now, else None.
+    Returns the value if the key exists now, otherwise None.
 add(key, amount)
     Adds to a decimal counter, and returns the sum.
 wait(keys, timeout=None)
@@ -73,7 +73,7 @@ Parameters
 key : str
     The name of the counter, which is 0 where the key is new.
 amount : int
-    What is added.
+    The number to add.
 
 Returns
 -------
@@ -83,7 +83,7 @@ int
 Raises
 ------
 InvalidArgument
-    If the value is no number.)";
+    If the value is not a number.)";
 
 inline constexpr const char* store_wait = R"(Waits until all keys exist.
 
@@ -167,11 +167,11 @@ is_server : bool, default False
 timeout : float or timedelta, optional
     The seconds of connecting, and of the store's calls. None stands for 300.
 token : str, optional
-    The secret of the job. None stands for UNISONO_TOKEN. An address that is no loopback needs
-    one, or "none".
+    The secret of the job. None stands for UNISONO_TOKEN. An address that is not loopback needs one,
+    or "none".
 listen_fd : int, default -1
     For the server, a socket that is bound to this address and listens (listener.detach()).
-    The store takes it over and closes it, also where it raises.
+    The store takes it over and closes it, even if it raises.
 
 Attributes
 ----------
@@ -183,11 +183,11 @@ port : int
 Raises
 ------
 InvalidArgument
-    For an address that is no loopback without a token, and for a port that is none.
+    For an address that is not loopback without a token, and for a port that is none.
 Timeout
     If the server does not answer in time.
 ProtocolError
-    If what answers is no store, or has another token.
+    If the server is not a store, or has another token.
 
 Examples
 --------
@@ -200,7 +200,7 @@ b'10.0.0.1')";
 inline constexpr const char* etcd_store = R"(A store whose keys lie in etcd 3.4 or newer, which all processes reach at the same URL.
 
 All keys are below the prefix at the end of the URL. The last process that closes its store
-removes them. Where all processes have died, they vanish after ten minutes.
+removes them. If all processes have died, they vanish after ten minutes.
 
 Parameters
 ----------
@@ -235,7 +235,7 @@ inline constexpr const char* prefix_store = R"(Another store seen under a prefix
 Parameters
 ----------
 prefix : str
-    What stands before each key, with a "/" behind it.
+    The text before each key; a "/" follows it.
 store : Store
     The other store, which is kept alive. Its timeout is taken over.
 

@@ -78,24 +78,24 @@ Returns
 -------
 bool
     True if it was taken back. `wait` then returns, `source_rank` is -1, and the buffer is as
-    it was. False if it was matched with a message already, if it is done, and for anything
-    but a receive: nothing has happened then.)";
+    it was. False if it was matched with a message already, if it is done, and for every operation
+    except a receive. Nothing has happened then.)";
 
 inline constexpr const char* on_completion = R"(Calls a function once, when the operation is done.
 
-It is called at once in this thread if the operation is done already, else in the thread that
+It is called at once in this thread if the operation is done already, otherwise in the thread that
 completes it, which may be inside a call on the same group.
 
 Parameters
 ----------
 callback : callable
-    A function without arguments. It must not call on that group, and should be short. What it
-    raises goes to sys.unraisablehook.
+    A function without arguments. It must not call on that group, and should be short. Its
+    exceptions go to sys.unraisablehook.
 
 Raises
 ------
 InvalidArgument
-    If `callback` is no function.)";
+    If `callback` is not a function.)";
 
 inline constexpr const char* work_exception = R"(Returns the error of the operation.
 
@@ -126,7 +126,7 @@ works : iterable of Work
 Raises
 ------
 InvalidArgument
-    If one of these is no Work.
+    If one of these is not a Work.
 Error
     The first error among them, in their order, once all are done.
 
@@ -168,8 +168,8 @@ True
 
 inline constexpr const char* future = R"(A call that a controller has made on a worker, with the names of concurrent.futures.
 
-`await future` works as well. A call whose Future is dropped is carried out all the same; nobody
-learns of its error then.
+`await future` works as well. A call whose Future is dropped still runs; nobody learns of its error
+then.
 
 Attributes
 ----------
@@ -254,17 +254,17 @@ bool
 
 inline constexpr const char* add_done_callback = R"(Calls a function once, when the call is done.
 
-It is called at once in this thread if the call is done already, else in the thread that learns
+It is called at once in this thread if the call is done already, otherwise in the thread that learns
 of it.
 
 Parameters
 ----------
 callback : callable
-    A function of the Future. What it raises goes to sys.unraisablehook.
+    A function of the Future. Its exceptions go to sys.unraisablehook.
 
 Raises
 ------
 InvalidArgument
-    If `callback` is no function.)";
+    If `callback` is not a function.)";
 
 }  // namespace unisono::python::docs

@@ -1,4 +1,4 @@
-"""What programs of Horovod import: `unisono.horovod.torch`, and `unisono.horovod.run`."""
+"""The modules that programs of Horovod import: `unisono.horovod.torch`, and `unisono.horovod.run`."""
 
 import inspect
 import shlex
@@ -19,14 +19,16 @@ def run(
     # fmt: on
     """Runs func(*args, **kwargs) in the ranks of a job of `unisono run`, and returns what they returned, in rank order. The function calls hvd.init itself.
 
-    num_proc: how many ranks. min_num_proc, max_num_proc: of an elastic job, which starts the larger number, goes on while the smaller one lives, and replaces
-    lost ranks, `reset_limit` of them (10); the results are those of the ranks that ended well. hosts ("a:2,b:2") or hostfile: other hosts, by ssh, which share
-    the working folder. output_filename: a folder with a file for each rank. executable: in place of this Python. use_mpi: the ranks are one world of MPI.
-    use_gloo, mpi_args, disable_cache, cooldown_range, start_timeout and verbose have no effect. np, min_np and max_np are the older names of num_proc,
-    min_num_proc and max_num_proc. The function is sent by cloudpickle where that is installed, else by pickle.
+    num_proc: how many ranks. min_num_proc, max_num_proc: of an elastic job. It starts the larger number, goes on while the smaller one lives, and
+    replaces lost ranks, `reset_limit` of them (10). The results are those of the ranks that ended well. hosts ("a:2,b:2") or hostfile: other hosts,
+    by ssh, which share the working folder. output_filename: a folder with a file for each rank. executable: in place of this Python. use_mpi: the
+    ranks are one world of MPI.
 
-    Raises RuntimeError for the rank that failed first, with its traceback; ValueError for arguments that contradict each other; Unsupported for
-    host_discovery_script, slots and network interfaces, and for an elastic job on other hosts: `unisono run --nnodes MIN:MAX` and UNISONO_INTERFACE are for these.
+    use_gloo, mpi_args, disable_cache, cooldown_range, start_timeout and verbose have no effect. np, min_np and max_np are
+    the older names of num_proc, min_num_proc and max_num_proc. The function is sent by cloudpickle if that is installed, otherwise by pickle.
+
+    Raises RuntimeError for the rank that failed first, with its traceback, and ValueError for arguments that contradict each other. Raises Unsupported for
+    host_discovery_script, slots and network interfaces, and for an elastic job on other hosts. `unisono run --nnodes MIN:MAX` and UNISONO_INTERFACE are for these.
 
         results = unisono.horovod.run(train, (config,), num_proc=4)
     """

@@ -28,12 +28,12 @@ def dtype_name(dtype):
 def _dtype(name):
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
-        raise RuntimeError(f"{name!r} is no dtype of this PyTorch: the ranks have different ones")
+        raise RuntimeError(f"{name!r} is not a dtype of this PyTorch: the ranks have different ones")
     return dtype
 
 
 def encode(value):
-    """(kind, bytes) of a value that is no tensor. Types are exact: what is not one of Python's own goes by pickle."""
+    """(kind, bytes) of a value that is not a tensor. Types are exact: what is not one of Python's own goes by pickle."""
     kind = type(value)
     if kind is bool:
         return BOOL, bytes([value])

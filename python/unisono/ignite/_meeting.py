@@ -1,4 +1,4 @@
-"""Where the ranks of a job meet, read from arguments and from the environment, which is never written."""
+"""The place where the ranks of a job meet, read from arguments and from the environment, which is never written."""
 
 import os
 import re
@@ -72,7 +72,7 @@ def meeting(init_method=None, rank=None, world_size=None, environ=os.environ):
 
 def through_mpi(init_method=None, rank=None, world_size=None):
     """The Meeting of a rank that mpirun or another launcher of MPI has started: MPI says which rank it is, and carries the address of rank 0's store. None
-    for a process that was started otherwise. All ranks call it. What the arguments say has no effect, with a warning."""
+    for a process that was started otherwise. All ranks call it. The arguments have no effect, with a warning."""
     import unisono
 
     if unisono.infer_launcher() not in (unisono.Launcher.openmpi, unisono.Launcher.pmi):
@@ -114,14 +114,14 @@ def split_address(url):
     except ValueError:
         host = port = None
     if parts.scheme != "tcp" or not host or not port:
-        raise ValueError(f"init_method {url!r} is no address: it should be tcp://host:port")
+        raise ValueError(f"init_method {url!r} is not an address: it should be tcp://host:port")
     return host, port
 
 
 def remove_stale_file(init_method):
     """Removes what an earlier job has left in the file of a file:// init_method. Called before the first rank starts.
 
-    Raises ValueError where the file is no store: it is somebody's data, and stays.
+    Raises ValueError if the file is not a store: it is somebody's data, and stays.
     """
     path = re.sub(r"^file://", "", init_method).split("?")[0]
     try:

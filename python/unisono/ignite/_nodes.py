@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """Where a rank is."""
+    """The place of a rank."""
 
     local_rank: int
     node_rank: int
@@ -47,7 +47,7 @@ def places(entries):
 
 
 def launcher_local_rank(environ=os.environ):
-    """What the launcher says: LOCAL_RANK, in a job of Slurm SLURM_LOCALID. None where it says nothing."""
+    """The number from the launcher: LOCAL_RANK, or SLURM_LOCALID in a job of Slurm. None where it says nothing."""
     for name in ("LOCAL_RANK", "SLURM_LOCALID" if "SLURM_JOB_ID" in environ else ""):
         text = environ.get(name)
         if text:

@@ -1,4 +1,4 @@
-"""Processes that a program starts itself, each a rank of a new job; what they return, and which of them failed first."""
+"""Processes that a program starts itself, each a rank of a new job; their results, and which of them failed first."""
 
 import multiprocessing
 import os
@@ -158,7 +158,7 @@ def _address(nnodes, master_addr, master_port, init_method):
 
 
 def check_nodes(nproc_per_node, nnodes, node_rank):
-    """Raises ValueError where there is no such node."""
+    """Raises ValueError if there is no such node."""
     for name, value in (("nproc_per_node", nproc_per_node), ("nnodes", nnodes)):
         if value < 1:
             raise ValueError(f"Argument {name} should positive, but given {value}")

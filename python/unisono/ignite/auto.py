@@ -69,10 +69,11 @@ def _distribute(dataset, kwargs, batch_split, rank, world_size, logger):
 def auto_dataloader(dataset, *, batch_split="floor", **kwargs):
     """A DataLoader with each process's part of the data. kwargs: of torch's DataLoader. With "xla-tpu" and several processes MpDeviceLoader wraps it.
 
-    batch_size is the total of all processes, shared out by `batch_split`: "floor" (batch_size // world size; what is left over is lost, and logged),
-    "even_remainder" (the first ranks take one more), "per_rank" (it is each process's own). A batch_size below the world size stays as it is. num_workers is
-    the total of the node, rounded up. The sampler is a DistributedSampler; one of the program's is wrapped in a DistributedProxySampler; a batch_sampler and an
-    iterable dataset stay as they are. pin_memory is on where the device is a GPU, unless given. Call set_epoch of the sampler before each epoch.
+    batch_size is the total of all processes, shared out by `batch_split`. It is "floor" (batch_size // world size; the remainder is lost, and
+    logged), "even_remainder" (the first ranks take one more), "per_rank" (it is each process's own). A batch_size below the world size stays as it
+    is. num_workers is the total of the node, rounded up. The sampler is a DistributedSampler; one of the program's is wrapped in a
+    DistributedProxySampler; a batch_sampler and an iterable dataset stay as they are. pin_memory is on where the device is a GPU, unless given. Call
+    set_epoch of the sampler before each epoch.
     """
     rank, world_size = idist.get_rank(), idist.get_world_size()
     logger = rank_logger(f"{__name__}.auto_dataloader", rank)
@@ -108,13 +109,13 @@ def _check_wrapping(kwargs):
 
 
 def auto_model(model, sync_bn=False, **kwargs):
-    """The model on this process's device, wrapped in DistributedDataParallel where there are several processes. kwargs: of DistributedDataParallel.
+    """The model on this process's device, wrapped in DistributedDataParallel if there are several processes. kwargs: of DistributedDataParallel.
 
     sync_bn: batch norms become torch.nn.SyncBatchNorm on GPUs, and unisono.torch.SyncBatchNorm on the cpu; with one process, too. One process with several
     GPUs gets DataParallel. With "horovod" the model gets rank 0's parameters and buffers, with "xla-tpu" it is only moved, and neither wraps it: auto_optim's
     optimizer reduces the gradients there. With "xla-tpu" sync_bn has no effect.
 
-    Raises ValueError for device_ids where there are GPUs: they are this process's. TypeError for an argument of neither wrapper.
+    Raises ValueError for device_ids if there are GPUs: they are this process's. TypeError for an argument of neither wrapper.
     """
     _check_wrapping(kwargs)
     logger = rank_logger(f"{__name__}.auto_model", idist.get_rank())
@@ -175,7 +176,7 @@ class DistributedProxySampler(DistributedSampler):
     """Each process's part of what another sampler yields: every process draws all of it, from torch's generator seeded with seed + epoch, and takes its stride.
 
     The global generator is as before when the indices have been drawn. Call set_epoch(epoch) before each epoch, or each has the same order.
-    Raises TypeError for what is no sampler, is distributed already, or has no length; RuntimeError where the sampler yields nothing.
+    Raises TypeError for an object that is not a sampler, is distributed already, or has no length; RuntimeError if the sampler yields nothing.
     """
 
     def __init__(self, sampler, num_replicas=None, rank=None, *, seed=0):

@@ -41,13 +41,13 @@ def _found(temporary):
 def sync(temporary=False):
     """Looks for what the program has formed itself: a group of torch.distributed, XLA's devices, Horovod's job; without any this process is alone.
 
-    temporary: goes on looking at every later call where there is none; else the model stays. All functions do this by themselves.
+    temporary: looks again at every later call if there is none; otherwise the model stays. All functions do this by themselves.
     """
     _found(temporary)
 
 
 def device():
-    """The device that this process computes on: the current GPU where there are any, else the cpu; with "xla-tpu" XLA's."""
+    """The device that this process computes on: the current GPU if there are any, otherwise the cpu; with "xla-tpu" XLA's."""
     return _current().device()
 
 
@@ -83,12 +83,12 @@ get_world_size = _of_the_model("get_world_size", "The number of processes, 1 whe
 get_rank = _of_the_model("get_rank", "Rank of this process in the world, 0 when alone.")
 get_local_rank = _of_the_model(
     "get_local_rank",
-    """Rank of this process among those of its node: from the launcher, else from set_local_rank, else counted among the processes of this host.
+    """Rank of this process among those of its node: from the launcher, or from set_local_rank, or counted among the processes of this host.
 
     Of a group that the program has formed without either of the first two, all ranks make the first such call.
     """,
 )
-get_nproc_per_node = _of_the_model("get_nproc_per_node", f"The number of processes of this node, also where nodes have different numbers. {_ALL_ASK}")
+get_nproc_per_node = _of_the_model("get_nproc_per_node", f"The number of processes of this node, even if nodes have different numbers. {_ALL_ASK}")
 get_nnodes = _of_the_model("get_nnodes", f"The number of nodes. {_ALL_ASK}")
 get_node_rank = _of_the_model("get_node_rank", f"Rank of this node. {_ALL_ASK}")
 
@@ -163,12 +163,12 @@ def all_gather_tensors_with_shapes(tensor, shapes, group=None):
 
 
 def broadcast(tensor, src=0, safe_mode=False, group=None):
-    """What rank `src` of the world gave: a tensor, filled in place on the others; a number, text, path or other object, with its type and all its bits.
+    """The value of rank `src` of the world: a tensor, filled in place on the others; a number, text, path or other object, with its type and all its bits.
 
     safe_mode: the others may give None or anything; kind, dtype and shape come from `src`. Without it all give the same kind, and tensors of the same
     shape and dtype. group: as for all_reduce.
 
-    Raises ValueError for None on `src` (with safe_mode on all ranks), for None elsewhere without safe_mode, and for a src that is no rank.
+    Raises ValueError for None on `src` (with safe_mode on all ranks), for None elsewhere without safe_mode, and for a src that is not a rank.
     """
     return _current().broadcast(tensor, src=src, safe_mode=safe_mode, group=group)
 
@@ -181,7 +181,7 @@ def barrier(group=None):
 def new_group(ranks, **kwargs):
     """A group of these ranks of the world, for the argument `group`; in ascending order, as torch.distributed has them. All ranks of the world call it.
 
-    kwargs: of torch.distributed.new_group (backend, timeout, pg_options). When alone: the list itself. Raises ValueError for anything but a list of
+    kwargs: of torch.distributed.new_group (backend, timeout, pg_options). When alone: the list itself. Raises ValueError if it is not a list of
     different ranks.
     """
     return _current().new_group(ranks, **kwargs)
@@ -203,11 +203,11 @@ def initialize(backend, **kwargs):
     """Joins the job that a launcher (unisono run, torchrun, Slurm) or `init_method` names; a process that nobody launched is rank 0 of 1. All ranks call it.
 
     backend: one of available_backends(), or several ("cpu:unisono,cuda:nccl"). Keyword arguments: timeout (a timedelta or seconds), init_method (env://,
-    tcp://host:port, file:///path), rank and world_size (together, and with init_method), and others of torch.distributed.init_process_group. Where there
+    tcp://host:port, file:///path), rank and world_size (together, and with init_method), and others of torch.distributed.init_process_group. If there
     are GPUs, that of the local rank becomes the current one. The environment stays as it is. "mpi" is started by mpirun as well. "horovod" calls hvd.init;
     keyword arguments: comm (a list of ranks that form a job of their own, in this order, or a communicator of mpi4py), process_sets.
 
-    Raises ValueError for an unknown backend or contradicting arguments, RuntimeError where there is a group already, where launcher's variables are
+    Raises ValueError for an unknown backend or contradicting arguments, RuntimeError if there is a group already, if the launcher's variables are
     incomplete, and for "nccl" without a GPU. A call that fails may be repeated.
     """
     _set_model(_assert_backend(backend).create_from_backend(backend, **kwargs))
@@ -266,7 +266,7 @@ def _check_rank(rank, size):
 
 
 def _tell(failure):
-    """A barrier that carries what went wrong: raises on the ranks where nothing did."""
+    """A barrier that carries what went wrong: raises on the ranks without an error of their own."""
     text = "" if failure is None else f"{type(failure).__name__}: {failure}"
     for rank, told in enumerate(_current()._gather_values(text)):
         if told and failure is None:
@@ -307,7 +307,7 @@ def one_rank_only(rank=0, with_barrier=False):
 def one_rank_first(rank=0, local=False):
     """A scope that this rank runs first, while the others wait before it. All ranks enter it.
 
-    local: that rank of every node. Where the first one raises, the others raise a RuntimeError that names its exception in place of running the scope.
+    local: that rank of every node. If the first one raises, the others raise a RuntimeError that names its exception in place of running the scope.
     Raises ValueError where `rank` is none of the world's (local: of this node's).
     """
     _check_rank(rank, get_nproc_per_node() if local else get_world_size())

@@ -1,4 +1,4 @@
-"""From the arguments of the functions to a Call. What is wrong is said when a function is traced, before anything is sent."""
+"""From the arguments of the functions to a Call. Wrong arguments raise when a function is traced, before anything is sent."""
 
 from __future__ import annotations
 

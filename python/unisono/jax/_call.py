@@ -1,7 +1,7 @@
 """The primitive of all operations, and the custom call of XLA that it becomes.
 
-Every call has the same ordered effect. JAX hands a token from each call to the next one, within a compiled function, through its loops and branches, and
-from function to function; so the calls of a rank happen in the order in which the program was traced, which is the same on all ranks.
+Every call has the same ordered effect. JAX hands a token from each call to the next one, within a compiled function, through its loops and branches,
+and from function to function. So the calls of a rank happen in the order in which the program was traced, which is the same on all ranks.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ def error_of(error: BaseException) -> Error | KeyboardInterrupt | None:
 
 
 def forget_errors() -> None:
-    """Lets JAX go on after an error. What JAX has started behind a call that failed fails with it; from here on that is over. After InvalidArgument and
+    """Lets JAX go on after an error. Calls that JAX has started after a failed one fail with it. From here on that is over. After InvalidArgument and
     Mismatch the group works on; after another error a new one does (unisono.shrink_group).
 
-    Needed only where JAX dispatches asynchronously, which unisono.jax turns off. library_errors does the same.
+    Needed only if JAX dispatches asynchronously, which unisono.jax turns off. library_errors does the same.
     """
     with contextlib.suppress(jax.errors.JaxRuntimeError):
         _versions.wait_for_tokens()

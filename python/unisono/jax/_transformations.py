@@ -23,7 +23,7 @@ def _jvp(arrays, tangents, *, call):
         raise refusal(call.operation, f"there is no derivative of {ReduceOp(call.op).name}", hint, Unsupported)
     (x,), (tangent,) = arrays, tangents
     if call.operation == "send_recv" and call.received[1] != x.dtype:
-        what = f"there is a derivative only where both ways have one dtype, and {x.dtype} is sent, {call.received[1]} received"
+        what = f"there is a derivative only if both ways have one dtype, and {x.dtype} is sent, {call.received[1]} received"
         raise refusal(call.operation, what, kind=Unsupported)
     results = call_p.bind(x, call=call)
     if type(tangent) is ad.Zero:

@@ -1,4 +1,4 @@
-"""What is used of JAX beside its documented interface, in one place, and the check that it is there."""
+"""The parts of JAX outside its documented interface that are used, in one place, and the check that they exist."""
 
 from __future__ import annotations
 

@@ -107,9 +107,9 @@ def broadcast(data, src=0, group=None):
 def all_reduce_dict(data, op="sum", group=None):
     """Reduces the tensors of a dict over all ranks, in place: one call for all of one dtype. Returns None.
 
-    The ranks have the same keys with the same shapes and dtypes, in any order; ValueError on every rank where they do not, or where a dtype does not have
-    the op, before anything is reduced. AssertionError: no dict.
-    Unlike the original, each tensor keeps its dtype, and whoever else holds it sees the result.
+    The ranks have the same keys with the same shapes and dtypes, in any order. Otherwise, or if a dtype does not have the op, every rank raises
+    ValueError before anything is reduced. AssertionError: no dict. Unlike the original, each tensor keeps its dtype, and whoever else holds it sees
+    the result.
     """
     if not isinstance(data, dict):
         raise AssertionError(f"data should be a dict, but got {type(data)}")
@@ -161,7 +161,7 @@ def _all_reduce_coalesced(tensors, bucket_size_mb=-1, op="sum", group=None):
 
 
 def _buckets(tensors, limit):
-    """Lists of tensors of one dtype and device, each of at most `limit` bytes (or one tensor), where that is positive."""
+    """Lists of tensors of one dtype and device, each of at most `limit` bytes (or one tensor), if that is positive."""
     kinds = {}
     for tensor in tensors:
         kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)

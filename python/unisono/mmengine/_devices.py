@@ -8,7 +8,7 @@ from . import _ranks
 
 
 def get_comm_device(group=None):
-    """The device on which the group's data travels: the current GPU with NCCL, else the cpu. ValueError where this rank is not in the group."""
+    """The device on which the group's data travels: the current GPU with NCCL, otherwise the cpu. ValueError where this rank is not in the group."""
     backend = _ranks.get_backend(group)
     if backend is not None and "nccl" in backend and torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
@@ -22,7 +22,7 @@ def _is_sequence(data):
 def get_data_device(data):
     """The device of a tensor, or of all tensors in a (nested) sequence or dict.
 
-    ValueError where they lie on several or there is none; TypeError where there is something else.
+    ValueError if they lie on several or there is none; TypeError if there is something else.
     """
     if isinstance(data, torch.Tensor):
         return data.device
@@ -42,8 +42,8 @@ def get_data_device(data):
 def cast_data_device(data, device, out=None):
     """The tensors of `data` on `device`, in the same containers. A tensor that is there already is returned itself.
 
-    `out`: as `data`; the values are copied into its tensors, too. TypeError where its type is another, it is a set, or a leaf is no tensor; ValueError where
-    lengths differ or a container is empty.
+    `out`: as `data`; the values are copied into its tensors, too. TypeError if its type is another, it is a set, or a leaf is not a tensor;
+    ValueError if lengths differ or a container is empty.
     """
     if out is not None:
         if type(data) is not type(out):

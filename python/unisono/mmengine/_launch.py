@@ -12,7 +12,7 @@ from . import _ranks
 
 
 def infer_launcher():
-    """What started this process, from its environment: "pytorch" (also `unisono run`), "slurm", "mpi", or "none"."""
+    """The launcher of this process, from its environment: "pytorch" (also `unisono run`), "slurm", "mpi", or "none"."""
     for variable, launcher in (("WORLD_SIZE", "pytorch"), ("SLURM_NTASKS", "slurm"), ("OMPI_COMM_WORLD_LOCAL_RANK", "mpi")):
         if variable in os.environ:
             return launcher
@@ -24,12 +24,12 @@ def init_dist(launcher, backend="nccl", init_backend="torch", **kwargs):
 
         init_dist("pytorch")
 
-    launcher: "pytorch" (`unisono run`, torchrun), "mpi" or "slurm". backend: "unisono", "gloo" and "mpi" are unisono; so is "nccl" where there is no CUDA,
-    and where there is, tensors on the GPU travel by NCCL. init_backend: "torch". kwargs: those of `init_process_group`, with the timeout as a number of
+    launcher: "pytorch" (`unisono run`, torchrun), "mpi" or "slurm". backend: "unisono", "gloo" and "mpi" are unisono; so is "nccl" without CUDA, and
+    with CUDA tensors on the GPU travel by NCCL. init_backend: "torch". kwargs: those of `init_process_group`, with the timeout as a number of
     seconds, and with `port` for Slurm.
 
-    ValueError: an unknown launcher or init_backend. TypeError: a timeout that is no number. KeyError: a variable of the launcher is missing. The environment
-    stays as it is.
+    ValueError: an unknown launcher or init_backend. TypeError: a timeout that is not a number. KeyError: a variable of the launcher is missing. The
+    environment stays as it is.
     """
     if init_backend in ("deepspeed", "colossalai"):
         raise NotImplementedError(f'init_backend="{init_backend}" is not supported: initialize with "torch" before {init_backend}, which then uses the group')

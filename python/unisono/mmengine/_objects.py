@@ -105,7 +105,7 @@ def collect_results_gpu(result_part, size):
 def collect_results_cpu(result_part, size, tmpdir=None):
     """`collect_results` through files in `tmpdir`, or by messages where that is None. Returns a list on rank 0, and None elsewhere.
 
-    The folder is made where it is missing, and stays; the files, whose names nobody can guess, go. On every rank FileNotFoundError where rank 0 does not
+    The folder is made if it is missing, and stays; the files, whose names nobody can guess, go. On every rank FileNotFoundError where rank 0 does not
     see the file of another, PermissionError where it is somebody else's, and OSError where its content is not what was written.
     """
     rank, ranks = _ranks.get_dist_info()

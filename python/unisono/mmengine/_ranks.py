@@ -31,7 +31,7 @@ def get_world_size(group=None):
 
 
 def get_rank(group=None):
-    """This process's rank within the group: 0 alone, -1 where it is not in the group."""
+    """This process's rank within the group: 0 alone, -1 if it is not in the group."""
     return distributed.get_rank(group or get_default_group()) if is_distributed() else 0
 
 
@@ -71,7 +71,7 @@ def member_size(group):
 
 
 def check_root(root, size, name):
-    """Raises ValueError where `root` is no rank of a group of `size`."""
+    """Raises ValueError if `root` is not a rank of a group of `size`."""
     if not 0 <= root < size:
         raise ValueError(f"{name}={root} is not a rank of the group, which has ranks 0 to {size - 1}")
 

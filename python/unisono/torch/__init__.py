@@ -1,7 +1,7 @@
 """The backend "unisono" of torch.distributed.
 
     import torch.distributed as dist
-    import unisono.torch  # not needed where the package was installed by pip: then `import torch` finds it
+    import unisono.torch  # not needed if the package was installed by pip: then `import torch` finds it
     dist.init_process_group("unisono")
 
 With UNISONO_STAND_IN=gloo in the environment, programs that name gloo get unisono, too.
@@ -73,7 +73,7 @@ def begin_remote() -> None:
 def create(options, backend_options=None, *, name: str = "unisono"):
     """Makes a process group from torch.distributed's DistributedBackendOptions. `name` is its name in profilers.
 
-    Raises ImportError where there is no extension for this PyTorch, and none can be compiled.
+    Raises ImportError if there is no extension for this PyTorch, and none can be compiled.
     """
     from .. import _ending
     from . import _extension, _ignite
@@ -96,7 +96,7 @@ def _serves(backend) -> bool:
 def is_unisono(group=None) -> bool:
     """True where unisono serves the group's tensors on the cpu, under its own name or in gloo's place. Without a group: the default one.
 
-    Any member may call it alone. Raises ValueError where there is no default group, TypeError for what is not a process group of this rank.
+    Any member may call it alone. Raises ValueError if there is no default group, TypeError for an object that is not a process group of this rank.
     """
     import torch
 

@@ -19,7 +19,7 @@ def folder():
 
 
 def extension(name, compile_to):
-    """The path of the extension `name`. Where there is none, `compile_to(path)` makes it. Any number of processes may call this at once.
+    """The path of the extension `name`. If there is none, `compile_to(path)` makes it. Any number of processes may call this at once.
 
     A file that somebody else may have written is not loaded but made anew. Raises CompileError, Untrusted, and OSError where the folder cannot be written.
     """
@@ -51,7 +51,7 @@ class Untrusted(PermissionError):
 
 
 def _identity(path):
-    """What is another one once the file has been replaced; None where there is none."""
+    """A value that changes once the file has been replaced; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -82,7 +82,7 @@ def _locked(path):
 
 
 def _is_only_ours(path):
-    """Whether it is there, and nobody but this user and root can have put or changed it."""
+    """Whether it is there, and only this user and root can have put or changed it."""
     try:
         found = os.stat(path)
     except FileNotFoundError:

@@ -2,7 +2,7 @@
 
     python _compile.py TORCH_FOLDER OUTPUT --sources FOLDER --headers FOLDER [--library FILE] [--rpath PATH]
 
-It imports neither torch nor unisono, because it also runs where neither can be imported.
+It imports neither torch nor unisono, because it also runs when neither can be imported.
 """
 
 import argparse
@@ -26,7 +26,7 @@ class CompileError(Exception):
 
 
 def compiler():
-    """The C++ compiler as the beginning of a command: CXX, else the first one on PATH. None where there is none."""
+    """The C++ compiler as the beginning of a command: CXX, otherwise the first one on PATH. None if there is none."""
     named = shlex.split(os.environ.get("CXX", ""))
     if named:
         return named if shutil.which(named[0]) else None

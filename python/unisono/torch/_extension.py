@@ -1,7 +1,7 @@
 """The compiled part of unisono.torch: an extension for each minor version of PyTorch, of which one is loaded when the first group is formed.
 
-An extension depends on the version of PyTorch alone, not on Python's. Where the package has none for the PyTorch that is there, it is compiled once for
-this user (_cache.py), from sources that the package carries.
+An extension depends on the version of PyTorch alone, not on Python's. If the package has none for the installed PyTorch, it is compiled once for this
+user (_cache.py), from sources that the package carries.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ def end_all(how):
 
 
 def load():
-    """Loads the extension for this PyTorch, which may compile it, and returns it. Raises ImportError where there is none and none can be made."""
+    """Loads the extension for this PyTorch, which may compile it, and returns it. Raises ImportError if there is none and none can be made."""
     global _library
     with _loading:
         if _library is not None:

@@ -1,6 +1,6 @@
 """The original ignite.distributed beside a group of unisono.
 
-It knows a group by the name of its backend, and treats a program with a group of another name as one that trains alone: without a word each process then
+It knows a group by the name of its backend, and treats a program with a group of another name as one that trains alone. Each process then silently
 has a model of its own. Here it is told that a group of unisono is one of gloo, which unisono stands for everywhere else.
 """
 

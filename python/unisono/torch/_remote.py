@@ -1,4 +1,4 @@
-"""What makes PyTorch know the device "remote" (remote.py), when there is a controller."""
+"""The code that makes PyTorch know the device "remote" (remote.py), when there is a controller."""
 
 import ctypes
 import threading

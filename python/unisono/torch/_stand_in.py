@@ -123,7 +123,7 @@ def _wrap_making(c10d) -> None:
 
 
 def _complete(c10d, group, making) -> None:
-    """What is left to do for a group that was just made: collective over its members."""
+    """The rest of the work for a group that was just made: collective over its members."""
     import torch
 
     cpu = _cpu()

@@ -6,8 +6,8 @@
         print(y.cpu())                              # fetched
         model = torch.nn.Linear(3, 3).to("remote:2")
 
-Every operator of PyTorch works, and so do modules, autograd, optimizers and torch.save. All tensors of an operator are on one worker, but for numbers; to()
-moves them. Shapes and dtypes are known at once. Only what depends on elements waits for the worker: cpu(), item(), nonzero(), masks as indices.
+Every operator of PyTorch works, and so do modules, autograd, optimizers and torch.save. All tensors of an operator are on one worker, except numbers;
+to() moves them. Shapes and dtypes are known at once. Only what depends on elements waits for the worker: cpu(), item(), nonzero(), masks as indices.
 
 An operator that fails on the worker raises RuntimeError in the next call that waits for that worker, with the operator and the shapes.
 """
@@ -66,7 +66,7 @@ def device(device):
 
 
 def synchronize(device=None):
-    """Waits until the worker has carried out everything. Raises RuntimeError if an operator has failed there."""
+    """Waits until the worker has run everything. Raises RuntimeError if an operator has failed there."""
     _ops.remote_synchronize(_number(device))
 
 

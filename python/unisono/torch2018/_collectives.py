@@ -1,4 +1,4 @@
-"""Collectives on tensors, in place. A process that is no member of the group returns at once."""
+"""Collectives on tensors, in place. A process that is not a member of the group returns at once."""
 
 import torch
 

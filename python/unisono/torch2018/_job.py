@@ -43,7 +43,7 @@ class group:
 
 
 class _NonMember:
-    """Equal to the number of each group of which this process is no member."""
+    """Equal to the number of each group of which this process is not a member."""
 
     def __eq__(self, handle):
         return handle is self or (type(handle) is int and 0 <= handle < len(_State.groups) and _State.groups[handle] is None)
@@ -52,7 +52,7 @@ class _NonMember:
 
 
 class GroupMember:
-    """`GroupMember.WORLD` is group.WORLD. `GroupMember.NON_GROUP_MEMBER` is equal to what new_group returns to a process that is no member."""
+    """`GroupMember.WORLD` is group.WORLD. `GroupMember.NON_GROUP_MEMBER` is equal to what new_group returns to a process that is not a member."""
 
     WORLD = group.WORLD
     NON_GROUP_MEMBER = _NonMember()
@@ -188,9 +188,8 @@ def init_process_group(backend, init_method="env://", timeout=None, **kwargs):
     backend: "tcp", "gloo", "mpi" (of processes that mpirun has started) or "nccl" (each with a GPU of its own), in any case.
     init_method: "env://" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, or what `unisono run`, torchrun, mpirun and Slurm say), "tcp://host:port" of rank 0,
         "tcp://address:port" of a multicast group, "file:///path" of a file that all processes reach.
-    world_size, rank: needed where env:// does not say them. With multicast and a file ranks that are not given are chosen.
-    group_name: tells jobs apart that share a multicast address or a file.
-    timeout: seconds, or a timedelta, of this and of every later call; 30 minutes, of this call two.
+    world_size, rank: needed if env:// does not say them. With multicast and a file ranks that are not given are chosen. group_name: tells jobs apart
+    that share a multicast address or a file. timeout: seconds, or a timedelta, of this and of every later call; 30 minutes, of this call two.
 
     Raises RuntimeError of unisono's kinds, BackendUnavailable with "recompile" in its text, AssertionError for other keywords. A call that fails leaves
     nothing behind.
@@ -253,14 +252,14 @@ def _checked(handle, operation):
 
 
 def group_of(handle, operation):
-    """The unisono.ProcessGroup of a handle, None for a process that is no member: its calls return at once."""
+    """The unisono.ProcessGroup of a handle, None for a process that is not a member: its calls return at once."""
     number = _checked(handle, operation)
     return None if number is None else _State.groups[number]
 
 
 @with_errors_of_2018
 def get_rank(group=group.WORLD):
-    """This process's rank: 0 to world_size - 1. Of another group the rank in it, -1 for a process that is no member."""
+    """This process's rank: 0 to world_size - 1. Of another group the rank in it, -1 for a process that is not a member."""
     require("get_rank", _INITIALIZED_PG, _INITIALIZED_MW)
     if group is WORLD:
         return unisono.rank()
@@ -270,7 +269,7 @@ def get_rank(group=group.WORLD):
 
 @with_errors_of_2018
 def get_world_size(group=group.WORLD):
-    """The number of processes of the job. Of another group that of its members, -1 for a process that is no member."""
+    """The number of processes of the job. Of another group that of its members, -1 for a process that is not a member."""
     require("get_world_size", _INITIALIZED_PG, _INITIALIZED_MW)
     if group is WORLD:
         return unisono.world_size()
@@ -289,7 +288,7 @@ def _get_default_group():
 def get_backend(group=group.WORLD):
     """The name that init_process_group was given, in lower case."""
     if group_of(group, "get_backend") is None:
-        refuse("get_backend", "Invalid process group specified", "this process is no member of it", _errors.NotMember)
+        refuse("get_backend", "Invalid process group specified", "this process is not a member of it", _errors.NotMember)
     return _name_of(_State.backend).lower()
 
 
@@ -297,7 +296,7 @@ def get_backend(group=group.WORLD):
 def new_group(ranks=None, timeout=None):
     """The number of a new group of these ranks, in this order; without ranks, of all. Every process calls it, in the same order; members wait for each other.
 
-    timeout: seconds, or a timedelta, of the group's calls; that of the world where it is not given.
+    timeout: seconds, or a timedelta, of the group's calls; that of the world if it is not given.
     """
     require("new_group", _INITIALIZED_PG)
     ranks = None if ranks is None else list(ranks)

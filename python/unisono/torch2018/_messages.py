@@ -23,7 +23,7 @@ def send(tensor, dst, group=group.WORLD, tag=0):
 
 @with_errors_of_2018
 def recv(tensor, src=None, group=group.WORLD, tag=0):
-    """Receives a tensor from rank `src` of the world, or from any, and returns the sender's rank; -1 for a process that is no member."""
+    """Receives a tensor from rank `src` of the world, or from any, and returns the sender's rank; -1 for a process that is not a member."""
     members = _checked("recv", tensor, group)
     if members is None:
         return -1

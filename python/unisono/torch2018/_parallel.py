@@ -74,8 +74,8 @@ class DistributedDataParallel(_Averaging):
     """The same with buffers, and on the GPUs of a process: each gets a part of the inputs along the axis `dim`.
 
     device_ids: the GPUs, the module's own first; all that there are where they are not given. Without a GPU the module computes on the host.
-    output_device: where the outputs are gathered; the first of device_ids where it is not given.
-    broadcast_buffers: whether every forward pass begins with the buffers of rank 0.
+    output_device: the device where the outputs are gathered; the first of device_ids if it is not
+    given. broadcast_buffers: whether every forward pass begins with the buffers of rank 0.
 
     Raises ValueError unless the backend is nccl or gloo.
     """

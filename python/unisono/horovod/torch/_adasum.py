@@ -1,7 +1,7 @@
 """Adasum: gradients that agree are averaged, and those that are orthogonal are added (Maleki et al., 2020).
 
 Two vectors give (1 - a·b / 2|a|²) a + (1 - a·b / 2|b|²) b. Ranks are combined pair by pair, then the pairs' results, and so on: log2(n) exchanges of the
-whole vector. Where the number of ranks is no power of two, the ranks beyond it are combined with the first ones before, and are sent the result.
+whole vector. If the number of ranks is not a power of two, the ranks beyond it are combined with the first ones before, and are sent the result.
 """
 
 import torch

@@ -1,4 +1,5 @@
-"""What a ready request does. All ranks of the process set are here with the same list, so that collectives of torch.distributed may be called in its order."""
+"""The work of a ready request. All ranks of the process set are here with the same list, so that collectives of torch.distributed may be called in
+its order."""
 
 import math
 

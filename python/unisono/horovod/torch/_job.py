@@ -29,8 +29,10 @@ def init(comm=None, process_sets=None):
 
     comm: None for all ranks, or a list of some, which form a job of their own, in this order; the others may form another one meanwhile, or none. Or a
     communicator of mpi4py, whose ranks do so. process_sets: ProcessSets to add, the same on all ranks; "dynamic" adds none and is accepted, as sets may always
-    be added later. Where torch.distributed is initialized already, its default group stays and goes on working, and all its ranks take part. A second call does
-    nothing. In an elastic job (elastic.run) a process that replaces a lost one waits here until the others take it in.
+    be added later.
+
+    If torch.distributed is initialized already, its default group stays and goes on working, and all its ranks take part. A second
+    call does nothing. In an elastic job (elastic.run) a process that replaces a lost one waits here until the others take it in.
 
     ValueError: a comm that names no ranks of the job, one of them twice, or not this one; some ranks of torch.distributed's group.
     """
@@ -85,7 +87,7 @@ def _form_default_group(comm):
 
 
 def _launched():
-    """(rank, size, where the ranks meet), as the launcher says; None for the last where there is none."""
+    """(rank, size, where the ranks meet), as the launcher says; None for the last if there is none."""
     for rank, size, _ in _LAUNCHERS:
         if rank not in os.environ or size not in os.environ:
             continue
@@ -135,7 +137,7 @@ def shutdown():
 
 
 def leave():
-    """What shutdown does but for leaving the members of an elastic job."""
+    """The work of shutdown, except leaving the members of an elastic job."""
     global _place, _owner
     if not is_initialized():
         return
@@ -226,7 +228,7 @@ ddl_built, ccl_built = _false("ddl_built", "IBM's DDL is not used"), _false("ccl
 
 
 def nccl_built():
-    """The version of NCCL as a number where PyTorch has CUDA and NCCL, as 22005 for 2.20.5; else 0."""
+    """The version of NCCL as a number if PyTorch has CUDA and NCCL, as 22005 for 2.20.5; otherwise 0."""
     if not (torch.cuda.is_available() and distributed.is_nccl_available()):
         return 0
     major, minor, patch = (*torch.cuda.nccl.version(), 0, 0)[:3]

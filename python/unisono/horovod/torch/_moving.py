@@ -1,8 +1,8 @@
 """allgather, broadcast, alltoall, barrier and join.
 
 In all of them `name` is how the ranks find each other's calls: without one they are numbered, and must come in the same order on all ranks.
-HorovodInternalError: the calls of a name do not fit together, or a rank was lost; and, as a ValueError as well, before `init`, on a process set that this
-rank is not in, for a root that is not in it, or a name that is still in use.
+HorovodInternalError: the calls of a name do not fit together, or a rank was lost. It is a ValueError as well before `init`, on a process set that
+this rank is not in, for a root that is not in it, or a name that is still in use.
 """
 
 import torch
@@ -184,7 +184,7 @@ def join(device=-1):
 
     Meanwhile the others go on. In their allreduces this rank counts as 0 (Sum, Average, Adasum), or as nothing (Min, Max, Product). Their other calls are
     errors for all of them, as in Horovod: this rank's part would be missing.
-    device: the number of this rank's GPU, used where the others' tensors lie on GPUs; -1: the current one.
+    device: the number of this rank's GPU, used if the others' tensors lie on GPUs; -1: the current one.
     """
     worker = global_process_set._working()
     if device >= 0 and torch.cuda.is_available():

@@ -14,7 +14,8 @@ class ProcessSet:
 
         even = hvd.add_process_set(hvd.ProcessSet([0, 2]))
 
-    ranks: within the job, sorted. process_set_id: None before it is added and after it is removed. ValueError: ranks that are no integers, or one twice.
+    ranks: within the job, sorted. process_set_id: None before it is added and after it is removed. ValueError: ranks that are not integers, or one
+    twice.
     """
 
     process_set_id = None
@@ -102,7 +103,7 @@ def add_process_set(process_set):
 
 
 def remove_process_set(process_set):
-    """Removes a process set. All ranks of the job call it, after their calls on it are done. False where it was not added, or is the global one."""
+    """Removes a process set. All ranks of the job call it, after their calls on it are done. False if it was not added, or is the global one."""
     if process_set.process_set_id is None or process_set is global_process_set:
         return False
     from ._moving import barrier

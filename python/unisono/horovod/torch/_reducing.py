@@ -157,7 +157,7 @@ def reducescatter(
 ):
     """This rank's part of the reduction over all ranks: a new tensor.
 
-    The first dimension is divided; where that is uneven, the first ranks get one more. op: Average or Sum. Gradients flow back.
+    The first dimension is divided; if that is uneven, the first ranks get one more. op: Average or Sum. Gradients flow back.
     """
     tensor, context = compression.compress(tensor)
     (result,) = _ReduceScatter.apply((name, op, process_set, prescale_factor, postscale_factor), tensor)

@@ -1,8 +1,9 @@
-"""What ranks ask for, and when it can be done.
+"""The requests of ranks, and when they can be done.
 
-Ranks may call in different orders, and some may have joined, which is why a call is known by its name. The ranks of a process set agree in rounds: in
-each one every rank announces the requests that are new, all ranks see all announcements, and so all find the same requests ready, in the same order. A rank
-takes part in a round while it has a request that is not done. A request that every rank makes is therefore announced by all within finitely many rounds.
+Ranks may call in different orders, and some may have joined, which is why a call is known by its name. The ranks of a process set agree in rounds. In
+each round every rank announces its new requests, and all ranks see all announcements. So all find the same requests ready, in the same order. A rank
+takes part in a round while it has a request that is not done. A request that every rank makes is therefore announced by all within finitely many
+rounds.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ class InvalidCall(HorovodInternalError, ValueError):
 
 @dataclasses.dataclass
 class Call:
-    """What the ranks must agree on, and the shapes that they may have each for itself."""
+    """The values on which the ranks must agree, and the shapes that may differ."""
 
     kind: str  # allreduce, allgather, broadcast, alltoall, reducescatter, barrier
     dtypes: list = dataclasses.field(default_factory=list)  # a name for each tensor
@@ -71,7 +72,7 @@ def encode(requests, joining):
 
 
 class Agreement:
-    """What all ranks of a process set know of each other's requests. It changes by rounds only, and is equal on all of them."""
+    """The requests that all ranks of a process set know of each other. It changes by rounds only, and is equal on all of them."""
 
     def __init__(self, size):
         self.size = size

@@ -27,7 +27,7 @@ def start_timeline(file_path, mark_cycles=False):
 
 
 def stop_timeline():
-    """Completes the file of start_timeline. Nothing happens where there is none."""
+    """Completes the file of start_timeline. Nothing happens if there is none."""
     global _file
     with _lock:
         if _file is not None:

@@ -166,7 +166,7 @@ def poll(handle):
     """Whether the asynchronous call is done: synchronize would return at once. ValueError: no handle, or one that was synchronized."""
     with _handles_lock:
         if handle not in _handles:
-            raise ValueError(f"{handle} is no handle of an operation that is not synchronized")
+            raise ValueError(f"{handle} is not a handle of an operation that is not synchronized")
         return _handles[handle].done.is_set()
 
 

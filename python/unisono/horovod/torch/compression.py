@@ -18,7 +18,7 @@ class Compressor:
 
 
 class NoneCompressor(Compressor):
-    """What travels is the tensor."""
+    """The tensor itself travels."""
 
     @staticmethod
     def compress(tensor):

@@ -11,7 +11,7 @@ from ._worker import synchronize
 def broadcast_parameters(params, root_rank):
     """Replaces parameters or a state dict on every rank by those of rank `root_rank`, in place. All ranks call it, with the same names and shapes.
 
-    params: a dict (`model.state_dict()`) or a sequence of (name, tensor) (`model.named_parameters()`); what is no tensor is left out.
+    params: a dict (`model.state_dict()`) or a sequence of (name, tensor) (`model.named_parameters()`); other entries than tensors are left out.
     ValueError: anything else.
     """
     if isinstance(params, dict):
@@ -81,7 +81,8 @@ def _with_tensors(skeleton, tensors):
 def broadcast_object(obj, root_rank=0, name=None, process_set=global_process_set):
     """The object of rank `root_rank` (its rank in the job) on every rank; on the root the object itself.
 
-    It travels by cloudpickle where that is installed on the root, else by pickle. Where it cannot be written, the root raises why, and the others ValueError.
+    It travels by cloudpickle if that is installed on the root, otherwise by pickle. If it cannot be written, the root raises why, and the others
+    ValueError.
     """
     name = name or "object"
     from ._job import rank

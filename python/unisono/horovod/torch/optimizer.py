@@ -35,7 +35,8 @@ def DistributedOptimizer(
     named_parameters: (name, parameter) of all parameters. backward_passes_per_step: gradients of that many passes are accumulated (added) before they are
     reduced. op: Average, Sum, or Adasum, which reduces the changes of the parameters in place of the gradients. gradient_predivide_factor f: gradients are
     divided by f before and by size() / f after the sum. groups: a number of groups, or lists of parameters, each reduced in one step. A parameter without a
-    gradient counts as 0. ValueError: parameters that are not named, or named twice; groups with anything but parameters; a factor with another op.
+    gradient counts as 0. ValueError: parameters that are not named, or named twice; groups with entries that are not parameters; a factor with
+    another op.
     """
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
@@ -85,7 +86,7 @@ def _units(parameters, groups):
         ends = [i * quotient + min(i, rest) for i in range(groups + 1)]
         return [tuple(parameters[begin:end]) for begin, end in zip(ends, ends[1:]) if begin < end]
     if not isinstance(groups, list):
-        raise ValueError("groups should be a non-negative integer or a list of list of torch.Tensor.")
+        raise ValueError("groups should be a non-negative integer or a list of lists of torch.Tensor.")
     listed = [p for group in groups for p in group]
     if any(not isinstance(p, torch.Tensor) for p in listed):
         raise ValueError("groups must consist of torch.Tensor.")

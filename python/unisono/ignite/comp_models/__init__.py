@@ -28,12 +28,12 @@ registered_computation_models = setup_available_computation_models()
 
 
 def model_of(backend):
-    """The class of the models that serve `backend`, None where none does."""
+    """The class of the models that serve `backend`, None if none does."""
     return next((kind for kind in registered_computation_models if kind.serves(backend)), None)
 
 
 def why_not(backend):
-    """What an error says is missing for a backend that is known and not available here; "" for any other."""
+    """The missing part that an error names, for a backend that is known and not available here; "" for any other."""
     from . import native, xla
 
     if backend == xla.XLA_TPU:

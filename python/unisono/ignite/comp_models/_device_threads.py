@@ -18,7 +18,7 @@ _here = threading.local()  # of each thread: its memberships by ranks, and how m
 
 
 class DeviceThreads:
-    """What a computation model asks of its ranks. One object serves all threads."""
+    """The functions that a computation model asks of its ranks. One object serves all threads."""
 
     def __init__(self, timeout=None):
         self._timeout = timeout.total_seconds() if hasattr(timeout, "total_seconds") else timeout

@@ -1,4 +1,4 @@
-"""What every computation model answers, the values that travel, and the model of a process that is alone."""
+"""The functions of every computation model, the values that travel, and the model of a process that is alone."""
 
 import inspect
 import sys
@@ -94,7 +94,7 @@ class ComputationModel(metaclass=ABCMeta):
     get_nnodes = _required("The number of nodes.")
     get_node_rank = _required("Rank of this node.")
     device = _required("The device that this process computes on.")
-    backend = _required("The name of the backend, None where there is none.")
+    backend = _required("The name of the backend, None if there is none.")
     finalize = _required("Leaves the job.")
     create_from_context = staticmethod(_required("The model of what exists already, or None."))
     create_from_backend = staticmethod(_required("Joins a job, and returns its model."))
@@ -194,7 +194,7 @@ class ComputationModel(metaclass=ABCMeta):
         return [_frames.decode(*answer) for answer in answers]
 
     def broadcast(self, tensor, src=0, safe_mode=False, group=None):
-        """What rank `src` of the world gave, on every rank. A tensor is filled in place where it has src's dtype and shape."""
+        """The value of rank `src` of the world, on every rank. A tensor is filled in place where it has src's dtype and shape."""
         group = self._setup_group(group)
         if not 0 <= src < self.get_world_size():
             raise ValueError(f"src should be between 0 and {self.get_world_size() - 1}, but given {src}")

@@ -12,7 +12,7 @@ HOROVOD = "horovod"
 
 
 class _HorovodDistModel(ComputationModel):
-    """What hvd.init has formed, whoever has called it. Groups are process sets."""
+    """The job that hvd.init has formed, with any caller. Groups are process sets."""
 
     name = "horovod-dist"
     available_backends = (HOROVOD,)

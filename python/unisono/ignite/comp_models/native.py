@@ -30,7 +30,7 @@ def torch_backend(name):
 
 
 class _Engine:
-    """What pg_options of init_process_group and new_group tell unisono.torch.create."""
+    """The options that pg_options of init_process_group and new_group give to unisono.torch.create."""
 
     def __init__(self, engine):
         self.engine = engine

@@ -121,10 +121,10 @@ class _XlaDistModel(ComputationModel):
 
     @staticmethod
     def spawn(fn, args, kwargs_dict=None, nproc_per_node=1, nnodes=1, node_rank=0, backend=XLA_TPU, **kwargs):
-        """A process for each device, started as those of native backends, where XLA has one device in each process on the cpu. Else those of torch_xla: threads
-        where one process has all devices (CPU_NUM_DEVICES), processes on TPUs. Returns what the functions returned, in rank order.
+        """A process for each device, started as those of native backends, where XLA has one device in each process on the cpu. Otherwise those of
+        torch_xla: threads if one process has all devices (CPU_NUM_DEVICES), processes on TPUs. Returns what the functions returned, in rank order.
 
-        ValueError: as many devices as no process here can have. torch_xla's own exceptions, where it starts them.
+        ValueError: as many devices as no process here can have. torch_xla's own exceptions, if it starts them.
         """
         from ..utils import _run_in_job
 

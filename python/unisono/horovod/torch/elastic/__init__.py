@@ -28,10 +28,10 @@ __all__ = ["ElasticSampler", "HorovodInternalError", "HostsUpdatedInterrupt", "O
 def run(func):
     """A decorator: func(state, …) is called again, after state.sync(), whenever the members of the job have changed, and its result is returned.
 
-    Where a rank was lost (HorovodInternalError), the others go back to what they committed last, and go on without it. Where a process waits to be taken in
-    (HostsUpdatedInterrupt of state.commit), they take it in, and nothing goes back. Either way Horovod's groups are formed anew, with other ranks and sizes;
-    process sets have to be added again, by a callback of state.register_reset_callbacks. All ranks call it, and before it a process that may be replaced makes
-    no call of Horovod but init.
+    If a rank was lost (HorovodInternalError), the others go back to what they committed last, and go on without it. If a process waits to be taken in
+    (HostsUpdatedInterrupt of state.commit), they take it in, and nothing goes back. Either way Horovod's groups are formed anew, with other ranks and
+    sizes; process sets have to be added again, by a callback of state.register_reset_callbacks. All ranks call it, and before it a process that may
+    be replaced makes no call of Horovod but init.
 
     Raises HorovodInternalError where all members live: the calls did not fit together, which another try would not mend. RuntimeError where hvd.init has found
     torch.distributed initialized by the program, whose group cannot change.

@@ -1,4 +1,4 @@
-"""What the members of an elastic job have alike: kept at each commit, put back after a loss, and sent to those that come later."""
+"""The state that is equal on all members of an elastic job: kept at each commit, put back after a loss, and sent to those that come later."""
 
 import copy
 
@@ -33,7 +33,7 @@ class State:
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self):
-        """What elastic.run calls when the members have changed."""
+        """Called by elastic.run when the members have changed."""
         self.reset()
         for callback in self._reset_callbacks:
             callback()
@@ -61,11 +61,11 @@ class State:
         raise NotImplementedError()
 
     def reset(self):
-        """What a subclass does when the members have changed, before sync."""
+        """The work of a subclass when the members have changed, before sync."""
 
 
 class ObjectState(State):
-    """Objects that can be pickled, each an attribute of the state by its name. The attributes are the given objects themselves; what is saved is a copy.
+    """Objects that can be pickled, each an attribute of the state by its name. The attributes are the given objects themselves; a copy is saved.
 
     kwargs: the attributes and their first values.
     """

@@ -71,7 +71,7 @@ std::string binding_facts(const base::Environment& environment) {
   constexpr std::chrono::seconds time_to_answer{5};
   try {
     const auto store = rendezvous::store_of_own_launcher(environment, base::Deadline(time_to_answer));
-    if (store == nullptr) return "this process is no rank of unisono run";
+    if (store == nullptr) return "this process is not a rank of unisono run";
     return store->try_get(rendezvous::placement_key).value_or("not known");
   } catch (const Error& error) {
     return "not known: " + error.message();
@@ -242,7 +242,7 @@ Json schedule_facts_of_job() {
   put(facts, "ranks", ranks_on_hosts(world_size(), executor.coordination().topology().host_count()) + ", those of this job");
   put(facts, "backend", world().backend());
   if (executor.comparing_engine(Operation::all_reduce) != nullptr) {
-    put(facts, "network", "none: shared memory carries out all calls, without schedules, and nothing is measured");
+    put(facts, "network", "none: shared memory runs all calls, without schedules, and nothing is measured");
     return facts;
   }
   put(facts, "network", executor.choice().describe_network());
@@ -281,30 +281,29 @@ void add_info(CLI::App& app) {
   auto ranks = std::make_shared<int>(8), hosts = std::make_shared<int>(0);
   CLI::App* command = add_command(app, "info");
   command->footer("unisono info [--schedules [--ranks N] [--hosts N]] [--json]");
-  command->add_flag("--json", *as_json, "As one JSON object");
+  command->add_flag("--json", *as_json, "Print one JSON object");
   CLI::Option* of_schedules = command->add_flag(
       "--schedules", *schedules, "The algorithms of each operation between hosts, and the sizes from which each is chosen (UNISONO_SCHEDULE)");
   constexpr long most_ranks = 100000;
-  command->add_option("--ranks", *ranks, "With --schedules: among how many ranks (8)")
+  command->add_option("--ranks", *ranks, "With --schedules: the number of ranks (8)")
       ->needs(of_schedules)
       ->check(whole_number(2, most_ranks))
       ->type_name("N");
-  command->add_option("--hosts", *hosts, "With --schedules: on how many hosts (one for each rank)")
+  command->add_option("--hosts", *hosts, "With --schedules: the number of hosts (one for each rank)")
       ->needs(of_schedules)
       ->check(whole_number(1, most_ranks))
       ->type_name("N");
-  explain(
-      command,
-      {.paragraphs = {"What is printed was found by this process, on this host, and nothing is changed. Each backend is "
-                      "listed with the reason where it cannot be used. Mistyped variables that begin with `UNISONO_` are named at the end.",
-                      "Run it as a rank (`unisono run -n 1 -- unisono info`) to see what ranks see.",
-                      "With --schedules alone, as the program of several ranks, they join and measure the network between their hosts, and rank 0 "
-                      "says by which figures each algorithm is chosen in that job. Without a job the figures are assumed, or those of "
-                      "UNISONO_NETWORK."},
-       .examples = {{"unisono info", "What works here, and why the rest does not."},
-                    {"unisono info --json | jq .backends", "For programs."},
-                    {"unisono info --schedules --ranks 64 --hosts 8", "Which algorithm carries out what, among 64 ranks on 8 hosts."},
-                    {"unisono run --hosts a:4,b:4 -- unisono info --schedules", "The same in this job, by what its ranks measure."}}});
+  explain(command,
+          {.paragraphs =
+               {"The command prints what it finds on this host, and changes nothing. A backend that cannot be used is listed with the reason. "
+                "Mistyped variables that begin with `UNISONO_` are named at the end.",
+                "Run it as a rank (`unisono run -n 1 -- unisono info`) to see what ranks see.",
+                "With --schedules alone, as the program of several ranks, the ranks join and measure the network between their hosts. Rank 0 prints "
+                "by which figures each algorithm is chosen in that job. Without a job the figures are assumed, or those of UNISONO_NETWORK."},
+           .examples = {{"unisono info", "Show which parts work here, and why the others do not."},
+                        {"unisono info --json | jq .backends", "For programs."},
+                        {"unisono info --schedules --ranks 64 --hosts 8", "Show the algorithm of each operation, for 64 ranks on 8 hosts."},
+                        {"unisono run --hosts a:4,b:4 -- unisono info --schedules", "The same in this job, by what its ranks measure."}}});
   command->callback([as_json, schedules, ranks, hosts, command] {
     if (*hosts > *ranks) throw CLI::ValidationError("--hosts", fmt::format("must be at most the number of ranks, {}, not '{}'", *ranks, *hosts));
     const bool is_imagined = command->count("--ranks") > 0 || command->count("--hosts") > 0 || !is_rank_of_a_job();

@@ -31,7 +31,8 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   if (const std::string meant = did_you_mean(word, names); !meant.empty()) return text + meant;
   struct stat about {};
   const bool is_file = ::stat(word.c_str(), &about) == 0 && S_ISREG(about.st_mode);
-  if (is_file || word.find('/') != std::string::npos) return fmt::format("'{}' is no command; to start it as ranks: unisono run -n 2 {}", word, word);
+  if (is_file || word.find('/') != std::string::npos)
+    return fmt::format("'{}' is not a command; to start it as ranks: unisono run -n 2 {}", word, word);
   return fmt::format("{}; there are {}", text, fmt::join(names, ", "));
 }
 
@@ -43,7 +44,7 @@ std::string objection(const CLI::App& app, const std::vector<std::string>& words
   if (std::ranges::find(names, word) != names.end()) return {};
   if (!word.starts_with('-')) return unknown_command(app, word);
   if (app.get_option_no_throw(word) != nullptr) return {};
-  return fmt::format("unknown option '{}'; options stand behind a command: {}", word, fmt::join(names, ", "));
+  return fmt::format("unknown option '{}'; options come after a command: {}", word, fmt::join(names, ", "));
 }
 
 void add_version(CLI::App& app) {
@@ -56,8 +57,7 @@ void add_help(CLI::App& app) {
   const auto topic = std::make_shared<std::string>();
   CLI::App* command = add_command(app, "help");
   command->footer("unisono help [COMMAND]");
-  offer(command->add_option("COMMAND", *topic, "The command to explain; all of them where it is left out"),
-        {.words = [&app] { return command_names(app); }});
+  offer(command->add_option("COMMAND", *topic, "The command to explain (all of them)"), {.words = [&app] { return command_names(app); }});
   command->callback([&app, topic] {
     const CLI::App* explained = topic->empty() ? &app : find_command(app, *topic);
     if (explained == nullptr) throw CLI::RuntimeError(complain(app, unknown_command(app, *topic)));

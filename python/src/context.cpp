@@ -132,13 +132,13 @@ void bind_call(nb::module_& m) {
       .def_ro("group", &CallRecord::group, "The name of the group.")
       .def_prop_ro(
           "place", [](const CallRecord& call) { return call.place.empty() ? std::nullopt : std::optional(call.place); },
-          "The line of the program, as \"train.py:57\"; None where it is not known.")
+          "The line of the program, as \"train.py:57\"; None if it is not known.")
       .def_ro("state", &CallRecord::state)
       .def_ro("sequence", &CallRecord::sequence, "The number of the call in its group, from 1.")
       .def_ro("bytes", &CallRecord::bytes, "The bytes that this rank gives, or takes where it gives none.")
       .def_prop_ro(
           "dtype", [](const CallRecord& call) { return numpy_name(call.dtype); }, "\"float32\", as NumPy calls it.")
-      .def_ro("peer", &CallRecord::peer, "The root, the source or the destination, by its rank in the world; None where there is none.")
+      .def_ro("peer", &CallRecord::peer, "The root, the source or the destination, by its rank in the world; None if there is none.")
       .def_prop_ro("queued", &seconds<&CallRecord::queued>, "When an asynchronous call was posted, in seconds of time.monotonic().")
       .def_prop_ro("begun", &seconds<&CallRecord::begun>, "When the call began, likewise; None for one of less than 4 KiB that did not wait.")
       .def_prop_ro("done", &seconds<&CallRecord::done>, "When it was over, likewise; None while it goes on.")
@@ -162,7 +162,7 @@ void bind_context(nb::module_& m) {
       "Joins the job with these options: see unisono.initialize.");
   m.def("finalize", released<&finalize>(), docs::finalize);
   m.def("_leave_because", &leave_because, "how"_a, "blamed"_a = nb::none());
-  m.def("end_all", &end_all, "how"_a, "What the end of the program calls.");
+  m.def("end_all", &end_all, "how"_a, "The end of the program calls it.");
   m.def("is_initialized", &is_initialized, docs::is_initialized);
   bind_place(m);
   bind_records(m);

@@ -170,7 +170,7 @@ void ElasticEntry::clear() {
 }
 
 ElasticEntry& PythonState::new_entry(const std::string& name, ElasticEntry::Kind kind, nb::object value, nb::object second) {
-  if (name.empty()) throw_invalid(operation, "what a state lists has a name");
+  if (name.empty()) throw_invalid(operation, "each entry of a state must have a name");
   if (find(name) != nullptr) throw_invalid(operation, quoted(name) + " is listed already");
   if (nb::hasattr(nb::type<PythonState>(), name.c_str())) throw_invalid(operation, quoted(name) + " is what each ElasticState has itself");
   entries_.push_back(std::make_unique<ElasticEntry>(name, kind, std::move(value), std::move(second)));

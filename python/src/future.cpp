@@ -123,7 +123,7 @@ std::string Future::text() {
 }
 
 void Future::add_done_callback(nb::handle self, nb::object callback) {
-  if (PyCallable_Check(callback.ptr()) == 0) throw_invalid("add_done_callback", "what is called at the end is a function of the future");
+  if (PyCallable_Check(callback.ptr()) == 0) throw_invalid("add_done_callback", "the argument must be a function of the future");
   const std::shared_ptr<detail::RemoteCall> call = content_of<Future>(self, "add_done_callback").call_;
   if (call == nullptr) return call_back(callback, nb::borrow(self));
   Kept future(nb::borrow(self)), kept(std::move(callback));  // made while this thread has the interpreter

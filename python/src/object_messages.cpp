@@ -156,7 +156,7 @@ nb::object recv_object(nb::handle src, nb::handle group, nb::handle timeout, int
   const Lead lead = Lead::read(bytes);
   if (lead.type != python_object_type().fingerprint) {
     throw Mismatch(
-        "an object of Python is to be received, and rank " + std::to_string(announced.source) + " has sent one of C++ or of another version",
+        "this rank receives an object of Python, and rank " + std::to_string(announced.source) + " has sent one of C++ or of another version",
         {.operation = "recv_object",
          .group = trailing.group.name(),
          .rank = trailing.group.rank(),

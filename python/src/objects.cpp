@@ -168,7 +168,7 @@ nb::object broadcast_one(const char* label, nb::handle x, Rank src, const Traili
   Segments segments;
   std::size_t left = sizes[root].bytes;
   for (const std::size_t size : segment_sizes(head)) {
-    if (size > left) throw ProtocolError("an object is longer than was said", {.operation = label});
+    if (size > left) throw ProtocolError("an object is longer than announced", {.operation = label});
     left -= size;
     const nb::object bytes = exchange.allocate(size);
     segments.emplace_back(data_of(bytes), size);

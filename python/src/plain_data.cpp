@@ -47,7 +47,7 @@ class DataWriter {
 void DataWriter::write_number(nb::handle x) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(x.ptr(), &overflow);
-  if (overflow != 0) throw_invalid(operation_, "an int of more than 64 bits is no data that travels");
+  if (overflow != 0) throw_invalid(operation_, "an int of more than 64 bits cannot be sent as data");
   write_as(Kind::integer, static_cast<std::int64_t>(number));
 }
 
@@ -80,7 +80,7 @@ void DataWriter::write(nb::handle x) {
   } else if (Value::is_value(x) || nb::hasattr(x, "__fspath__") || is_buffer(x)) {
     write_as(Kind::value, any_value_of(x, operation_));
   } else {
-    throw_invalid(operation_, "a " + kind_name(x) + " is no data, and UNISONO_PICKLE=off allows nothing else",
+    throw_invalid(operation_, "a " + kind_name(x) + " is not data, and UNISONO_PICKLE=off allows nothing else",
                   "data are None, numbers, str, bytes, paths, arrays, and lists, tuples and dicts of them");
   }
 }

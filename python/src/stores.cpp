@@ -89,7 +89,7 @@ void bind_stores(nb::module_& m) {
            "Sets the value of a key, whether or not it exists.")
       .def("get", &get, "key"_a, "timeout"_a = nb::none(), nb::sig("def get(self, key: str, timeout: Seconds = None) -> bytes"), docs::store_get)
       .def("try_get", &try_get, "key"_a, nb::sig("def try_get(self, key: str) -> bytes | None"),
-           "Returns the value if the key exists now, else None.")
+           "Returns the value if the key exists now, otherwise None.")
       .def(
           "add", [](Store& store, const std::string& key, std::int64_t amount) { return store.add(key, amount); }, "key"_a, "amount"_a, Released(),
           docs::store_add)

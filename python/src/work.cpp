@@ -162,7 +162,7 @@ bool PythonWork::cancel() {
 }
 
 void PythonWork::on_completion(nb::object callback) {
-  if (PyCallable_Check(callback.ptr()) == 0) throw_invalid("on_completion", "what is called on completion is a function without arguments");
+  if (PyCallable_Check(callback.ptr()) == 0) throw_invalid("on_completion", "the argument must be a function without arguments");
   const Unlocked released;
   work_.on_completion([kept = Kept(std::move(callback))] {
     if (Py_IsInitialized() == 0) return;

@@ -102,7 +102,7 @@ void exchange(const Call& call, ProcessGroup& group, const CallOptions& options)
   const std::int64_t dst = call.number("dst"), src = call.number("src");
   const TensorView in = call.in(), out = call.out();
   if (dst == group.rank() && src == dst) {
-    if (in.dtype() != out.dtype() || in.numel() != out.numel()) wrong(call, "what this rank sends itself is not what it expects", "");
+    if (in.dtype() != out.dtype() || in.numel() != out.numel()) wrong(call, "this rank sends itself other data than it expects", "");
     return copy(in, out);
   }
   std::optional<Work> received, sent;

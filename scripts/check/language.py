@@ -21,7 +21,7 @@ import language_texts
 LONGEST_SENTENCE, LONGEST_MEAN, LONGEST_CELL, LONGEST_PARAGRAPH, LONGEST_PAGE = 35, 20, 30, 100, 250  # words, and the lines of a page
 LEAST_SENTENCES_OF_MEAN = 5
 HERE = Path(__file__).resolve().parent
-EVERYTHING = ["*.md", "include/unisono/*.h", "python/unisono/*.py", "python/src/docs/*.h", "src/*.cpp", "src/*.h", "tools/*.cpp", "tools/*.h"]
+EVERYTHING = ["*.md", "include/unisono/*.h", "python/unisono/*.py", "python/src/*.h", "python/src/*.cpp", "src/*.cpp", "src/*.h", "tools/*.cpp", "tools/*.h"]
 # Records of measurements and of mutants that survived; no pages for readers.
 NOT_READ = ("bench/results/", "tests/mutants/")
 

@@ -53,11 +53,11 @@ std::string unknown_name(const std::string& name) {
 std::string odd_value(const Variable& variable, const std::string& text) {
   if (variable.value == Value::seconds) {
     if (whole_number<int>(text).value_or(0) > 0) return {};
-    return fmt::format("{}={} is no positive whole number of seconds", variable.name, shown(text));
+    return fmt::format("{}={} is not a positive whole number of seconds", variable.name, shown(text));
   }
   if (variable.value == Value::folders) return odd_folders(variable.name, text);
   if (variable.value == Value::file) {
-    return text.starts_with('/') ? std::string() : fmt::format("{}={} is no absolute path", variable.name, shown(text));
+    return text.starts_with('/') ? std::string() : fmt::format("{}={} is not an absolute path", variable.name, shown(text));
   }
   if (variable.value != Value::word) return {};
   const std::vector<std::string_view> words = words_of(variable);
@@ -145,7 +145,7 @@ std::vector<std::string> folders_of(std::string_view text) {
 
 std::string odd_folders(std::string_view variable, std::string_view text) {
   for (const std::string& folder : folders_of(text)) {
-    if (!folder.starts_with('/')) return fmt::format("{}: {} is no absolute path, and nothing is looked for there", variable, shown(folder));
+    if (!folder.starts_with('/')) return fmt::format("{}: {} is not an absolute path, and nothing is searched there", variable, shown(folder));
   }
   return {};
 }

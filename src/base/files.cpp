@@ -61,7 +61,7 @@ struct File {
     if (!fd) refuse(fmt::format("cannot be read: {}", error_text(errno)));
     struct stat status {};
     if (::fstat(fd.get(), &status) != 0) refuse(fmt::format("cannot be read: {}", error_text(errno)));
-    if (!S_ISREG(status.st_mode)) refuse("is no regular file");
+    if (!S_ISREG(status.st_mode)) refuse("is not a regular file");
     if (access == Access::own && status.st_uid != ::geteuid()) {
       refuse(fmt::format("belongs to user {}, and this process runs as user {}", status.st_uid, ::geteuid()),
              "the secret must be in a file of your own");

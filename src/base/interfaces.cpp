@@ -103,7 +103,7 @@ InterfaceRule::InterfaceRule(std::string variable, std::string text) : variable_
 void InterfaceRule::refuse(std::string_view item, std::string_view why) const {
   throw InvalidArgument(
       fmt::format("{} is \"{}\", and \"{}\" {}", variable_, text_, item, why),
-      {.hint = "an interface's name, an address or a network such as 10.0.0.0/8, or several with commas; ^ before the list: all but these"});
+      {.hint = "an interface's name, an address or a network such as 10.0.0.0/8, or several with commas; ^ before the list: all except these"});
 }
 
 InterfaceRule::Item InterfaceRule::parse(std::string_view text) const {
@@ -117,10 +117,10 @@ InterfaceRule::Item InterfaceRule::parse(std::string_view text) const {
     item.bits = most;
     if (slash == std::string_view::npos) return item;
     item.bits = whole_number<unsigned>(text.substr(slash + 1)).value_or(most + 1);
-    if (item.bits > most) refuse(text, fmt::format("is no network: the length of its prefix is a number from 0 to {}", most));
+    if (item.bits > most) refuse(text, fmt::format("is not a network: the length of its prefix is a number from 0 to {}", most));
     return item;
   }
-  if (slash != std::string_view::npos || looks_like_address(text)) refuse(text, "is no address or network");
+  if (slash != std::string_view::npos || looks_like_address(text)) refuse(text, "is not an address or a network");
   const std::string_view name = text.starts_with('=') ? text.substr(1) : text;
   if (name.empty() || name.size() >= IF_NAMESIZE || name.find(' ') != std::string_view::npos) refuse(text, "cannot be the name of an interface");
   return item;
@@ -172,7 +172,7 @@ std::vector<InterfaceAddress> InterfaceRule::choose(const std::vector<InterfaceA
                             {.hint = fmt::format("up, with an address, are: {}", describe(addresses))});
     }
   }
-  throw InvalidArgument(fmt::format("{} is \"{}\", and {} of this host's interfaces is meant by it", variable_, text_, "none"),
+  throw InvalidArgument(fmt::format("{} is \"{}\", and {} of this host's interfaces matches it", variable_, text_, "none"),
                         {.hint = fmt::format("there are: {}", describe(addresses))});
 }
 

@@ -190,7 +190,7 @@ class Resource final : public std::pmr::memory_resource {
       try {
         return blocks_->allocate(bytes, alignment);
       } catch (const std::bad_alloc&) {
-        if (!said_.exchange(true)) warn("the pool of shared memory is full; what is allocated from now on is ordinary memory");
+        if (!said_.exchange(true)) warn("the pool of shared memory is full; from now on shared_resource() gives ordinary memory");
       }
     }
     return std::pmr::new_delete_resource()->allocate(bytes, alignment);

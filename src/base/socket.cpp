@@ -193,7 +193,7 @@ std::string describe(const SocketAddress& address) {
 void check_interface(const SocketAddress& address) {
   if (!address.lacks_interface()) return;
   throw InvalidArgument(fmt::format("{} is a link-local address, which leads nowhere without an interface", address.host()),
-                        {.hint = fmt::format("name the interface behind it, as in {}%eth0, or give another address", address.host())});
+                        {.hint = fmt::format("name the interface after it, as in {}%eth0, or give another address", address.host())});
 }
 
 bool is_numeric(const std::string& host) {

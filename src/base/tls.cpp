@@ -55,7 +55,7 @@ TlsOptions tls_options(const Environment& environment) {
   take(options.private_key, "UNISONO_TLS_KEY");
   take(options.authority, "UNISONO_TLS_CA");
   if (!given.empty() && !missing.empty()) {
-    throw InvalidArgument(fmt::format("{} is set and {} is not", given, missing), {.hint = "TLS with certificates takes all three files"});
+    throw InvalidArgument(fmt::format("{} is set and {} is not", given, missing), {.hint = "TLS with certificates needs all three files"});
   }
   return options;
 }

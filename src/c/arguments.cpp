@@ -60,7 +60,7 @@ GroupOf::GroupOf(const unisono_group* handle, std::string_view operation) {
   if (handle == unisono_world()) [[likely]] {
     world_ = &current_world();
   } else if (handle == nullptr) {
-    refuse(operation, "the group is NULL, which a process gets that is no member", "unisono_world() is the group of all");
+    refuse(operation, "the group is NULL, as in a process that is not a member", "unisono_world() is the group of all");
   } else {
     held_.emplace(groups().find(handle, operation));
   }

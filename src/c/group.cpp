@@ -75,7 +75,7 @@ unisono_status unisono_shrink_group(unisono_group* group, unisono_group** surviv
 
 unisono_status unisono_group_free(unisono_group* group) {
   return guarded([&] {
-    if (group == unisono_world()) refuse("group_free", "the world is no group to be freed", "unisono_finalize ends it");
+    if (group == unisono_world()) refuse("group_free", "the world cannot be freed", "unisono_finalize ends it");
     static_cast<void>(unisono::c::groups().remove(group, "group_free"));
   });
 }

@@ -54,7 +54,7 @@ class Handles {
     throw InvalidArgument("this " + what_ +
                               (was_given           ? " was freed"
                                : handle == nullptr ? " is NULL"
-                                                   : " is none of this library's handles"),
+                                                   : " is not a handle of this library"),
                           {.operation = std::string(operation)});
   }
 

@@ -154,7 +154,7 @@ static void install(const InitOptions& options, Found found) {
   const Turn turn("initialize");
   if (group::in_forked_child()) not_initialized();
   if (thread_state != nullptr || of_process.load() != nullptr) {
-    throw AlreadyInitialized("this process is initialized already", {.operation = "initialize", .hint = "finalize comes before another initialize"});
+    throw AlreadyInitialized("this process is already initialized", {.operation = "initialize", .hint = "call finalize before another initialize"});
   }
   auto state = join(options, {.is_adopted = found != Found::asked_for});
   state->is_temporary = found == Found::adopted_for_a_while;

@@ -166,7 +166,8 @@ Agreed agree(const Joining& joining, const Asked& asked, const std::vector<int>&
     throw InvalidArgument(fmt::format("rank {} has another UNISONO_SCHEDULE, UNISONO_NETWORK or UNISONO_MAX_EAGER_CONNECTIONS than rank 0", culprit),
                           {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same"});
   }
-  if (kind != "differ" || !(verdict >> culprit >> name >> of_rank_0)) throw ProtocolError("the store holds a choice of engines that is none of ours");
+  if (kind != "differ" || !(verdict >> culprit >> name >> of_rank_0))
+    throw ProtocolError("the store holds a choice of engines that unisono has not written");
   throw InvalidArgument(
       fmt::format("rank 0 asks for backend {}, and rank {} for {}", of_rank_0, culprit, name),
       {.operation = "initialize", .rank = joining.rank, .culprit = culprit, .hint = "give every rank the same backend and UNISONO_BACKEND"});

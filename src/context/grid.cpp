@@ -77,8 +77,8 @@ std::vector<int> Grid::choose_extents(int ranks, std::vector<int> extents, std::
         given = std::min<std::int64_t>(given * extent, std::int64_t{ranks} + 1);  // a product above the world's size is an error whatever its value
     }
     if (ranks % given != 0 || (open == 0 && given != ranks)) {
-      wrong(fmt::format("{} ranks are no grid of {}", ranks, fmt::join(extents, " x ")),
-            "the cells are as many as the ranks; 0 lets an axis be chosen");
+      wrong(fmt::format("{} ranks are not a grid of {}", ranks, fmt::join(extents, " x ")),
+            "the number of cells must be the number of ranks; 0 lets unisono choose an axis");
     }
     const int left = static_cast<int>(ranks / given);
     const std::vector<int> chosen = balanced(left, open, divisors_of(left));
@@ -97,7 +97,7 @@ Grid::Grid(std::vector<int> extents, const GridOptions& options)
   if (periodic_.empty()) periodic_.resize(extents_.size(), false);
   if (periodic_.size() == extents_.size()) return;
   with_place(options.where,
-             [&] { wrong(fmt::format("{} axes, and for {} it is said whether they are periodic", extents_.size(), periodic_.size())); });
+             [&] { wrong(fmt::format("{} axes, and {} values that say whether they are periodic", extents_.size(), periodic_.size())); });
 }
 
 void Grid::check_axis(int axis) const {

@@ -212,7 +212,7 @@ std::unique_ptr<State> join_running_job(const Job& job) {
     const GenerationPlan generation = keys.await_call(ticket, call);
     reminder.reset();
     const auto own = std::ranges::find(generation.names, own_name);
-    if (own == generation.names.end()) throw ProtocolError("this process was called to a generation that it is no member of");
+    if (own == generation.names.end()) throw ProtocolError("this process was called to a generation of which it is not a member");
     const int rank = static_cast<int>(own - generation.names.begin());
     Attempted attempted = form_generation(job, generation, rank, [] {});
     made.add(std::move(attempted.keys));

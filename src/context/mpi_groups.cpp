@@ -95,10 +95,10 @@ std::vector<int> ranks_of(const std::vector<Line>& lines) {
     const Line& line = lines[i];
     if (line.kind == Line::outside) {
       refuse(fmt::format("process {} of the communicator has not joined the job", i),
-             "each process calls initialize before, or all of MPI_COMM_WORLD call from_mpi first");
+             "each process must call initialize first, or all of MPI_COMM_WORLD call from_mpi first");
     }
     if (line.kind == Line::thread) {
-      refuse(fmt::format("process {} of the communicator calls in a thread of run_threads", i), "MPI knows processes, and no threads");
+      refuse(fmt::format("process {} of the communicator calls in a thread of run_threads", i), "MPI knows processes, not threads");
     }
     if (line.world != lines[0].world || line.world_size != lines[0].world_size) {
       refuse(fmt::format("processes 0 and {} of the communicator have joined different jobs", i), "the processes of a group are those of one job");
@@ -144,7 +144,7 @@ std::vector<int> detail::ranks_in_mpi(const ProcessGroup& group, int own_rank, i
     };
     std::vector<int> ranks;
     for (std::size_t r = 0; r < all.size() / 2; ++r) {
-      if (all[2 * r] < 0) refuse(fmt::format("MPI is not initialized in the process of rank {}", r), "each member calls MPI_Init before");
+      if (all[2 * r] < 0) refuse(fmt::format("MPI is not initialized in the process of rank {}", r), "each member must call MPI_Init first");
       if (all[2 * r + 1] != all[1]) refuse(fmt::format("ranks 0 and {} are processes of different MPIs", r), "start them with one mpirun");
       ranks.push_back(all[2 * r]);
     }

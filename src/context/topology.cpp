@@ -51,8 +51,7 @@ void present(std::vector<HostRecord>& records) {
   const std::vector<std::string> presented = detail::presented_hosts();
   if (presented.empty()) return;
   if (presented.size() != records.size()) {
-    throw InvalidArgument("hosts of " + std::to_string(presented.size()) + " ranks are to be presented, and there are " +
-                          std::to_string(records.size()));
+    throw InvalidArgument("hosts of " + std::to_string(presented.size()) + " ranks are to appear, and there are " + std::to_string(records.size()));
   }
   for (std::size_t r = 0; r < records.size(); ++r) {
     records[r].identity = "presented " + presented[r];

@@ -59,7 +59,7 @@ void Core::disconnect() {
     drop_answer(worker);
     if (worker.link) worker.link->sweep(left_);
     links.emplace_back(std::move(worker.link), std::exchange(worker.receive, {}));
-    finish_all(worker, std::make_exception_ptr(PeerFailed("the members changed before the call was carried out")));
+    finish_all(worker, std::make_exception_ptr(PeerFailed("the members changed before the call ran")));
   }
   run_callbacks(lock);
   lock.unlock();

@@ -114,7 +114,7 @@ std::shared_ptr<Call> Core::answered_by(Worker& worker, const Head& head) {
   if (head.kind == Kind::acknowledged) return nullptr;
   // Parts of nothing but a result lie in the memory that the call has asked for.
   if (head.kind != Kind::result && head.kind != Kind::error && head.kind != Kind::cancelled)
-    throw ProtocolError("a worker has sent what no controller understands");
+    throw ProtocolError("a worker has sent something that a controller does not understand");
   if (calls.empty() || calls.front()->sequence() != head.sequence) throw ProtocolError("a worker has answered a call that was not made");
   return calls.front();
 }

@@ -44,7 +44,7 @@ std::pair<const detail::RemoteFunction*, bool> add(detail::RemoteFunction&& func
 }
 
 [[noreturn]] void refuse_twice(const std::string& text) {
-  throw InvalidArgument("the function " + text + " is registered twice", {.hint = "a function has one name, and one place that registers it"});
+  throw InvalidArgument("the function " + text + " is registered twice", {.hint = "a function has one name and is registered in one place"});
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ void Service::carry_out(Item& item) {
       if (item.function != nullptr) objects_.note_failure(*item.function, item.head.object, "the call was cancelled before it had begun");
       done_ = item.head.sequence;
       return answer(Kind::cancelled, done_);
-    default: throw ProtocolError("a controller has sent what no worker understands");
+    default: throw ProtocolError("a controller has sent something that a worker does not understand");
   }
 }
 

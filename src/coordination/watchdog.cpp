@@ -74,7 +74,7 @@ void Watchdog::check() {
     failure = Failure{.kind = Failure::Kind::timeout,
                       .cause = {},
                       .culprit = -1,
-                      .message = fmt::format("{} #{} was not done within {} ms, though all ranks had come to it", operation_.load(), sequence_.load(),
+                      .message = fmt::format("{} #{} was not done within {} ms, though all ranks had called it", operation_.load(), sequence_.load(),
                                              timeout.count())};
   }
   if (!failure || inside_.load(std::memory_order_acquire) != inside) return;

@@ -22,7 +22,7 @@ void check(const LoaderRequest& request, const LoaderPlace& place) {
   if (request.batch_size == std::size_t{0}) wrong("the batch size is 0");
   if (request.num_workers < 0) wrong(fmt::format("the number of workers is {}", request.num_workers));
   if (request.shuffle && request.sampling != LoaderRequest::Sampling::none) {
-    wrong("shuffle was asked for, and a sampler given: it is the sampler that says the order", "leave out one of the two");
+    wrong("both shuffle and a sampler were given, and the sampler decides the order", "leave out one of the two");
   }
 }
 

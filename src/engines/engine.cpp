@@ -56,7 +56,7 @@ std::unique_ptr<Task> Engine::start_discard(std::size_t bytes, int peer, std::ui
   try {
     room.resize(bytes);
   } catch (const std::exception&) {  // std::bad_alloc, or std::length_error
-    throw ProtocolError(fmt::format("rank {} sends {} bytes that nobody wants, and there is no room to receive them", peer, bytes),
+    throw ProtocolError(fmt::format("rank {} sends {} bytes that no rank asks for, and there is no room to receive them", peer, bytes),
                         {.culprit = peer});
   }
   void* const data = room.data();
@@ -64,7 +64,7 @@ std::unique_ptr<Task> Engine::start_discard(std::size_t bytes, int peer, std::ui
 }
 
 void combine(DType dtype, ReduceOp op, void* into, const void* with, std::size_t count) {
-  if (op == ReduceOp::avg) throw InvalidArgument("an average is no operation of two elements: sum, and divide once");
+  if (op == ReduceOp::avg) throw InvalidArgument("an average is not an operation of two elements: sum, and divide once");
   if (count == 0) return;
   const void* inputs[] = {into, with};
   kernels::reduce(into, inputs, 2, count, dtype, op, 2);

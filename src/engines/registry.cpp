@@ -148,7 +148,7 @@ std::string why_not_auto(std::string_view name) {
     if (found->plugin == nullptr) return found->why_not;
     if (found->plugin->traits != nullptr) traits = found->plugin->traits();
   }
-  if (!traits.why_not_auto) return "it is used where it is asked for by name";
+  if (!traits.why_not_auto) return "it is used only if the program names it";
   // The device comes first: where it is missing, nothing else of the engine is looked at or loaded.
   if (std::string why = traits.why_not_auto(); !why.empty()) return why;
   return availability(name, Look::as_a_rank).why_not;

@@ -25,7 +25,7 @@ std::uint64_t fingerprint_of(std::string_view name) noexcept { return base::stab
 void check_fingerprint(const ObjectType& type, std::uint64_t found) {
   if (found == type.fingerprint) return;
   throw Mismatch(fmt::format("the bytes are of an object of another type than {}", type.name),
-                 {.hint = "what is read has exactly the type of what was written"});
+                 {.hint = "the type that is read must be exactly the type that was written"});
 }
 
 namespace {

@@ -53,11 +53,11 @@ ObjectReader::ObjectReader(std::span<const std::byte> bytes, const ObjectLimits&
   frames_.push_back({SIZE_MAX, true});
 }
 
-void ObjectReader::refuse(std::string_view what) const { throw ProtocolError(fmt::format("no object of ours: {} at byte {}", what, at_)); }
+void ObjectReader::refuse(std::string_view what) const { throw ProtocolError(fmt::format("not an object of unisono: {} at byte {}", what, at_)); }
 
 void ObjectReader::another(std::string_view asked, std::uint8_t found) const {
   throw Mismatch(fmt::format("{} is asked for where {} was written, before byte {}", asked, name_of(found), at_),
-                 {.hint = "what is read has exactly the types of what was written; nothing is converted"});
+                 {.hint = "the types that are read must be exactly the types that were written; nothing is converted"});
 }
 
 // Returns the first byte of the next value, and counts the value.
@@ -163,7 +163,7 @@ std::span<const std::byte> ObjectReader::block(DType dtype) {
     const bool known = piece.code >= 0 && piece.code <= code_of(DType::complex128);
     throw Mismatch(fmt::format("{} is asked for where {} was written, before byte {}", to_string(dtype),
                                known ? to_string(static_cast<DType>(piece.code)) : "another extension", at_),
-                   {.hint = "what is read has exactly the types of what was written; nothing is converted"});
+                   {.hint = "the types that are read must be exactly the types that were written; nothing is converted"});
   }
   if (piece.bytes.size() % size_of(dtype) != 0) refuse("part of an element");
   if (dtype == DType::boolean) {

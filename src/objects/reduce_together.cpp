@@ -65,7 +65,7 @@ std::string first_difference(const Table& here, const Table& there, int rank) {
       return fmt::format("\"{}\" is {} here, and {} on rank {}", here[i].first, here[i].second, there[i].second, rank);
     }
   }
-  return fmt::format("what rank {} gives is not what is given here", rank);
+  return fmt::format("rank {} gives other data than this rank", rank);
 }
 
 // Returns the fault of a tensor that is wrong on its own, without regard to other ranks.

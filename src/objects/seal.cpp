@@ -34,10 +34,9 @@ int number_of(Rank rank, const ProcessGroup& group) { return rank.is_global() ? 
 void warn_once(const ProcessGroup& group) {
   static std::atomic<bool> has_warned{false};
   if (has_warned.exchange(true)) return;
-  base::warn(
-      fmt::format("objects of group {} travel between hosts without a code, because the job has no token: whoever can change packets can "
-                  "change them",
-                  group.name()));
+  base::warn(fmt::format(
+      "objects of group {} travel between hosts without a code, because the job has no token: somebody who can change packets can change them",
+      group.name()));
 }
 
 }  // namespace
@@ -114,7 +113,7 @@ void ObjectSeal::refuse(int sender, std::string_view what) const {
   const group::Group& inside = *group_->implementation();
   const std::string label = call_.substr(0, call_.find(' '));
   const auto error = std::make_exception_ptr(
-      ProtocolError(fmt::format("the object of rank {} {}: somebody changes what travels between the hosts", sender, what),
+      ProtocolError(fmt::format("the object of rank {} {}: somebody changes the data between the hosts", sender, what),
                     {.operation = label == "message" ? "recv_object" : label,
                      .group = inside.name(),
                      .sequence = inside.facts().sequence(),
@@ -129,7 +128,7 @@ void ObjectSeal::refuse(int sender, std::string_view what) const {
 void check_pickles() {
   const std::string word = base::Environment::process().get("UNISONO_PICKLE").value_or("on");
   if (word == "on") return;
-  if (word != "off") throw InvalidArgument(fmt::format("UNISONO_PICKLE is {}: `on` or `off` is meant", word));
+  if (word != "off") throw InvalidArgument(fmt::format("UNISONO_PICKLE is {}; it must be `on` or `off`", word));
   throw InvalidArgument("objects of Python travel by pickle, and UNISONO_PICKLE=off allows none",
                         {.hint = "data travels as buffers, as numbers and by broadcast_any"});
 }

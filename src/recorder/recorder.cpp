@@ -84,7 +84,7 @@ bool is_over(const CallEntry& entry) { return entry.state.load(std::memory_order
 std::shared_ptr<Recorder> Recorder::make() {
   if (auto file = trace_file()) {
     if (auto trace = make_trace(std::move(file))) return trace;
-    base::warn("no trace of the calls is kept: there is no room for it on the disk, or in memory");
+    base::warn("no trace of the calls is kept: there is no room for it on the disk or in memory");
   }
   auto memory = inherited_memory(bytes_of_ring);
   if (!memory) memory = mapped(make_record_file(), bytes_of_ring);

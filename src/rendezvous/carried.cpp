@@ -81,7 +81,7 @@ BootstrapMeeting meet_through(const Bootstrap& bootstrap, const EnvironmentIdent
   if (kind == "local") return {.meeting = meeting_on_this_host(host), .bootstrap = bootstrap};
   words >> port >> token;
   if (kind != "tcp" || port < 1 || port > std::numeric_limits<std::uint16_t>::max() || token.empty())
-    throw ProtocolError("rank 0 has told through MPI something else than a place", info());
+    throw ProtocolError("rank 0 has sent through MPI something that is not a place", info());
   if (token == "-" && !said)
     throw InvalidArgument("rank 0 has been told the job's token, and this rank has not", info("set UNISONO_TOKEN on all ranks"));
   const base::Secret of_job = token == "-" ? *said : base::Secret(token);

@@ -31,7 +31,7 @@ std::string generation_key(int number, std::string_view what) { return fmt::form
 int number_in(std::string_view text) {
   int number = 0;
   if (std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc() || number < 0) {
-    throw ProtocolError("the store holds a number of a growing job that is none of ours");
+    throw ProtocolError("the store holds a malformed number of a growing job");
   }
   return number;
 }
@@ -44,7 +44,7 @@ GenerationPlan parse(int number, const std::string& text) {
   generation.timeout = std::chrono::milliseconds(timeout);
   for (std::string name; fields >> name;) generation.names.push_back(name);
   if (generation.survivors < 1 || static_cast<std::size_t>(generation.survivors) > generation.names.size()) {
-    throw ProtocolError("the store holds members of a generation in no way of ours");
+    throw ProtocolError("the store holds a malformed list of members of a generation");
   }
   return generation;
 }
@@ -57,11 +57,11 @@ constexpr int no_rank = -1;
 std::optional<Decision> Decision::parse(std::string_view text) {
   if (text.empty()) return std::nullopt;
   if (text == rendezvous::formed) return Decision{.formed = true};
-  if (!text.starts_with(abandoned)) throw ProtocolError("the store holds a decision about a generation that is none of ours");
+  if (!text.starts_with(abandoned)) throw ProtocolError("the store holds a malformed decision about a generation");
   text.remove_prefix(abandoned.size());
   Decision decision;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), decision.culprit);
-  if (error != std::errc()) throw ProtocolError("the store holds a decision about a generation that is none of ours");
+  if (error != std::errc()) throw ProtocolError("the store holds a malformed decision about a generation");
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   decision.text = text.substr(std::min<std::size_t>(1, text.size()));
   return decision;

@@ -296,7 +296,7 @@ class Generation {
     if (fields[0] == "mismatch")
       throw Mismatch(fmt::format("the {}s disagree about the {}: {}", request_.who, request_.size, text),
                      info(fmt::format("{} must be the same on every {}", request_.size_option, request_.who)));
-    if (fields[0] != "timeout") throw ProtocolError("the store holds a verdict that is none of ours", info());
+    if (fields[0] != "timeout") throw ProtocolError("the store holds a malformed verdict", info());
     std::vector<int> missing;
     if (fields.size() > 2 && !fields[2].empty()) {
       for (const std::string_view rank : split(fields[2], ' ')) missing.push_back(std::atoi(std::string(rank).c_str()));

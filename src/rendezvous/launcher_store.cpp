@@ -39,8 +39,8 @@ std::string described(pid_t process) {
 
 /// Returns why the descriptor leads to no launcher; empty where it may lead to one.
 std::string objection(int fd) {
-  if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) return "which is no open descriptor";
-  if (!base::is_stream_socket(fd, AF_UNIX)) return "which is no connection to a launcher";
+  if (fd < 0 || ::fcntl(fd, F_GETFD) < 0) return "which is not an open descriptor";
+  if (!base::is_stream_socket(fd, AF_UNIX)) return "which is not a connection to a launcher";
   const pid_t peer = base::peer_process(fd);
   // The launcher is above this process, unless it is in another PID namespace or a process between both has ended. It may be this one in a test.
   const bool may_be = peer == 0 || peer == ::getpid() || ::getppid() == 1 || base::is_descendant(::getpid(), peer);

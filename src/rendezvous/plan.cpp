@@ -41,7 +41,7 @@ std::string_view parse_query(Url& url, std::string_view query, std::string_view 
     }
     if (name != "rank" && name != "world_size")
       refuse(whole, fmt::format("there is no \"{}\" in a query, only {}", name, is_etcds ? "rank, world_size and ttl" : "rank and world_size"));
-    if (!value) refuse(whole, fmt::format("the {} is no whole number", name));
+    if (!value) refuse(whole, fmt::format("the {} is not a whole number", name));
     (name == "rank" ? url.rank : url.world_size) = value;
   }
   return for_etcd;
@@ -115,7 +115,9 @@ std::string name_of(const std::vector<Member>& members) {
 void warn_of_no_token() {
   static std::atomic_flag has_warned;
   if (has_warned.test_and_set()) return;
-  base::warn("the ranks of several hosts ask each other for no token: whoever reads or writes the store where they met can join or disturb the job");
+  base::warn(
+      "the ranks of several hosts ask each other for no token: every process that reads or writes the store where they met can join or disturb the "
+      "job");
 }
 
 }  // namespace
@@ -132,7 +134,7 @@ Url parse_url(std::string_view text) {
     place = place.substr(0, mark);
   }
   if (scheme == "env") {
-    if (!place.empty()) refuse(text, "env:// takes nothing behind it");
+    if (!place.empty()) refuse(text, "env:// must be the whole URL");
   } else if (scheme == "tcp") {
     url.scheme = Url::Scheme::tcp;
     parse_host_and_port(url, place, text);

@@ -117,7 +117,7 @@ class Parser {
 
   std::uint64_t number(std::string_view written) const {
     const auto value = base::whole_number<std::uint64_t>(written);
-    if (written.size() > most_digits || !value) refuse(fmt::format("\"{}\" is no number; within brackets stand numbers and ranges of them", written));
+    if (written.size() > most_digits || !value) refuse(fmt::format("\"{}\" is not a number; brackets hold numbers and ranges of numbers", written));
     return *value;
   }
 
@@ -164,8 +164,7 @@ std::string advice_for_batch_script(const Environment& environment, int world_si
   const bool is_launched = std::ranges::any_of(of_launchers, [&](const char* name) { return environment.has(name); });
   if (world_size == 1 || is_launched || is_step_of_srun(environment)) return {};
   if (environment.get("SLURM_PROCID") != "0" || environment.get("SLURM_NTASKS") != std::to_string(world_size)) return {};
-  return "srun has not started this process (it is in no step of the job): if the script of sbatch runs the program itself, let it use `srun` or "
-         "`unisono run`";
+  return "srun has not started this process; the script of sbatch must start the program by `srun` or `unisono run`";
 }
 
 bool is_slurm_task(const Environment& environment) {
@@ -212,7 +211,8 @@ std::uint16_t slurm_port(std::string_view job_id, std::uint64_t step) {
 
   std::size_t digits = 0;
   while (digits < job_id.size() && job_id[digits] >= '0' && job_id[digits] <= '9') ++digits;
-  if (digits == 0) throw InvalidArgument(fmt::format("SLURM_JOB_ID begins with no number: \"{}\"", job_id), {.hint = "MASTER_PORT can say the port"});
+  if (digits == 0)
+    throw InvalidArgument(fmt::format("SLURM_JOB_ID does not begin with a number: \"{}\"", job_id), {.hint = "MASTER_PORT can say the port"});
   int last = 0;
   for (const char digit : job_id.substr(digits - std::min(digits, digits_used), std::min(digits, digits_used))) last = 10 * last + (digit - '0');
   return static_cast<std::uint16_t>(first_port + (last + static_cast<int>(step % ports) * from_step_to_step) % ports);

@@ -124,7 +124,7 @@ const Algorithm& cheapest(std::span<const Algorithm> rows, std::uint64_t usable,
     best = &rows[i];
     least = us;
   }
-  if (best == nullptr) throw Unsupported(fmt::format("no schedule carries out {}", to_string(problem.operation)));
+  if (best == nullptr) throw Unsupported(fmt::format("no schedule does {}", to_string(problem.operation)));
   return *best;
 }
 

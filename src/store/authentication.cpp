@@ -170,7 +170,8 @@ base::Secret token_for(std::span<const base::SocketAddress> addresses, const std
   base::Secret said = argument ? *argument : said_token(environment).value_or(base::Secret());
   if (said == "none") {
     if (!local)
-      base::warn(fmt::format("the store at {} asks for no token: whoever reaches this address can join or disturb the job", describe(*remote)));
+      base::warn(
+          fmt::format("the store at {} asks for no token: every process that reaches this address can join or disturb the job", describe(*remote)));
     return {};
   }
   if (said.empty() && !local) {

@@ -206,7 +206,7 @@ void Client::read_some(const Deadline& deadline, std::unique_lock<std::mutex>& l
 
 void Client::check_greeting() {
   const Greeting theirs = parse_greeting(*in_.take(greeting_size));
-  if (!theirs.is_ours) throw ProtocolError(fmt::format("{}: what answers there is not a unisono store", place_));
+  if (!theirs.is_ours) throw ProtocolError(fmt::format("{}: the server there is not a unisono store", place_));
   if (theirs.wire != wire_version)
     throw ProtocolError(fmt::format("{} is unisono {}, this process is {}", place_, describe(theirs), describe_own_version()));
   greeting_due_ = false;
@@ -218,7 +218,7 @@ std::optional<std::string> Client::take_frame() {
   auto frame = opener_ ? opener_->take(in_, longest_answer, fault) : in_.take_frame(longest_answer, too_long);
   if (too_long || fault == FrameOpener::Fault::too_long) throw ProtocolError(fmt::format("{} sent a frame that is too long", place_));
   if (fault == FrameOpener::Fault::changed) {
-    throw ProtocolError(fmt::format("{}: an answer came that was not sent so", place_), {.hint = "somebody changes what is sent on the way"});
+    throw ProtocolError(fmt::format("{}: an answer was changed on the way", place_), {.hint = "somebody changes the data on the way"});
   }
   return frame;
 }

@@ -108,7 +108,7 @@ std::optional<base::FrameKeys> shake_hands(Handshake& peer, const ConnectOptions
   peer.send(greeting());
   const std::string bytes = peer.receive_greeting();
   const Greeting theirs = bytes.size() < greeting_size ? Greeting{} : parse_greeting(bytes);
-  if (!theirs.is_ours) throw ProtocolError("what answers there is not a unisono store");
+  if (!theirs.is_ours) throw ProtocolError("the server there is not a unisono store");
   if (theirs.wire != wire_version) throw ProtocolError(fmt::format("it is unisono {}, this process is {}", describe(theirs), describe_own_version()));
 
   Exchange exchange{fresh_nonce(), {}, options.job_tag, peer.binding()};

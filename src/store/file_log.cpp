@@ -61,7 +61,8 @@ FileLog::FileLog(std::string path) : path_(std::move(path)), fd_(open_file(path_
   if (!fd_ && errno == ELOOP) throw InvalidArgument(fmt::format("the store file {} is a symbolic link, which is not followed", path_));
   if (!fd_) throw InvalidArgument(fmt::format("the store file {} cannot be opened: {}", path_, base::error_text(errno)));
   struct stat status {};
-  if (::fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) throw InvalidArgument(fmt::format("the store file {} is no regular file", path_));
+  if (::fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    throw InvalidArgument(fmt::format("the store file {} is not a regular file", path_));
 }
 
 // Opens the file anew in a child of fork, which shares its parent's descriptor and with it the parent's locks.

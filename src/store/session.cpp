@@ -67,7 +67,7 @@ bool ServerHandshake::begin(Session& session) {
     return true;
   }
   if (!magic.starts_with(seen)) {  // no answer: it may be any program
-    log_rejected(session, "what it sent is not ours");
+    log_rejected(session, "its data is not that of unisono");
     return false;
   }
   if (session.in.size() < greeting_size) return true;
@@ -93,8 +93,8 @@ std::optional<std::string> ServerHandshake::take_frame(Session& session) {
     log_rejected(session, "it announced a frame longer than this store takes");
     refuse(session, 0, fmt::format("a request is longer than the store takes ({} bytes)", most));
   } else if (fault == Fault::changed) {
-    log_rejected(session, "a frame came that it has not sent so");
-    refuse(session, 0, "a request came that was not sent so");
+    log_rejected(session, "a frame was changed on the way");
+    refuse(session, 0, "a request was changed on the way");
   }
   return frame;
 }
@@ -127,7 +127,7 @@ void ServerHandshake::receive_proof(Session& session, Op op, Reader& in) {
   if (op != Op::proof || !in.complete()) return refuse(session, 0, "the handshake is malformed");
   if (!same_proof(proof, client_proof(options_.token.view(), exchange))) {
     log_rejected(session, "its token is not this job's");
-    return refuse(session, 0, "its token is another one than this process's");
+    return refuse(session, 0, "its token is not the token of this process");
   }
   session.send(Writer(Status::ok).text(server_proof(options_.token.view(), exchange)).finish());
   if (const auto keys = server_keys(options_.token.view(), exchange)) {

@@ -67,7 +67,7 @@ std::vector<std::string> Table::missing(std::span<const std::string> keys) const
 
 std::int64_t Table::sum(std::string_view key, const std::string* value, std::int64_t amount) {
   const auto count = value == nullptr ? std::optional<std::int64_t>(0) : base::whole_number<std::int64_t>(*value);
-  if (!count) throw InvalidArgument(fmt::format("add: the value of \"{}\" is no number: \"{}\"", printable(key), printable(*value)));
+  if (!count) throw InvalidArgument(fmt::format("add: the value of \"{}\" is not a number: \"{}\"", printable(key), printable(*value)));
   std::int64_t result = 0;
   if (__builtin_add_overflow(*count, amount, &result))
     throw InvalidArgument(fmt::format("add: the counter \"{}\" would leave 64 bits", printable(key)));

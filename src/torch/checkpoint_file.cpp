@@ -211,15 +211,15 @@ CheckpointContents read_checkpoint(const fs::path& path) {
   if (got < sizeof head && (got < sizeof head.magic || head.magic == ours.magic)) {
     throw CheckpointError(path, fmt::format("is cut short: it has {} bytes, and the head of a checkpoint alone has {}", size, sizeof head));
   }
-  if (head.magic != ours.magic) throw CheckpointError(path, "is no checkpoint of unisono");
+  if (head.magic != ours.magic) throw CheckpointError(path, "is not a checkpoint of unisono");
   if (head.head_checksum != checksum_of(head)) throw CheckpointError(path, "is damaged: the checksum of its head is wrong");
   if (head.version != ours.version) {
     throw CheckpointError(path, fmt::format("has version {} of the format, and this is a unisono for version {}", head.version, ours.version));
   }
   const std::uint64_t expected = sizeof head + head.table_bytes + head.data_bytes;
   if (size != expected || head.table_bytes > size || head.data_bytes > size) {
-    throw CheckpointError(
-        path, fmt::format("{}: it has {} bytes of {}", size < expected ? "is cut short" : "has something behind its end", size, expected));
+    throw CheckpointError(path,
+                          fmt::format("{}: it has {} bytes of {}", size < expected ? "is cut short" : "has data after its end", size, expected));
   }
   std::vector<std::byte> table(head.table_bytes);
   CheckpointContents contents;

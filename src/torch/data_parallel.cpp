@@ -92,7 +92,7 @@ std::string first_difference(const std::vector<Line>& root, const std::vector<Li
   for (std::size_t i = 0; i < std::max(root.size(), own.size()); ++i) {
     if (i >= own.size()) return fmt::format("rank 0 has a {}, and rank {} has not", root[i].first, rank);
     if (i >= root.size()) return fmt::format("rank {} has a {}, and rank 0 has not", rank, own[i].first);
-    if (own[i].first != root[i].first) return fmt::format("where rank 0 has {}, rank {} has {}", root[i].first, rank, own[i].first);
+    if (own[i].first != root[i].first) return fmt::format("rank 0 has {}, and rank {} has {}", root[i].first, rank, own[i].first);
     if (own[i].second != root[i].second)
       return fmt::format("{} is {} on rank 0 and {} on rank {}", own[i].first, root[i].second, own[i].second, rank);
   }

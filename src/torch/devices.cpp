@@ -72,7 +72,7 @@ void fill_leaves(const std::vector<TensorPair>& pairs, const at::Device& device)
 }
 
 void refuse_empty_data(const std::string& place) {
-  throw InvalidArgument(fmt::format("{} is empty", called(place)), {.hint = "what holds no tensor is on no device"});
+  throw InvalidArgument(fmt::format("{} is empty", called(place)), {.hint = "data without a tensor is on no device"});
 }
 void refuse_out_size(const std::string& place, std::size_t data, std::size_t out) {
   refuse("cast_data_device", fmt::format("{} has {} entries, out{} has {}", called(place), data, place, out));

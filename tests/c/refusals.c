@@ -49,7 +49,7 @@ static void refused_works(void) {
   WRONG("is_cancelled is NULL", unisono_work_cancel(work, NULL));
   WRONG("negative", unisono_work_wait_for(work, -1, &flag));
   WRONG("index is NULL", unisono_wait_any(&work, 1, NULL));
-  WRONG("group is none of", unisono_barrier((unisono_group*)work, NULL));
+  WRONG("group is not a handle of", unisono_barrier((unisono_group*)work, NULL));
   OK(unisono_work_wait(work));
   OK(unisono_work_free(work));
   WRONG("work was freed", unisono_work_wait(work));
@@ -60,7 +60,7 @@ static void refused_works(void) {
   WRONG("work was freed", unisono_work_free(work));
   WRONG("work is NULL", unisono_work_wait(NULL));
   WRONG("work is NULL", unisono_work_free(NULL));
-  WRONG("work is none of", unisono_work_wait((unisono_work*)&x));
+  WRONG("work is not a handle of", unisono_work_wait((unisono_work*)&x));
   WRONG("works is NULL", unisono_wait_all(NULL, 2));
   WRONG("nothing to wait for", unisono_wait_any(NULL, 0, &index));
   CHECK(index == 77);
@@ -75,9 +75,9 @@ void refused_handles(void) {
   WRONG("group is NULL", unisono_new_group(&rank, 1, NULL, NULL));
   WRONG("global_ranks is NULL", unisono_new_group(NULL, 2, NULL, &group));
   WRONG("", unisono_new_group(&rank, 0, NULL, &group));
-  WRONG("world is no group to be freed", unisono_group_free(unisono_world()));
+  WRONG("world cannot be freed", unisono_group_free(unisono_world()));
   WRONG("group is NULL", unisono_group_free(NULL));
-  WRONG("none of this library's handles", unisono_barrier((unisono_group*)&x, NULL));
+  WRONG("not a handle of this library", unisono_barrier((unisono_group*)&x, NULL));
   OK(unisono_new_group(&rank, 1, NULL, &group));
   WRONG("rank is NULL", unisono_group_rank(group, NULL));
   WRONG("capacity is 0", unisono_group_global_ranks(group, &flag, 0));

@@ -204,8 +204,8 @@ WORLD_TEST(AllGatherV, AllGatherVRefusesWrongCounts) {
   refuses(other, rank() == world_size() - 1 ? "has 3 elements" : "by the counts it has");
   std::vector<int> negative(n, 3);
   negative[0] = -1;
-  refuses(negative, "-1 is no number of elements");
-  refuses(Lengths(n + 0, std::size_t{1} << 63), "is no number of elements");
+  refuses(negative, "-1 is not a number of elements");
+  refuses(Lengths(n + 0, std::size_t{1} << 63), "is not a number of elements");
   if (n > 2) refuses(Lengths(n, (std::size_t{1} << 62) + 1), "beyond any memory");
   std::vector<double> wrong(3 * n);
   EXPECT_THROW(all_gather_v(in, wrong, Lengths(n, 3)), InvalidArgument);  // no element is converted

@@ -142,7 +142,7 @@ TEST(Answers, AnInterruptionEndsTheWaitAndNotTheCall) {
 }
 
 TEST(Answers, AnAnswerOfAnotherKindEndsTheWorkerWhichLearnsWhy) {
-  constexpr auto why = "a worker has sent what no controller understands";
+  constexpr auto why = "a worker has sent something that a controller does not understand";
   with_own_worker(
       [&](Core& core) {
         const auto call = core.begin(0, {.function = &asked()});

@@ -111,7 +111,7 @@ struct Case {
   std::string elements = "1";
   Direction direction = Direction::to_server;
   int ranks = 2, server = 1, client = 0;
-  std::string says = "sent what does not belong here";
+  std::string says = "sent unexpected data";
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }

@@ -102,7 +102,7 @@ TEST(BindingOfRanks, RanksAreToldWhereTheyRunAndWhy) {
 TEST(BindingOfRanks, AProcessThatIsNoRankIsToldSo) {
   RunningCommand alone(unisono_command({"info", "--json"}));
   ASSERT_EQ(alone.wait(), 0) << alone.err();
-  EXPECT_EQ(Json::parse(alone.out()).at("host").at("binding"), "this process is no rank of unisono run");
+  EXPECT_EQ(Json::parse(alone.out()).at("host").at("binding"), "this process is not a rank of unisono run");
 }
 
 TEST(BindingOfRanks, TheLauncherSaysWhatItHasDoneWhereAsked) {

@@ -116,7 +116,7 @@ TEST(RefusedEncryption, EncryptionOnOneSideOnlyIsRefused) {
 TEST(RefusedEncryption, AnotherTokenIsRefused) {
   MAKE_HOSTS(hosts, 2);
   expect_refusal(hosts, encrypted, with(encrypted, {{"UNISONO_TOKEN", "another secret of sufficient length"}}), "it refused this process's token",
-                 "from 10.77.0.2: its token is another one than this process's");
+                 "from 10.77.0.2: its token is not the token of this process");
 }
 
 TEST(RefusedEncryption, EncryptionWithoutTokenAndCertificateIsRefused) {
@@ -132,9 +132,9 @@ TEST(RefusedEncryption, CertificatesThatDoNotHoldAreRefused) {
   ASSERT_EQ(::chmod(open.path("key").c_str(), 0644), 0);
   expect_refusal(hosts, good.variables(), expired.variables(), "certificate has expired", "");
   expect_refusal(hosts, good.variables(), open.variables(), "is open to others (mode 0644)", "");
-  expect_refusal(hosts, good.variables(), strange.variables(), "its certificate does not hold: unable to get local issuer certificate",
+  expect_refusal(hosts, good.variables(), strange.variables(), "its certificate is not valid: unable to get local issuer certificate",
                  "from 10.77.0.2: it refused this process");
-  expect_refusal(hosts, good.variables(), encrypted, "it presents a certificate, and this process has a token only", "from 10.77.0.2: it refused");
+  expect_refusal(hosts, good.variables(), encrypted, "it presents a certificate, and this process has only a token", "from 10.77.0.2: it refused");
 }
 
 // Ranks of which one does not encrypt learn it from the job's store, which their launchers serve them.

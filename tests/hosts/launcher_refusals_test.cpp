@@ -122,7 +122,7 @@ TEST(RefusedHosts, ASecretMustBeSaidOrDeclined) {  // A5
   const auto job = start_job(hosts, 2, {HOST_RANK, "meet"}, {}, {{"UNISONO_TOKEN", "none"}});
   for (const auto& launcher : job) {
     EXPECT_EQ(launcher->wait(), 0) << launcher->err();
-    EXPECT_NE(launcher->err().find("asks for no token: whoever reaches this address can join or disturb the job"), std::string::npos)
+    EXPECT_NE(launcher->err().find("asks for no token: every process that reaches this address can join or disturb the job"), std::string::npos)
         << launcher->err();
   }
 }
@@ -133,7 +133,7 @@ TEST(RefusedHosts, OneWithAnotherSecretDoesNotGetIn) {  // A5
   const auto second =
       hosts.start(1, node_words({.node = 1, .master = hosts.address(0)}, never), {{"UNISONO_TOKEN", "another secret of these tests"}});
   EXPECT_NE(second->wait(), 0);
-  EXPECT_NE(second->err().find("its token is another one"), std::string::npos) << second->err();
+  EXPECT_NE(second->err().find("its token is not the token of this process"), std::string::npos) << second->err();
   EXPECT_EQ(first->wait(), 1);
   EXPECT_NE(first->err().find("missing nodes 1"), std::string::npos) << first->err();
   EXPECT_EQ(first->out() + second->out(), "");
@@ -157,7 +157,7 @@ TEST(RefusedHosts, AFileWithTheSecretMustBeOnesOwn) {  // A7
   hosts.run(0, {"chown", "0", path});
   write_secret(path, " \n");
   EXPECT_NE(refusal(path).find("is empty"), std::string::npos);
-  EXPECT_NE(refusal(folder.path()).find("is no regular file"), std::string::npos);
+  EXPECT_NE(refusal(folder.path()).find("is not a regular file"), std::string::npos);
   EXPECT_NE(refusal(path + "s").find("No such file"), std::string::npos);
 }
 

@@ -80,7 +80,7 @@ TEST(RefusedBySsh, AHostThatTalksNonsenseIsRefused) {
   const std::string number = version->out().substr(std::string("unisono ").size(), version->out().size() - std::string("unisono \n").size());
   write_script(all.folder() + "/other", "#!/bin/sh\necho unisono-host " + number + "\necho H is no header\ncat\n");
   all.replace(1, UNISONO_COMMAND, all.folder() + "/other");
-  expect_parts(refusal(all, "host1"), {"what came from the other host is no message of unisono"});
+  expect_parts(refusal(all, "host1"), {"the other host has sent something that is not a message of unisono"});
 }
 
 TEST(RefusedBySsh, AHostThatDoesNotAnswerIsNamed) {

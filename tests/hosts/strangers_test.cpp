@@ -179,7 +179,7 @@ TEST_F(UnauthenticatedConnections, ConnectionsOfOtherProtocolsLearnNothingAndAre
     }
     expect_well();
   });
-  EXPECT_EQ(count(log(), "closed a connection from 10.77.0.3: what it sent is not ours"), 1) << log();
+  EXPECT_EQ(count(log(), "closed a connection from 10.77.0.3: its data is not that of unisono"), 1) << log();
 }
 
 TEST_F(UnauthenticatedConnections, ConnectionsWithoutTheSecretGetNothing) {  // A5: wrong, none, replayed, reflected

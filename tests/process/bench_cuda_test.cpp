@@ -99,13 +99,13 @@ TEST(BenchCuda, WhatGoesWithMemoryOfTheHostIsRefused) {
   for (const char* peer : {"openmpi", "mpich", "gloo", "ucx", "./folder"})
     refused({"--peers", peer}, std::string("--device cuda measures the peer nccl alone, and not ") + peer);
   refused({"--peers", "nccl,gloo"}, "--device cuda measures the peer nccl alone, and not gloo");
-  refused({"--buffers", "shared"}, "--buffers shared goes with memory of the host, and not with --device cuda");
-  refused({"--data", "touch"}, "--data touch goes with memory of the host, and not with --device cuda");
-  refused({"-n", "2", "--hosts", "2"}, "--hosts goes with memory of the host, and not with --device cuda");
+  refused({"--buffers", "shared"}, "--buffers shared works with memory of the host, and not with --device cuda");
+  refused({"--data", "touch"}, "--data touch works with memory of the host, and not with --device cuda");
+  refused({"-n", "2", "--hosts", "2"}, "--hosts works with memory of the host, and not with --device cuda");
   refused({"ping_pong", "-n", "2"}, "ping_pong is measured in memory of the host alone, and --device cuda is for collectives with data");
   refused({"barrier"}, "barrier is measured in memory of the host alone, and --device cuda is for collectives with data");
   expect_refused({"--device", "tpu"}, wrong_use, "--device must be host or cuda, not 'tpu'");
-  expect_refused({"--peers", "nccl"}, wrong_use, "the peer nccl goes with memory of devices");
+  expect_refused({"--peers", "nccl"}, wrong_use, "the peer nccl works with memory of devices");
 }
 
 TEST(BenchCuda, WhatIsMissingIsNamed) {

@@ -76,7 +76,7 @@ Said bench(const std::vector<std::string>& peers) {
 
 TEST(BenchFolder, AFolderWithoutAnMpiIsRefused) {
   const Prefix prefix;
-  EXPECT_REFUSED(bench({prefix.path() + "/absent"}), prefix.path() + "/absent is no folder");
+  EXPECT_REFUSED(bench({prefix.path() + "/absent"}), prefix.path() + "/absent is not a folder");
   EXPECT_REFUSED(bench({prefix.path()}), "there is no MPI in " + prefix.path());
   prefix.link("libmpi.so.40", "/nowhere/at/all");
   EXPECT_REFUSED(bench({prefix.path()}), "there is no MPI in " + prefix.path());
@@ -95,7 +95,7 @@ TEST(BenchFolder, AnMpiForOtherProcessorsIsRefused) {
   prefix.write("libmpi_abi.so.1", library_for(EM_PPC64));
   EXPECT_REFUSED(bench({prefix.path()}), "the MPI in " + prefix.path() + " is for POWER (64 bits, little endian), and unisono is for ");
   prefix.write("libmpi_abi.so.1", "INPUT(libmpi.a)");
-  EXPECT_REFUSED(bench({prefix.path()}), "the MPI in " + prefix.path() + " is no library: " + prefix.library("libmpi_abi.so.1"));
+  EXPECT_REFUSED(bench({prefix.path()}), "the MPI in " + prefix.path() + " is not a library: " + prefix.library("libmpi_abi.so.1"));
 }
 
 TEST(BenchFolder, AnMpiWithoutALauncherIsRefused) {
@@ -117,7 +117,7 @@ TEST(BenchFolder, AnMpiThatCannotBeLoadedIsRefused) {
 TEST(BenchFolder, AFolderIsNoOperation) {
   RunningCommand command(unisono_command({"bench", "./openmpi-5"}));
   EXPECT_EQ(command.wait(), 2);
-  EXPECT_TRUE(unwrapped(command.err()).starts_with("unisono bench: './openmpi-5' is no operation; did you mean '--peers ./openmpi-5'?\n"))
+  EXPECT_TRUE(unwrapped(command.err()).starts_with("unisono bench: './openmpi-5' is not an operation; did you mean '--peers ./openmpi-5'?\n"))
       << command.err();
 }
 

@@ -148,7 +148,7 @@ TEST_F(BenchReport, TheBaselineTellsOfOtherCoresAndVersions) {
   const Said said = bench({"--from", write("now.json", now), "--baseline", write("before.json", before)});
   const std::string text = unwrapped(said.out.substr(said.out.find("baseline ")));
   EXPECT_NE(text.find("openmpi was Open MPI v5.0.10 and is Open MPI v5.0.11"), std::string::npos) << text;
-  EXPECT_NE(text.find("10 of 10 results are of cores that are nearer or more distant than before"), std::string::npos) << text;
+  EXPECT_NE(text.find("10 of 10 results come from cores that are nearer to each other or more distant than before"), std::string::npos) << text;
   const Said same = bench({"--from", path("now.json"), "--baseline", path("now.json")});
   for (const char* word : {"more distant", " was Open MPI"}) EXPECT_EQ(unwrapped(same.out).find(word), std::string::npos) << same.out;
 }
@@ -219,13 +219,13 @@ TEST_F(BenchReport, ABaselineThatIsNoneIsWrongUseBeforeAnythingIsMeasured) {
   text[0]["median_us"] = "fast";
   for (json& row : other) row["ranks"] = 4;
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {write("a", std::string("all_reduce 8 1.0\n")), "a is no result of unisono bench --json: it is no JSON"},
-      {write("b", json::object()), "b is no result of unisono bench --json: it is no list"},
-      {write("c", json::array()), "c is no result of unisono bench --json: it is an empty list"},
-      {write("d", json{1, 2}), "d is no result of unisono bench --json: entry 0: "},
-      {write("e", lacks), "e is no result of unisono bench --json: entry 3: key 'median_low_us' not found"},
-      {write("f", odd), "f is no result of unisono bench --json: entry 1: unknown operation 'all_redcue'"},
-      {write("g", text), "g is no result of unisono bench --json: entry 0: type must be number, but is string"},
+      {write("a", std::string("all_reduce 8 1.0\n")), "a is not a result of unisono bench --json: it is no JSON"},
+      {write("b", json::object()), "b is not a result of unisono bench --json: it is not a list"},
+      {write("c", json::array()), "c is not a result of unisono bench --json: it is an empty list"},
+      {write("d", json{1, 2}), "d is not a result of unisono bench --json: entry 0: "},
+      {write("e", lacks), "e is not a result of unisono bench --json: entry 3: key 'median_low_us' not found"},
+      {write("f", odd), "f is not a result of unisono bench --json: entry 1: unknown operation 'all_redcue'"},
+      {write("g", text), "g is not a result of unisono bench --json: entry 0: type must be number, but is string"},
       {write("h", other), "h has no result of 2 ranks, f32, private buffers, static data in the set plain"},
       {path("absent"), "cannot read "},
       {path(""), "cannot read "}};  // which is a folder
@@ -281,7 +281,7 @@ TEST_F(BenchReport, ThePlotHasAPanelForEachOperationAndItsConditions) {
       EXPECT_EQ(count(svg, ">" + std::string(op) + ": 2 ranks, f32, " + buffers + " buffers, static data</text>"), 1) << op << buffers;
   EXPECT_EQ(count(svg, ">time</text>"), 6);
   EXPECT_EQ(count(svg, ">bandwidth: bytes by time</text>"), 4) << "a barrier has none";
-  for (const char* label : {">unisono</text>", ">openmpi</text>", ">gloo</text>", ">roofline: every rank copies as many bytes</text>"})
+  for (const char* label : {">unisono</text>", ">openmpi</text>", ">gloo</text>", ">roofline: every rank copies the same number of bytes</text>"})
     EXPECT_EQ(count(svg, label), 1) << label;
   // By buffers: times and bandwidths of three implementations at 8 B and 1 MiB, of the roofline at 8 B; of two in reduce_scatter; and the barrier.
   EXPECT_EQ(count(svg, "<polyline"), 2 * (2 * (3 + 1 + 2) + 1));

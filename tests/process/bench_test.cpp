@@ -232,7 +232,7 @@ TEST(Bench, ListsMayBeWrittenWithSpaces) {
     return command.err();
   };
   EXPECT_TRUE(said({"all_redcue"}).starts_with("unisono bench: unknown operation 'all_redcue'; did you mean 'all_reduce'?\n"));
-  EXPECT_TRUE(said({"gloo"}).starts_with("unisono bench: 'gloo' is no operation; did you mean '--peers gloo'?\n"));
+  EXPECT_TRUE(said({"gloo"}).starts_with("unisono bench: 'gloo' is not an operation; did you mean '--peers gloo'?\n"));
   EXPECT_TRUE(said({"--peers", "glo"}).starts_with("unisono bench: unknown peer 'glo'; did you mean 'gloo'?\n"));
 }
 

@@ -158,7 +158,7 @@ TEST_F(Prefix, ARelativePluginPathIsNotSearched) {
   put("warp");
   const std::string said = info("lib");
   EXPECT_FALSE(ran());
-  EXPECT_NE(said.find("UNISONO_PLUGIN_PATH: lib is no absolute path"), std::string::npos) << said;
+  EXPECT_NE(said.find("UNISONO_PLUGIN_PATH: lib is not an absolute path"), std::string::npos) << said;
 }
 
 TEST_F(Prefix, APluginPathThatAnybodyCanWriteToIsNotLoadedFrom) {
@@ -212,7 +212,7 @@ TEST_F(Prefix, AVendorsLibraryIsNamedInFullAndNobodyElses) {
   EXPECT_TRUE(ran());
   std::string said = info_with("./libnccl.so.2");
   EXPECT_FALSE(ran());
-  EXPECT_NE(said.find("UNISONO_NCCL_LIBRARY=./libnccl.so.2 is no absolute path"), std::string::npos) << said;
+  EXPECT_NE(said.find("UNISONO_NCCL_LIBRARY=./libnccl.so.2 is not an absolute path"), std::string::npos) << said;
   allow(lib, 0777);
   said = info_with((lib / "libnccl.so.2").string());
   EXPECT_FALSE(ran());

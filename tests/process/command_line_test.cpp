@@ -163,8 +163,8 @@ TEST(CommandLine, ACommandWhoseProgramIsMissingSaysHowToGetIt) {
 }
 
 TEST(CommandLine, AProgramWhereACommandBelongsIsToldHowItIsStarted) {
-  EXPECT_EQ(refusal({"./app", "--epochs", "3"}), "unisono: './app' is no command; to start it as ranks: unisono run -n 2 ./app");
-  EXPECT_EQ(refusal({RANK_HELPER}), fmt::format("unisono: '{0}' is no command; to start it as ranks: unisono run -n 2 {0}", RANK_HELPER));
+  EXPECT_EQ(refusal({"./app", "--epochs", "3"}), "unisono: './app' is not a command; to start it as ranks: unisono run -n 2 ./app");
+  EXPECT_EQ(refusal({RANK_HELPER}), fmt::format("unisono: '{0}' is not a command; to start it as ranks: unisono run -n 2 {0}", RANK_HELPER));
 }
 
 TEST(CommandLine, AMistypedOptionIsNamedWithTheOneThatIsMeant) {
@@ -233,7 +233,7 @@ TEST(CommandLine, TheSchedulesOfThisJobAreShownByRankZero) {
   const Answer native = ask({"run", "-n", "3", UNISONO_COMMAND, "info", "--schedules"});
   EXPECT_EQ(native.code, 0) << native.err;
   EXPECT_EQ(lines_of(native.out).front(), "[0] ranks                       3 on 1 host, those of this job");
-  EXPECT_EQ(count(native.out, "network                     none: shared memory carries out all calls"), 1) << native.out;
+  EXPECT_EQ(count(native.out, "network                     none: shared memory runs all calls"), 1) << native.out;
   EXPECT_EQ(count(native.out, "[1]") + count(native.out, "[2]"), 0) << native.out;
   const Answer tcp = ask({"run", "-n", "3", "--backend", "tcp", UNISONO_COMMAND, "info", "--schedules"});
   EXPECT_EQ(tcp.code, 0) << tcp.err;

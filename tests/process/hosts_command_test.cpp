@@ -47,16 +47,16 @@ TEST(HostLists, ListsOfHostsThatMakeNoSenseAreRefusedWithTheReason) {
   expect_refused({"--hosts", "a:4,a:2"}, {"--hosts: host a is named twice"});
   expect_refused({"--hosts", "root@a,a"}, {"host a is named twice"});
   expect_refused({"--hosts", "n[1-3],n2"}, {"host n2 is named twice"});
-  expect_refused({"--hosts", "a:many"}, {"\"many\" behind a is no number of ranks"});
-  expect_refused({"--hosts", "a:"}, {"behind a is no number of ranks"});
+  expect_refused({"--hosts", "a:many"}, {"\"many\" after a is not a number of ranks"});
+  expect_refused({"--hosts", "a:"}, {"after a is not a number of ranks"});
   expect_refused({"--hosts", "a:-1"}, {"host a has -1 slots"});
   expect_refused({"--hosts", "a,,b"}, {"a name is empty"});
   expect_refused({"--hosts", "n[1-"}, {"the host list \"n[1-\" is invalid"});
-  expect_refused({"--hosts", "-oProxyCommand=x"}, {"is no name of a host"});
-  expect_refused({"--hosts", "a;b"}, {"\"a;b\" is no name of a host"});
+  expect_refused({"--hosts", "-oProxyCommand=x"}, {"is not the name of a host"});
+  expect_refused({"--hosts", "a;b"}, {"\"a;b\" is not the name of a host"});
   expect_refused({"--hosts", "a:60000,b:60000"}, {"a job has at most 65536 ranks"});
   expect_refused({"--hosts", "a:2", "-n", "3"}, {"3 ranks are asked for, and the hosts have 2 slots", "--hosts a:4,b:4"});
-  expect_refused({"--hosts", "a:2", "--stdin", "2"}, {"standard input is to go to rank 2, and the last rank is 1"});
+  expect_refused({"--hosts", "a:2", "--stdin", "2"}, {"standard input cannot go to rank 2: the last rank is 1"});
 }
 
 TEST(HostFiles, FilesOfHostsThatMakeNoSenseAreRefusedWithTheLine) {
@@ -70,9 +70,9 @@ TEST(HostFiles, FilesOfHostsThatMakeNoSenseAreRefusedWithTheLine) {
   refused("a slots=4\nb:2\na:1\n", {path + ":3: host a is already at " + path + ":1", "name each host once"});
   refused("a slots=4 weight=3\n", {path + ":1: \"weight=3\" is not understood", "\"host slots=4\" or \"host:4\""});
   refused("a slots=4 max_slots=2\n", {path + ":1: host a has 4 slots, and at most 2"});
-  refused("a:2 slots=2\n", {path + ":1: the number of slots of host a stands there twice"});
-  refused("a slots=\n", {path + ":1: \"\" behind a is no number"});
-  refused("a slots=99999999999\n", {path + ":1: \"99999999999\" behind a is no number"});
+  refused("a:2 slots=2\n", {path + ":1: the number of slots of host a is given twice"});
+  refused("a slots=\n", {path + ":1: \"\" after a is not a number"});
+  refused("a slots=99999999999\n", {path + ":1: \"99999999999\" after a is not a number"});
   refused("# nothing\n\n", {path + ": the host file names no host"});
   expect_refused({"--hostfile", folder.path() + "/none"}, {folder.path() + "/none: the host file cannot be read: No such file"});
 }
@@ -83,9 +83,10 @@ TEST(HostFlags, FlagsThatContradictAreNamed) {
   expect_refused({"--hosts", "a", "--node-rank", "0"}, {"--node-rank is for launchers"});
   expect_refused({"-n", "1", "--ssh", "ssh"}, {"--ssh is about other hosts, and none is named"});
   expect_refused({"--hosts", "a", "-x", "NOT_SET_ANYWHERE"}, {"-x NOT_SET_ANYWHERE: this variable is not set here"});
-  expect_refused({"--hosts", "a", "-x", "=1"}, {"a variable has a name"});
+  expect_refused({"--hosts", "a", "-x", "=1"}, {"the name of the variable is missing"});
   expect_refused({"--hosts", "a", "--export=ALL,A=b"}, {"this is a list of variables"});
-  expect_refused({"--hosts", "a", "-x", "UNISONO_TOKEN"}, {"the secret reaches the hosts by itself"}, {{"UNISONO_TOKEN", "some sixteen bytes"}});
+  expect_refused({"--hosts", "a", "-x", "UNISONO_TOKEN"}, {"the secret reaches the hosts without this option"},
+                 {{"UNISONO_TOKEN", "some sixteen bytes"}});
   expect_refused({"--hosts", "nowhere.invalid", "--ssh", "ssh 'x"}, {"--ssh: a quote is not closed"});
   expect_refused({"--hosts", "nowhere.invalid", "--ssh", " "}, {"--ssh: the command is empty"});
   const Ended ended = run({"--hosts", "nowhere.invalid", "--ssh", "no-such-ssh"});
@@ -261,7 +262,7 @@ TEST_F(ScriptForSsh, AScriptThatBringsNonsenseIsRefused) {
     EXPECT_NE(ended.err.find("host one.invalid (--hosts) cannot be used: "), std::string::npos) << ended.err;
     return ended.err;
   };
-  const std::string greet = "printf '%s' '" + greeting + "'\n", refused = "is no message of unisono";
+  const std::string greet = "printf '%s' '" + greeting + "'\n", refused = "is not a message of unisono";
   EXPECT_NE(answer("yes | head -c 100000").find("it printed 64 KiB before the greeting"), std::string::npos);
   EXPECT_NE(answer(greet + "echo O 99999999999999").find(refused), std::string::npos);
   EXPECT_NE(answer(greet + "echo O 17000000").find(refused), std::string::npos);
@@ -308,7 +309,7 @@ TEST_F(ScriptForSsh, AFullDiskEndsTheScript) {
   for (const char* word : {"--", "echo", "lost"}) words.emplace_back(word);
   RunningCommand command(words);
   EXPECT_EQ(command.wait(), 1) << command.err();
-  EXPECT_NE(command.err().find("what follows is lost"), std::string::npos) << command.err();
+  EXPECT_NE(command.err().find("the output that follows is lost"), std::string::npos) << command.err();
 }
 
 TEST_F(ScriptForSsh, AReaderThatLeavesEndsTheJob) {

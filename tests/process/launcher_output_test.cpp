@@ -170,7 +170,7 @@ TEST(LauncherOutput, OutputThatCannotBeWrittenIsCodeOne) {
   };
   RunningCommand job(into_full(fmt::format("-- {} spew 1000000 > /dev/full", RANK_HELPER)));
   EXPECT_EQ(job.wait(), 1);
-  EXPECT_EQ(job.err(), "[unisono] standard output: No space left on device; what follows is lost\n");
+  EXPECT_EQ(job.err(), "[unisono] standard output: No space left on device; the output that follows is lost\n");
   RunningCommand failed(into_full(fmt::format("--grace 0.1 -- {} exit 1 7 > /dev/full", RANK_HELPER)));
   EXPECT_EQ(failed.wait(), 7) << failed.err();
   RunningCommand talks(into_full(fmt::format("-- /bin/sh -c 'echo $RANK; exit 7' > /dev/full")));

@@ -138,7 +138,7 @@ TEST(LauncherStart, AWordThatIsNoCommandIsNamedAndSoAreThoseThatThereAre) {
     return command.err();
   };
   EXPECT_TRUE(said({"WRONG", "-n", "2"}).starts_with("unisono: unknown command 'WRONG'; there are run, bench, info")) << said({"WRONG", "-n", "2"});
-  EXPECT_TRUE(said({"-n", "2"}).starts_with("unisono: unknown option '-n'; options stand behind a command: run, ")) << said({"-n", "2"});
+  EXPECT_TRUE(said({"-n", "2"}).starts_with("unisono: unknown option '-n'; options come after a command: run, ")) << said({"-n", "2"});
   EXPECT_TRUE(said({}).starts_with("unisono: a command is missing; there are run, ")) << said({});
 }
 

@@ -80,7 +80,7 @@ TEST(LauncherStdin, WhatIsTypedGoesToTheRankChosen) {
 TEST(LauncherStdin, ARankThatIsNotThereIsRefused) {
   RunningCommand beyond(run_helper({"-n", "3", "--stdin", "3"}, {"cat"}));
   EXPECT_EQ(beyond.wait(), 2);
-  EXPECT_EQ(count(beyond.err(), "standard input is to go to rank 3, and the last rank is 2"), 1) << beyond.err();
+  EXPECT_EQ(count(beyond.err(), "standard input cannot go to rank 3: the last rank is 2"), 1) << beyond.err();
   for (const char* word : {"some", "-1", "1x", ""}) {
     RunningCommand wrong(run_helper({"-n", "3", std::string("--stdin=") + word}, {"cat"}));
     EXPECT_EQ(wrong.wait(), 2) << word;

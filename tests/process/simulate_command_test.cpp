@@ -123,7 +123,7 @@ TEST(SimulateCommand, TheCommandRefusesWhatItDoesNotKnow) {
   expect_refused({"--operation", "all_reduec"}, "--operation must be barrier, all_reduce");
   expect_refused({"--topology", "torus"}, "--topology must be flat, fat_tree, dragonfly_plus or rail_optimised");
   expect_refused({"--algorithm", "bubble"}, "all_reduce has no schedule 'bubble'; it has two_levels, everything");
-  expect_refused({"--algorithm", "two_levels"}, "cannot be carried out by 'two_levels'");
+  expect_refused({"--algorithm", "two_levels"}, "cannot be done by 'two_levels'");
   expect_refused({"--ranks", "100001"}, "--ranks must be a whole number from 2 to 100000");
   expect_refused({"--ranks", "1"}, "--ranks must be");
   expect_refused({"--ranks", "4", "--ranks-per-host", "8"}, "--ranks-per-host must be at most the number of ranks, 4");

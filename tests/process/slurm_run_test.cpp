@@ -148,9 +148,9 @@ TEST_F(SlurmAllocation, AnAllocationWhoseVariablesContradictIsRefused) {
     EXPECT_TRUE(ended.called.empty());
   };
   refused("1(x3)", "SLURM_TASKS_PER_NODE 1(x3) is about 3 nodes, and the job has 2");
-  refused("2(y3)", "\"2(y3)\" is no list of numbers of tasks");
-  refused("2(x3", "\"2(x3\" is no list");
-  refused("0,1", "\"0,1\" is no list");
+  refused("2(y3)", "\"2(y3)\" is not a list of numbers of tasks");
+  refused("2(x3", "\"2(x3\" is not a list");
+  refused("0,1", "\"0,1\" is not a list");
   const Ended list = run({{"SLURM_JOB_NODELIST", "n[1-"}, {"SLURM_TASKS_PER_NODE", "1"}});
   EXPECT_EQ(list.code, 2) << list.err;
   EXPECT_NE(list.err.find("a bracket is not closed"), std::string::npos) << list.err;

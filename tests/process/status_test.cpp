@@ -214,7 +214,7 @@ TEST(Status, TheStatusRefusesFilesThatAreNoRecords) {
   std::ofstream(file) << std::string(1 << 20, 'x');
   RunningCommand status(unisono_command({"status", "--from", folder.path()}));
   EXPECT_EQ(status.wait(), 2);
-  EXPECT_NE(unwrapped(status.err()).find("is no record of a rank"), std::string::npos) << status.err();
+  EXPECT_NE(unwrapped(status.err()).find("is not a record of a rank"), std::string::npos) << status.err();
   std::filesystem::remove(file);
   RunningCommand empty(unisono_command({"status", "--from", folder.path()}));
   EXPECT_EQ(empty.wait(), 2);

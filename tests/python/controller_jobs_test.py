@@ -203,8 +203,8 @@ with unisono.Controller(workers=1) as workers:
         lines = self.lines(output, 0)
         self.assertEqual(lines[:3], ["int16 [0, 1, 2, 3] [1.5, None, True] ('é', b'raw')", "True 1.5", "[7] [7.0, 7.0, 7.0]"])
         for line, text in zip(lines[3:], ("InvalidArgument call: controller_calls.unregistered is not registered", "decorate it with @unisono.actor",
-                                          "a ValueError is no data", "more than 64 bits", "RemoteError call: worker 0: Counter.fail(): LookupError: at 7",
-                                          "__init__ is no method"), strict=True):
+                                          "a ValueError is not data", "more than 64 bits", "RemoteError call: worker 0: Counter.fail(): LookupError: at 7",
+                                          "__init__ is not a method"), strict=True):
             self.assertIn(text, line)
 
     def test_registered_functions_that_differ_between_processes_are_named(self):
@@ -315,7 +315,7 @@ with unisono.Controller() as workers:
         for argument in ("x", "x.tobytes()[:25]"):
             output = self.two_hosts(self.CALL.format(function="bytes", argument=argument), LD_PRELOAD=CHANGING, CHANGE_FROM="the object as it was sent",
                                     CHANGE_TO="the object of an attacker")
-            self.assertRegex(output, "somebody changes what travels between the hosts|a frame that its sender has not sent so")
+            self.assertRegex(output, "somebody changes the data between the hosts|a frame that was changed on the way")
             self.assertNotIn("of an attacker", output)
 
     def test_without_a_token_only_data_travels(self):

@@ -78,7 +78,7 @@ class Names(StateTest):
             (lambda: state.bytes("x", bytes, bytes), '"x" is listed already'),
             (lambda: state.object("step", 1), '"step" is what each ElasticState has itself'),
             (lambda: unisono.ElasticState(bytes=b""), '"bytes" is what each ElasticState has itself'),
-            (lambda: state.object("", 1), "has a name"),
+            (lambda: state.object("", 1), "must have a name"),
             (lambda: state.buffer("y", 1.5), "a buffer is meant, and this is a float"),
             (lambda: state.buffer("y", None), "a buffer is meant, and this is a NoneType"),
             (lambda: state.buffer("y", [np.ones(3)]), "a buffer is meant, and this is a list"),

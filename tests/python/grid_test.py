@@ -56,7 +56,7 @@ class Grids(RankTest):
     def test_wrong_extents_axes_and_ranks_are_refused(self):
         grid = unisono.Grid((self.size, 1))
         for call, wrong, words in (
-            (unisono.Grid, (self.size + 1,), f"{self.size} ranks are no grid of {self.size + 1}"),
+            (unisono.Grid, (self.size + 1,), f"{self.size} ranks are not a grid of {self.size + 1}"),
             (unisono.Grid, 3, "extents are ints"),
             (unisono.Grid, (1.5, 0), "extents are ints"),
             (unisono.Grid, (1 << 40,), "extents have 32 bits"),

@@ -139,7 +139,7 @@ class Calls(unittest.TestCase):
         self.refused("shrink_group() argument 'group' must be ProcessGroup, not list", unisono.shrink_group, [0, 1])
         self.refused("is_backend_available() argument 'name' must be str, not None", unisono.is_backend_available, None)
         self.refused("PrefixStore() argument 'store' must be Store, not str", unisono.PrefixStore, "a", "b")
-        self.refused("all_reduce() argument 'tag' is too large, or negative where that is no number of anything", unisono.all_reduce, x, tag=1 << 40)
+        self.refused("all_reduce() argument 'tag' is too large, or must not be negative", unisono.all_reduce, x, tag=1 << 40)
 
     def test_a_call_goes_well_after_one_that_was_refused(self):
         for _ in range(3):

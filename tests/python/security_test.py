@@ -47,7 +47,7 @@ class Hosts(jobs.JobTest):
             with self.subTest(name):
                 output = self.hosts(call, LD_PRELOAD=CHANGING, CHANGE_FROM=SENT, CHANGE_TO=CHANGED)
                 # A short message is a frame with a code already.
-                self.assertRegex(output, "is not what that rank has sent: somebody changes what travels between the hosts|a frame that its sender has not sent so")
+                self.assertRegex(output, "is not what that rank has sent: somebody changes the data between the hosts|a frame that was changed on the way")
                 self.assertNotIn(CHANGED, output)
 
     def test_no_pickle_travels_between_hosts_without_a_token(self):
@@ -86,7 +86,7 @@ class Here(jobs.JobTest):
         unisono.initialize()
         unisono.all_gather_object(1)
         """, expect=1, UNISONO_PICKLE="no")
-        self.assertIn("UNISONO_PICKLE is no: `on` or `off` is meant", output)
+        self.assertIn("UNISONO_PICKLE is no; it must be `on` or `off`", output)
 
     def test_a_rank_that_others_may_no_longer_read_uses_the_slots(self):
         output = self.ranks("""

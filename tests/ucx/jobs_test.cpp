@@ -30,14 +30,14 @@ TEST(Library, AMissingLibraryIsToldWithWhatToInstall) {
       {.environment = on_two_hosts({{"UNISONO_PLUGIN_PATH", OUR_PLUGINS}, {"UNISONO_UCX_LIBRARY", "/usr/lib/no-such/libucp.so.0"}})});
   EXPECT_NE(running.wait(), 0);
   const std::string said = running.out() + running.err();
-  EXPECT_GE(count(said, "backend ucx cannot be used: there is no UCX library (/usr/lib/no-such/libucp.so.0: cannot open"), 1) << said;
+  EXPECT_GE(count(said, "backend ucx cannot be used: there is not a UCX library (/usr/lib/no-such/libucp.so.0: cannot open"), 1) << said;
   EXPECT_GE(count(said, "libucx0"), 1) << said;
 }
 
 TEST(Library, TheLibraryIsNamedByAnAbsolutePath) {
   RunningCommand running(unisono_command({"info"}), {.environment = {{"UNISONO_PLUGIN_PATH", OUR_PLUGINS}, {"UNISONO_UCX_LIBRARY", "libucp.so.0"}}});
   EXPECT_EQ(running.wait(), 0);
-  EXPECT_NE(unwrapped(running.out()).find("UNISONO_UCX_LIBRARY=libucp.so.0 is no absolute path"), std::string::npos) << running.out();
+  EXPECT_NE(unwrapped(running.out()).find("UNISONO_UCX_LIBRARY=libucp.so.0 is not an absolute path"), std::string::npos) << running.out();
 }
 
 }  // namespace

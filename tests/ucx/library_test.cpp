@@ -34,7 +34,7 @@ TEST(Library, AMissingLibraryIsNamedWithWhatToInstall) {
 
 TEST(Library, ALibraryOfAnotherKindIsRefused) {
   const std::string text = refusal_of("libm.so.6");
-  EXPECT_NE(text.find("libm.so.6 is no UCX library"), std::string::npos) << text;
+  EXPECT_NE(text.find("libm.so.6 is not a UCX library"), std::string::npos) << text;
 }
 
 TEST(Library, TheLibraryOfThisMachineIsNewEnough) {

@@ -96,7 +96,7 @@ std::vector<BenchRow> read_saved(const BenchOptions& options) {
       rows.push_back(std::move(row));
     }
   }
-  if (rows.empty()) throw InvalidArgument("--from has no result of what was asked for");
+  if (rows.empty()) throw InvalidArgument("--from has no result of these operations");
   return rows;
 }
 
@@ -176,16 +176,17 @@ std::vector<std::string> as_strings(std::span<const std::string_view> words) { r
 void add_subject(CLI::App& command, BenchOptions& options) {
   command.option_defaults()->group("What is measured");
   offer(command.add_option("OP", options.operations,
-                           "What to measure (all_reduce, broadcast, all_to_all, all_gather_v, ping_pong, …); all: everything"),
+                           "The operations to measure (all_reduce, broadcast, all_to_all, all_gather_v, ping_pong, …); all: every one"),
         {.words = operation_names});
   command.add_option("-n,--ranks", options.ranks, "Processes to start; if not given, one per core, or one per device")
       ->check(whole_number(1, most_ranks_here))
       ->type_name("N");
-  command.add_option("--hosts", options.hosts, "Let unisono take the ranks for processes of so many hosts: its engine works between them (1)")
+  command.add_option("--hosts", options.hosts, "Let unisono treat the ranks as processes of N hosts: its engine for networks works between them (1)")
       ->check(whole_number(1, most_ranks_here))
       ->type_name("N");
-  offer(command.add_option("--sizes", options.sizes, "Bytes of a rank's larger buffer, as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false),
-        {.words = [] { return BenchOptions().sizes; }, .separators = ","})
+  offer(
+      command.add_option("--sizes", options.sizes, "Bytes of a rank's larger buffer, such as 8,1KiB,64MiB")->delimiter(',')->allow_extra_args(false),
+      {.words = [] { return BenchOptions().sizes; }, .separators = ","})
       ->type_name("SIZE,…");
   offer(command.add_option("--dtype", options.dtype, "f32, f64, f16, bf16, i8, u8, i32 or i64")->capture_default_str(),
         {.words = [] { return as_strings(bench::dtype_names()); }})
@@ -196,9 +197,9 @@ void add_subject(CLI::App& command, BenchOptions& options) {
                           "private: ordinary memory; shared: unisono's shared_resource(), which the other ranks can reach"),
        {"private", "shared"})
       ->capture_default_str();
-  only(command.add_option(
-           "--data", options.data,
-           "static: unmodified buffers; varying: inputs rewritten before each call; touch: varying, and reading the output is part of the time"),
+  only(command.add_option("--data", options.data,
+                          "static: buffers stay as they are; varying: inputs are rewritten before each call; touch: varying, and reading the output "
+                          "is part of the time"),
        {"static", "varying", "touch"})
       ->capture_default_str();
   offer(command.add_option("--backend", options.backend, "Backend of unisono: native, tcp, gloo, mpi, nccl, …")->capture_default_str(),
@@ -218,60 +219,63 @@ void add_manner(CLI::App& command, BenchOptions& options) {
   offer(command.add_option("--plot", options.report.plot, "Draw time and bandwidth over size into this file (SVG)"), {.kind = Values::Kind::file});
   offer(command.add_option("--plot-ratios", options.report.ratio_plot, "Draw the peers' times by unisono's over size into this file (SVG)"),
         {.kind = Values::Kind::file});
-  offer(command.add_option("--baseline", options.report.baseline, "Tell what has changed since these results of --json"),
+  offer(command.add_option("--baseline", options.report.baseline, "Print what has changed since these results of --json"),
         {.kind = Values::Kind::file});
   command
       .add_option("--fail-below", options.report.fail_below,
-                  "Exit code 1 if the fastest peer takes less than so many times unisono's time in any cell")
+                  "Exit code 1 if the fastest peer's time divided by unisono's is less than RATIO in any cell")
       ->check(number(0.01, 1e6))
       ->type_name("RATIO");
-  offer(command.add_option("--from", options.report.from, "Measure nothing, but report on these results of --json")
+  offer(command.add_option("--from", options.report.from, "Measure nothing, and report on these results of --json")
             ->delimiter(',')
             ->allow_extra_args(false),
         {.kind = Values::Kind::file});
   command.option_defaults()->group("How it is measured");
-  only(command.add_option("--compare", options.compare, "With the comparison of the ranks' calls, without, or both"), {"on", "off", "both"})
+  only(command.add_option("--compare", options.compare, "Measure with the comparison of the ranks' calls (on), without it (off), or both"),
+       {"on", "off", "both"})
       ->capture_default_str();
-  only(command.add_option("--record", options.record, "With the record of the calls, without, or both"), {"on", "off", "both"})
+  only(command.add_option("--record", options.record, "Measure with the record of the calls (on), without it (off), or both"), {"on", "off", "both"})
       ->capture_default_str();
-  only(command.add_option("--bind", options.bind, "Bind each rank to a core where there are enough"), {"core", "none"})->capture_default_str();
+  only(command.add_option("--bind", options.bind, "core: bind each rank to a core, if there are enough"), {"core", "none"})->capture_default_str();
   command.add_option("--rounds", options.rounds, "Rounds to interleave (11)")->check(whole_number(1, 10000))->type_name("N");
   command.add_option("--seconds", options.seconds, "Start no further round after this time")->check(number(0.01, 1e6))->type_name("SECONDS");
-  command.add_option("--seed", options.seed, "Of the order of the candidates and of the data")->capture_default_str()->type_name("N");
-  command.add_option("--timeout", options.timeout_seconds, "How long to wait for anything")
+  command.add_option("--seed", options.seed, "The seed of the order of the libraries and of the data")->capture_default_str()->type_name("N");
+  command.add_option("--timeout", options.timeout_seconds, "How long to wait for each answer of the ranks")
       ->check(number(0.01, 1e6))
       ->capture_default_str()
       ->type_name("SECONDS");
   command.add_flag("--quick", options.quick, "Few and short rounds: a check, not a measurement");
-  command.add_flag("--explain", options.report.explain, "Also count what a call takes of each rank: system calls, wakings, copies, waits");
-  command.add_flag("--in-place", options.in_place, "all_reduce in place instead of from one buffer into another");
+  command.add_flag("--explain", options.report.explain, "Also count system calls, wake-ups, copies and waits of a call on each rank");
+  command.add_flag("--in-place", options.in_place, "Measure all_reduce in place, instead of from one buffer into another");
 }
 
 void explain_bench(const CLI::App* command) {
-  explain(command,
-          {.paragraphs = {"The processes of each library are started once. They measure in turns, in rounds of a random order, so that all of "
-                          "them see the same machine. Every result is verified; a wrong one ends the run, and its row is never written.",
-                          "The table shows the median and the 99th percentile of a call's time and the bytes moved in a second; beside each other "
-                          "library, its time as a multiple of unisono's, with the range of the rounds. The roofline copies as many bytes on each "
-                          "rank. Ctrl-C ends the run, and the table shows what there is. The document design/performance.md, among those of unisono, "
-                          "tells how to read it.",
-                          "With --device cuda the calls are enqueued in rows, for all libraries alike, and a time is that of a row, to the end of "
-                          "the device's work, divided by its calls.",
-                          "The summary counts cells: an operation at one size. In each, the fastest of the peers stands for all of them."},
-           .examples = {{"unisono bench", "all_reduce, on one rank per core."},
-                        {"unisono bench all_reduce broadcast -n 4 --sizes 8,64KiB,16MiB", "Two operations at three sizes."},
-                        {"unisono bench --peers openmpi,mpich,gloo --json results.json", "Beside other libraries, and kept for programs."},
-                        {"unisono bench --explain broadcast 1KiB --hosts 2", "Where the time of a call goes, on each rank."},
-                        {"unisono bench --peers gloo,/opt/openmpi-5,./mpich-5", "Beside the MPIs that lie in these folders."},
-                        {"unisono bench --peers openmpi --fail-below 1.0 --baseline results.json",
-                         "Fails where Open MPI is faster, and tells what changed."},
-                        {"unisono bench --device cuda --backend nccl --peers nccl", "In memory of devices, beside NCCL called directly."},
-                        {"unisono bench --from private.json,shared.json --plot both.svg", "A picture of two runs."},
-                        {"unisono bench all_reduce --from results.json --plot-ratios ratios.svg", "A picture of the ratios, for a page of 80 mm."}},
-           .exit_codes = {{"0", "Everything was measured, and every result was right."},
-                          {"1", "A result was wrong, the ranks could not be started or did not answer, or a cell is below --fail-below."},
-                          {"2", "Wrong use, or a backend that cannot do what was asked for."},
-                          {"128+S", "Signal S ended the run; the table was printed."}}});
+  explain(
+      command,
+      {.paragraphs =
+           {"The processes of each library are started once. They measure in turns, in rounds of a random order, so that all of "
+            "them see the same machine. Every result is verified; a wrong one ends the run, and its row is never written.",
+            "The table shows the median and the 99th percentile of a call's time, and the bytes moved in a second. For each other library it shows "
+            "the time as a multiple of unisono's, with the range of the rounds. The roofline is a copy of the same number of bytes on each rank. "
+            "Ctrl-C ends the run, and the table shows the results so far. The document design/performance.md of unisono tells how to read it.",
+            "With --device cuda the calls of all libraries are enqueued in rows. The time of a call is that of a row, to the end of the device's "
+            "work, divided by its calls.",
+            "The summary counts cells: an operation at one size. In each, the fastest of the peers stands for all of them."},
+       .examples = {{"unisono bench", "all_reduce, on one rank per core."},
+                    {"unisono bench all_reduce broadcast -n 4 --sizes 8,64KiB,16MiB", "Two operations at three sizes."},
+                    {"unisono bench --peers openmpi,mpich,gloo --json results.json",
+                     "Beside other libraries, with the results in a file for programs."},
+                    {"unisono bench --explain broadcast 1KiB --hosts 2", "How each rank spends the time of a call."},
+                    {"unisono bench --peers gloo,/opt/openmpi-5,./mpich-5", "Beside the MPIs in these folders."},
+                    {"unisono bench --peers openmpi --fail-below 1.0 --baseline results.json",
+                     "Fails if Open MPI is faster, and prints what has changed."},
+                    {"unisono bench --device cuda --backend nccl --peers nccl", "In memory of devices, beside NCCL called directly."},
+                    {"unisono bench --from private.json,shared.json --plot both.svg", "A picture of two runs."},
+                    {"unisono bench all_reduce --from results.json --plot-ratios ratios.svg", "A picture of the ratios, for a page of 80 mm."}},
+       .exit_codes = {{"0", "Everything was measured, and every result was right."},
+                      {"1", "A result was wrong, the ranks could not be started or did not answer, or a cell is below --fail-below."},
+                      {"2", "Wrong use, or a backend that cannot do this."},
+                      {"128+S", "Signal S ended the run; the table was printed."}}});
 }
 
 void add_bench(CLI::App& app) {

@@ -55,10 +55,10 @@ void print_counts(std::ostream& out, const json& counts) {
     for (std::size_t rank = 0; rank < counts.size(); ++rank) print_rank(out, counts.at(rank).at(i), rank);
   }
   out << wrap(
-             "\nThe calls of functions of the C library are counted, on the thread that calls unisono and on the other ones of its process (others), "
-             "whose time is no part of the call's. A waiting function is woken if it ends by an event. Copies of less than 4 KiB are not timed. All "
-             "else is computation, waiting by reading memory, and what is not called by name: locks within the C library, copies that a compiler or "
-             "a library makes with instructions of its own. Counting itself takes some 0.05 us for each system call.",
+             "\nThe calls of functions of the C library are counted, on the thread that calls unisono and on the other threads of its process "
+             "(others). The time of the other threads is not a part of the call's. A waiting function is woken if it ends by an event. Copies of "
+             "less than 4 KiB are not timed. The rest is computation, waits that read memory, and work without a function's name: locks within the C "
+             "library, and copies by instructions of a compiler or a library. Counting itself takes some 0.05 us for each system call.",
              0)
       << "\n";
 }

@@ -117,7 +117,8 @@ std::string why_not(bench::Operation operation, const bench::Plan& plan) {
   const bool has_partner = operation == bench::Operation::send_recv || bench::is_in_pairs(operation);
   if (has_partner && plan.ranks == 1) return fmt::format("{} needs at least two ranks", bench::to_string(operation));
   const std::size_t most = bench::most_bytes_of(operation);
-  if (plan.sizes.front() > most) return fmt::format("{} is of sizes up to {}, and --sizes has none", bench::to_string(operation), format_bytes(most));
+  if (plan.sizes.front() > most)
+    return fmt::format("{} has sizes up to {}, and --sizes has none of them", bench::to_string(operation), format_bytes(most));
   return {};
 }
 
@@ -137,11 +138,11 @@ void add_operations(bench::Plan& plan, const std::vector<std::string>& names) {
 
 /// Refuses what goes with memory of the host alone.
 void check_device(const BenchOptions& options) {
-  const auto of_host = [](const std::string& what) { throw InvalidArgument(what + " goes with memory of the host, and not with --device cuda"); };
+  const auto of_host = [](const std::string& what) { throw InvalidArgument(what + " works with memory of the host, and not with --device cuda"); };
   for (const std::string& peer : options.peers) {
     const bool is_of_device = peer == "nccl";
     if (options.device == "cuda" && !is_of_device) throw InvalidArgument(fmt::format("--device cuda measures the peer nccl alone, and not {}", peer));
-    if (options.device == "host" && is_of_device) throw InvalidArgument("the peer nccl goes with memory of devices", {.hint = "--device cuda"});
+    if (options.device == "host" && is_of_device) throw InvalidArgument("the peer nccl works with memory of devices", {.hint = "--device cuda"});
   }
   if (options.device == "host") return;
   if (options.buffers != "private") of_host("--buffers " + options.buffers);

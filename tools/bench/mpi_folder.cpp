@@ -79,7 +79,7 @@ std::string processors_of(const fs::path& file) {
 
 void check_processors(const std::string& folder, const fs::path& library) {
   const std::string its = processors_of(library), ours = processors_of("/proc/self/exe");
-  if (its.empty()) throw InvalidArgument(fmt::format("the MPI in {} is no library: {}", folder, library.string()));
+  if (its.empty()) throw InvalidArgument(fmt::format("the MPI in {} is not a library: {}", folder, library.string()));
   if (its != ours) throw InvalidArgument(fmt::format("the MPI in {} is for {}, and unisono is for {}: {}", folder, its, ours, library.string()));
 }
 
@@ -87,7 +87,7 @@ void check_processors(const std::string& folder, const fs::path& library) {
 
 MpiFolder mpi_in(const std::string& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) throw InvalidArgument(fmt::format("{} is no folder, in which an MPI could be", folder));
+  if (!fs::is_directory(folder, error)) throw InvalidArgument(fmt::format("{} is not a folder", folder));
   std::vector<Library> found = libraries_in(folder);
   // Both files of one folder are one MPI.
   std::ranges::stable_partition(found, [](const Library& library) { return !library.is_standard; });
@@ -97,7 +97,7 @@ MpiFolder mpi_in(const std::string& folder) {
   if (found.empty())
     throw InvalidArgument(
         "there is no MPI in " + folder,
-        {.hint = fmt::format("its lib/ has to hold libmpi.so.40 (Open MPI), libmpi.so.12 (MPICH and its like) or {}", standard_name)});
+        {.hint = fmt::format("its lib/ must have libmpi.so.40 (Open MPI), libmpi.so.12 (MPICH and similar ones) or {}", standard_name)});
   for (std::size_t i = 1; i < found.size(); ++i)
     if (!beside_first(found[i]))
       throw InvalidArgument(fmt::format("there are two MPIs in {}: {} and {}", folder, found.front().file.string(), found[i].file.string()),

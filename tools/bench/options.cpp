@@ -48,7 +48,7 @@ void sort_words(BenchOptions& options) {
     if (word == all_operations || bench::parse_operation(word)) operations.push_back(word);
     else if (!options.report.from.empty() && word.ends_with(".json")) options.report.from.push_back(word);
     else if (lists_peers && is_peer(word)) options.peers.push_back(word);
-    else if (is_peer(word)) throw InvalidArgument(fmt::format("'{}' is no operation; did you mean '--peers {}'?", word, word));
+    else if (is_peer(word)) throw InvalidArgument(fmt::format("'{}' is not an operation; did you mean '--peers {}'?", word, word));
     else if (!word.empty() && word[0] >= '0' && word[0] <= '9') sizes.push_back(word);
     else refuse_word(word);
   }

@@ -193,12 +193,17 @@ void print_table(std::ostream& out, const std::vector<BenchRow>& rows, std::size
   if (!shown.empty() && shown.front()->conditions.buffers == device_buffers)
     out << "\n"
         << wrap(
-               "cuda buffers: memory of devices. Calls are enqueued in rows; a time is that of a row, to the end of the device's work, by its calls.",
+               "cuda buffers: memory of devices. Calls are enqueued in rows; the time of a call is that of a row, to the end of the device's work, "
+               "divided by its calls.",
                2)
         << "\n";
   if (has_bound)
     out << "\n"
-        << wrap("roofline: each rank copies as many bytes, with the fastest copy there is. Shown from where memory sets the time.", 10) << "\n";
+        << wrap(
+               "roofline: each rank copies the same number of bytes, with the fastest copy there is. It is shown from the size on at which memory "
+               "sets the time.",
+               10)
+        << "\n";
 }
 
 std::vector<BenchCell> cells_of(const std::vector<BenchRow>& rows) {

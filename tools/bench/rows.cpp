@@ -48,7 +48,7 @@ T whole(const nlohmann::json& value, T least) {
                                                : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
   if (!fits || value.get<T>() < least)
     throw InvalidArgument(
-        fmt::format("{} is no whole number from {} on", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), least));
+        fmt::format("{} is not a whole number of {} or more", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), least));
   return value.get<T>();
 }
 
@@ -198,12 +198,14 @@ nlohmann::json to_json(const std::vector<BenchRow>& rows) {
 }
 
 std::vector<BenchRow> read_rows(const std::string& path) {
-  const auto refuse = [&](const std::string& why) { throw InvalidArgument(fmt::format("{} is no result of unisono bench --json: {}", path, why)); };
+  const auto refuse = [&](const std::string& why) {
+    throw InvalidArgument(fmt::format("{} is not a result of unisono bench --json: {}", path, why));
+  };
   std::ifstream file(path);
   if (!file || std::filesystem::is_directory(path)) throw InvalidArgument("cannot read " + path);
   const nlohmann::json list = nlohmann::json::parse(file, nullptr, false);
   if (list.is_discarded()) refuse("it is no JSON");
-  if (!list.is_array()) refuse("it is no list");
+  if (!list.is_array()) refuse("it is not a list");
   if (list.empty()) refuse("it is an empty list");
   std::vector<BenchRow> rows;
   for (const auto& entry : list) {
@@ -254,11 +256,13 @@ std::string BenchBaseline::changes_in(const std::vector<BenchRow>& rows) const {
     text += "\n" + wrap(fmt::format("{} of {} results have no counterpart in it (set, backend, operation or size)", missing, rows.size()), 2);
   for (const std::string& peer : renewed) text += "\n" + wrap(peer, 2);
   if (moved != 0)
-    text += "\n" + wrap(fmt::format("{} of {} results are of cores that are nearer or more distant than before", moved, rows.size()), 2);
+    text +=
+        "\n" + wrap(fmt::format("{} of {} results come from cores that are nearer to each other or more distant than before", moved, rows.size()), 2);
   if (const std::size_t changed = changed_in(others); changed != 0)
-    text += "\n" + wrap(fmt::format("{} of {} times of others changed as well, so the machine may have: trust the ratios (×) before the times",
-                                    changed, others.size()),
-                        2);
+    text +=
+        "\n" + wrap(fmt::format("{} of {} times of others changed as well, so the machine may have changed: trust the ratios (×) more than the times",
+                                changed, others.size()),
+                    2);
   append_table(text, shown);
   return text;
 }

@@ -49,7 +49,7 @@ struct Description {
 Description describe(const std::string& driver, const std::string& mpi) {
   const Captured captured = capture({driver, "--describe", mpi}, std::chrono::seconds(30), ChildManner::Errors::inherited);
   const nlohmann::json told = nlohmann::json::parse(captured.printed, nullptr, false);
-  if (told.is_discarded()) throw LaunchFailed("the bench's program " + driver + " does not run here (its message stands above)");
+  if (told.is_discarded()) throw LaunchFailed("the bench's program " + driver + " does not run here (its message is above)");
   if (told.is_object()) return {.why_not = told.at("why_not")};
   Description description;
   for (const auto& peer : told) description.versions[peer.at("name")] = peer.at("version");

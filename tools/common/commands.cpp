@@ -22,13 +22,13 @@ using Kind = SubCommand::Kind;
 constexpr std::array all = {
     SubCommand{"run", "Start a program as several ranks, on one host or several, and watch over them"},
     SubCommand{"bench", "Measure collectives beside the roofline and other libraries, in the same processes", Kind::program},
-    SubCommand{"info", "Say what was found: backends, host, shared memory, limits, active timeouts"},
-    SubCommand{"doctor", "Look for what would keep a job from running, and say what to do", Kind::program},
-    SubCommand{"simulate", "Carry out a call on a model of a network, with up to 100,000 ranks", Kind::program},
-    SubCommand{"status", "Show what the ranks of a job do, and who is waited for"},
-    SubCommand{"trace", "Show what the ranks of a job have done, and for whom they have waited", Kind::program},
+    SubCommand{"info", "Show what was found: backends, host, shared memory, limits, active timeouts"},
+    SubCommand{"doctor", "Look for problems that keep a job from running, and say what to do", Kind::program},
+    SubCommand{"simulate", "Simulate a call on a model of a network, with up to 100,000 ranks", Kind::program},
+    SubCommand{"status", "Show what the ranks of a job do, and for which rank the others wait"},
+    SubCommand{"trace", "Show what the ranks of a job have done, and for which ranks they have waited", Kind::program},
     SubCommand{"completion", "Print the script with which a shell completes the words of this command"},
-    SubCommand{"version", "Say which version this is", Kind::brief},
+    SubCommand{"version", "Print the version", Kind::brief},
     SubCommand{"help", "Explain a command and its options", Kind::brief},
 };
 
@@ -102,8 +102,8 @@ void set_up(CLI::App& app) {
 std::string several_programs(const std::vector<std::string>& program) {
   const auto colon = std::ranges::find(program, ":");
   if (colon == program.end() || colon + 1 == program.end() || !(colon + 1)->starts_with('-')) return {};
-  return "':' starts another program under mpirun, and here all ranks run one program, which may act by RANK; -- in front of the program leaves the "
-         "':' to it";
+  return "':' starts another program under mpirun; here all ranks run one program, which may act by RANK; -- in front of the program leaves the ':' "
+         "to it";
 }
 
 /// Removes the program from the words behind `run`. A module of Python begins with "-m". Returns what is wrong with it.

@@ -66,21 +66,21 @@ void add_doctor(CLI::App& app) {
   CLI::App* command = add_command(app, "doctor");
   command->footer("unisono doctor [--hosts HOSTS | --hostfile FILE] [--json] [--svg FILE]");
   add_host_options(command, flags->hosts);
-  command->add_flag("--json", flags->as_json, "As one JSON object");
-  offer(command->add_option("--svg", flags->svg, "Of several hosts: a picture of the latency and bandwidth of each pair"),
+  command->add_flag("--json", flags->as_json, "Print one JSON object");
+  offer(command->add_option("--svg", flags->svg, "For several hosts: draw the latency and bandwidth of each pair into this file (SVG)"),
         {.kind = Values::Kind::file});
   explain(
       command,
       {.paragraphs = {"On each host it looks at limits (open files, processes, locked memory), memory, /dev/shm, the scope of ptrace, the interface "
                       "that ranks would use, and names that do not resolve. Nothing is changed.",
-                      "With --hosts or --hostfile, as for `unisono run`, it does so on each of them, compares clocks and versions, connects every "
-                      "host to every other one as ranks do, and measures each pair: a blocked port and packets that are too large for a device on "
-                      "the way are named with the two hosts.",
-                      "What is `wrong` keeps a job from running or ends it. A `remark` may surprise programs of other libraries."},
+                      "With --hosts or --hostfile, as for `unisono run`, it does so on each of them. It compares clocks and versions, connects every "
+                      "host to every other one as ranks do, and measures each pair. A blocked port, or packets that are too large for a device on "
+                      "the way, are named with the two hosts.",
+                      "A problem that is `wrong` keeps a job from running or ends it. A `remark` may surprise programs of other libraries."},
        .examples = {{"unisono doctor", "This host."},
-                    {"unisono doctor --hosts a:4,b:4", "Two hosts, and what lies between them."},
+                    {"unisono doctor --hosts a:4,b:4", "Two hosts, and the network between them."},
                     {"unisono doctor --hostfile hosts --svg pairs.svg", "A picture in which a slow pair stands out."}},
-       .exit_codes = {{"0", "Nothing is wrong."}, {"1", "Something is."}, {"2", "Wrong use."}}});
+       .exit_codes = {{"0", "Nothing is wrong."}, {"1", "Something is wrong."}, {"2", "Wrong use."}}});
   command->callback([flags] { examine(*flags); });
 }
 

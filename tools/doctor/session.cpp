@@ -234,11 +234,10 @@ class Session {
     const std::string pair = hosts_[from].entry.name + " to " + hosts_[to].entry.name;
     switch (static_cast<Probe::Outcome>(answer.at("outcome").get<int>())) {
       case Probe::Outcome::no_connection:
-        found_.findings.push_back(
-            {Kind::wrong, "port", fmt::format("{} cannot be reached: {}", where, answer.at("why").get<std::string>()),
-             "ranks listen at ports of the system's choice (net.ipv4.ip_local_port_range): a firewall must let TCP pass between "
-             "the hosts, or UNISONO_INTERFACE name another network",
-             pair});
+        found_.findings.push_back({Kind::wrong, "port", fmt::format("{} cannot be reached: {}", where, answer.at("why").get<std::string>()),
+                                   "ranks listen at ports of the system's choice (net.ipv4.ip_local_port_range): a firewall must let TCP pass "
+                                   "between the hosts, or UNISONO_INTERFACE must name another network",
+                                   pair});
         return;
       case Probe::Outcome::silent:
         found_.findings.push_back({Kind::wrong, "port", fmt::format("{} accepts a connection, and nothing comes back", where),

@@ -93,16 +93,15 @@ void add_completion(CLI::App& app) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* command = add_command(app, "completion");
   command->footer("unisono completion bash|zsh|fish");
-  only(command->add_option("SHELL", *shell, "Whose script: bash, zsh or fish")->required(), {"bash", "zsh", "fish"});
+  only(command->add_option("SHELL", *shell, "The shell: bash, zsh or fish")->required(), {"bash", "zsh", "fish"});
   command->callback([shell] { std::cout << (*shell == "bash" ? bash_script : *shell == "zsh" ? zsh_script : fish_script) << std::flush; });
   explain(command,
           {.paragraphs = {"The script asks the command itself what may come next, so it knows the options of the `unisono` that is typed. After the "
                           "options of `unisono run` the shell completes the program and its arguments as if they stood alone.",
-                          "An installation below `/usr` or `/usr/local` has the scripts where the shells look for them, and nothing is left to do. "
-                          "For one elsewhere, and for a build folder, put the line of your shell into its file of settings."},
+                          "An installation below `/usr` or `/usr/local` has the scripts in the folders of the shells, and there is nothing to do. "
+                          "For another installation, or a build folder, put the line of your shell into its file of settings."},
            .examples = {{"source <(unisono completion bash)",
-                         "In ~/.bashrc. With the package bash-completion, programs behind `unisono run` are "
-                         "completed by what they bring themselves."},
+                         "In ~/.bashrc. With the package bash-completion, a program after `unisono run` is completed by its own script."},
                         {"source <(unisono completion zsh)", "In ~/.zshrc, after compinit."},
                         {"unisono completion fish | source", "In ~/.config/fish/config.fish."}}});
 }

@@ -243,9 +243,8 @@ ManualPage page_of_environment(const std::string& date) {
   ManualPage page("unisono-environment", 7, date, "the environment variables that unisono reads and sets");
   page.section("DESCRIPTION");
   page.paragraph(
-      "The library and the command read the environment once and never write it. An empty variable counts as unset. `unisono info` names "
-      "those that are set, and mistyped ones. The document guide/environment.md, among those of unisono, has more on networks, launchers and "
-      "precedence.");
+      "The library and the command read the environment once and never write it. An empty variable counts as unset. `unisono info` names those that "
+      "are set, and mistyped ones. The document guide/environment.md of unisono has more on networks, launchers and precedence.");
   page.section("VARIABLES THAT ARE READ");
   for (const base::Variable& variable : base::variables())
     if (!variable.about.empty()) page.item(variable.name, sentence(variable.about));

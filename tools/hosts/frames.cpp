@@ -13,7 +13,7 @@ constexpr std::size_t longest_header = 16;
 constexpr std::size_t most_noise = 64u << 10;
 
 [[noreturn]] void refuse_bytes(std::string_view what) {
-  throw ProtocolError(fmt::format("what came from the other host is no message of unisono: {}", what));
+  throw ProtocolError(fmt::format("the other host has sent something that is not a message of unisono: {}", what));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ namespace {
 
 int slots_of(std::string_view text, std::string_view host, const std::string& place) {
   const auto slots = parse_number<int>(text);
-  if (!slots) refuse_host(place, fmt::format("\"{}\" behind {} is no number of ranks", text, host));
+  if (!slots) refuse_host(place, fmt::format("\"{}\" after {} is not a number of ranks", text, host));
   if (*slots < 1 || *slots > launcher::most_ranks)
     refuse_host(place, fmt::format("host {} has {} slots; the number must be from 1 to {}", host, *slots, launcher::most_ranks),
                 *slots == 0 ? "leave the host out, or put a # in front of it" : "");
@@ -57,7 +57,8 @@ void check_name(const std::string& name, const std::string& place) {
   const bool odd = std::ranges::any_of(
       name, [](char c) { return static_cast<unsigned char>(c) <= ' ' || std::string_view("\"'`$&|;<>()\\,=").find(c) != std::string_view::npos; });
   // ssh would take a name that begins with a dash for an option.
-  if (bare.empty() || odd || name.starts_with('-') || bare.starts_with('-')) refuse_host(place, fmt::format("\"{}\" is no name of a host", name));
+  if (bare.empty() || odd || name.starts_with('-') || bare.starts_with('-'))
+    refuse_host(place, fmt::format("\"{}\" is not the name of a host", name));
 }
 
 class Collector {
@@ -114,7 +115,7 @@ void read_line(const std::vector<std::string>& words, const std::string& place, 
     const std::string key = words[i].substr(0, equals);
     const std::string value = equals == std::string::npos ? std::string() : words[i].substr(equals + 1);
     if (key == "slots" || key == "cpu" || key == "count") {
-      if (slots) refuse_host(place, fmt::format("the number of slots of host {} stands there twice", name));
+      if (slots) refuse_host(place, fmt::format("the number of slots of host {} is given twice", name));
       slots = slots_of(value, name, place);
     } else if (key == "max_slots" || key == "max-slots") {
       most = slots_of(value, name, place);
@@ -139,7 +140,7 @@ std::string first_set(const Environment& environment, std::initializer_list<std:
 int tasks_of(std::string_view text, std::string_view whole) {
   const auto value = parse_number<int>(text);
   if (!value || *value < 1 || *value > launcher::most_ranks)
-    refuse_hosts(fmt::format("\"{}\" is no list of numbers of tasks, such as 2(x3),1", whole), "-n says how many ranks to start here");
+    refuse_hosts(fmt::format("\"{}\" is not a list of numbers of tasks, such as 2(x3),1", whole), "-n says how many ranks to start here");
   return *value;
 }
 

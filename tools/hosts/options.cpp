@@ -67,29 +67,28 @@ void check_options(const CLI::App& command, const launcher::JobOptions& job, int
   if (ranks > launcher::most_ranks) refuse_flag(fmt::format("a job has at most {} ranks, not {}", launcher::most_ranks, ranks));
   const launcher::StdinTarget& target = job.standard_input;
   if (target.kind == launcher::StdinTarget::Kind::one && target.rank >= ranks)
-    refuse_flag(fmt::format("standard input is to go to rank {}, and the last rank is {}", target.rank, ranks - 1));
+    refuse_flag(fmt::format("standard input cannot go to rank {}: the last rank is {}", target.rank, ranks - 1));
 }
 
 }  // namespace
 
 void add_host_options(CLI::App* command, HostFlags& flags) {
   command->add_option("--hosts", flags.hosts, "Hosts with the number of ranks on each: a:4,b:4, or node[1-8]:2")->type_name("HOST:N,…");
-  offer(command->add_option("--hostfile", flags.hostfile, "A file that names them, one a line: \"host slots=4\" or \"host:4\""),
+  offer(command->add_option("--hostfile", flags.hostfile, "A file that names the hosts, one a line: \"host slots=4\" or \"host:4\""),
         {.kind = Values::Kind::file});
   command
       ->add_option("--ssh", flags.ssh,
-                   "What reaches them (ssh): \"ssh -p 2222\", or with a place for the name, "
-                   "\"kubectl exec -i {host} --\"")
+                   "The command that reaches the hosts (ssh): \"ssh -p 2222\", or with a place for the name, \"kubectl exec -i {host} --\"")
       ->type_name("COMMAND");
 }
 
 void add_place_options(CLI::App* command, HostFlags& flags) {
   command
       ->add_option("-x,--export", flags.exported,
-                   "Set a variable of the ranks, or hand one on to named hosts: NAME=VALUE, NAME, or NAME* for all that begin so")
+                   "Set a variable of the ranks, or pass one on to named hosts: NAME=VALUE, NAME, or NAME* for all that begin with NAME")
       ->allow_extra_args(false)
       ->type_name("NAME[=VALUE]");
-  offer(command->add_option("--wdir", flags.folder, "Where the ranks run (the current folder, which every named host must have)"),
+  offer(command->add_option("--wdir", flags.folder, "The folder in which the ranks run (the current one, which every named host must have)"),
         {.kind = Values::Kind::folder});
 }
 
@@ -106,10 +105,11 @@ std::vector<std::string> exported_variables(const HostFlags& flags, const base::
   std::vector<std::string> variables;
   for (const std::string& word : flags.exported) {
     const std::string name = word.substr(0, word.find('='));
-    if (name.empty()) refuse_flag(fmt::format("-x {}: a variable has a name", word));
+    if (name.empty()) refuse_flag(fmt::format("-x {}: the name of the variable is missing", word));
     if (name.find(',') != std::string::npos)
       refuse_flag(fmt::format("-x {}: this is a list of variables", word), "-x takes one variable, and may be given several times");
-    if (name == "UNISONO_TOKEN") refuse_flag("-x UNISONO_TOKEN: the secret reaches the hosts by itself, and no environment");
+    if (name == "UNISONO_TOKEN")
+      refuse_flag("-x UNISONO_TOKEN: the secret reaches the hosts without this option, and it never stands in an environment");
     if (word.find('=') != std::string::npos) {
       variables.push_back(word);
     } else if (name.ends_with('*')) {

@@ -93,7 +93,7 @@ void RemoteHost::read_frames(const std::function<void(const Frame&)>& take) {
   } catch (const Error& error) {
     broken_ = error.message();
   } catch (const std::exception&) {  // a number that is none
-    broken_ = "what came from the other host is no message of unisono";
+    broken_ = "the other host has sent something that is not a message of unisono";
   }
   if (!broken_.empty()) {
     child_.output.reset();

@@ -50,7 +50,7 @@ void check_environment(const RunFlags& flags) {
       engines::check_names(backend);
     } catch (const InvalidArgument& error) {
       const std::string where = from_variable ? "UNISONO_BACKEND: " : "";
-      const std::string way_out = error.message().starts_with("unknown") ? "; --own-backend where the program registers it" : "";
+      const std::string way_out = error.message().starts_with("unknown") ? "; --own-backend if the program registers it" : "";
       throw InvalidArgument(where + error.message(), {.hint = error.info().hint + way_out});
     }
   }

@@ -194,20 +194,20 @@ std::string unit_of(std::string_view name) {
 void add_call_options(CLI::App* command, SimulateFlags& flags) {
   command->option_defaults()->group("The call");
   choice(command->add_option("--operation", flags.operation, "The collective (all_reduce)"), operation_words());
-  command->add_option("--bytes", flags.bytes, "Of the vector, or of a rank's block (1MiB)")->type_name("SIZE");
+  command->add_option("--bytes", flags.bytes, "The size of the vector, or of a rank's block (1MiB)")->type_name("SIZE");
   command->add_option("--ranks", flags.ranks, "The number of ranks (16)")->check(whole_number(2, most_ranks))->type_name("N");
   command->add_option("--ranks-per-host", flags.ranks_per_host, "The ranks of each host (1)")->check(whole_number(1, most_ranks))->type_name("N");
   command->add_option("--root", flags.root, "The root of operations that have one (0)")->check(whole_number(0, most_ranks))->type_name("RANK");
-  offer(command->add_option("--algorithm", flags.algorithm, "A schedule of the table, in place of the one that is selected"), algorithm_words())
+  offer(command->add_option("--algorithm", flags.algorithm, "A schedule of the table, instead of the selected one"), algorithm_words())
       ->type_name("NAME");
   choice(command->add_option("--selection", flags.selection, "Select by the library's default parameters, or by those of this network (default)"),
          {"default", "network"});
   constexpr long most_calls = 1000;
-  command->add_option("--calls", flags.calls, "So many calls one after the other, of which the last one's time counts (1)")
+  command->add_option("--calls", flags.calls, "The number of calls, one after the other; the time of the last one counts (1)")
       ->check(whole_number(1, most_calls))
       ->type_name("N");
-  command->add_flag("--calls-apart", flags.are_apart, "All ranks begin each of them at the same time");
-  command->add_flag("--without-agreement", flags.without_agreement, "Leave out the comparison of the call that precedes it");
+  command->add_flag("--calls-apart", flags.are_apart, "All ranks begin each call at the same time");
+  command->add_flag("--without-agreement", flags.without_agreement, "Leave out the comparison of the ranks' calls");
   command->add_flag("--without-start", flags.without_start, "Leave out the start of the job");
 }
 
@@ -219,15 +219,15 @@ void add_network_options(CLI::App* command, SimulateFlags& flags) {
   constexpr long most_ports = 1024, most_nics = 64;
   constexpr double most_oversubscription = 64;
   command->add_option("--ports", network.ports, "The ports of a switch (64)")->check(whole_number(4, most_ports))->type_name("N");
-  command->add_option("--oversubscription", network.oversubscription, "Of a leaf switch: bandwidth to hosts by that to the core (1)")
+  command->add_option("--oversubscription", network.oversubscription, "Of a leaf switch: bandwidth to hosts divided by that to the core (1)")
       ->check(number(1, most_oversubscription))
       ->type_name("RATIO");
   command->add_option("--nics", network.nics, "Ports of a host; rail_optimised: one for each rank of a host (1)")
       ->check(whole_number(1, most_nics))
       ->type_name("N");
-  command->add_option("--late", flags.late, "A rank that comes so late to the call, in microseconds")->type_name("RANK:US");
+  command->add_option("--late", flags.late, "A rank that begins the call this late, in microseconds")->type_name("RANK:US");
   command->add_option("--slow", flags.slow, "A rank whose processor is slower by this factor")->type_name("RANK:FACTOR");
-  command->add_option("--dead-link", flags.dead, "host:N, leaf:N or global:N, one link of that place is dead")->type_name("PLACE:N");
+  command->add_option("--dead-link", flags.dead, "host:N, leaf:N or global:N: one link of this place is dead")->type_name("PLACE:N");
 }
 
 void add_parameter_options(CLI::App* command, SimulateFlags& flags) {
@@ -236,24 +236,26 @@ void add_parameter_options(CLI::App* command, SimulateFlags& flags) {
   const auto add = [&](const char* name, double& value, const char* text) {
     command->add_option(name, value, fmt::format("{} ({:g})", text, value))->check(not_negative())->type_name(unit_of(name));
   };
-  add("--latency-us", all.network.latency_us, "L of LogGP, between hosts");
-  add("--overhead-us", all.network.overhead_us, "o: of a processor, for each message on either side");
+  add("--latency-us", all.network.latency_us, "L of LogGP: the latency between hosts");
+  add("--overhead-us", all.network.overhead_us, "o: the processor's time for each message, on either side");
   add("--gap-us", all.network.gap_us, "g: the least time between two messages of a rank");
-  add("--ns-per-byte", all.network.ns_per_byte, "G: of a message alone on its links");
-  add("--work-ns-per-byte", all.network.work_ns_per_byte, "Of a processor on either side, for each byte of a message");
-  command->add_option("--link-gbit", all.link_gbit, fmt::format("Of each port ({:g})", all.link_gbit))->check(number(1e-3, 1e6))->type_name("GBIT");
-  add("--link-burst-bytes", all.link_burst_bytes, "That pass a rested link at once, as with a shaped one");
-  add("--hop-us", all.hop_us, "Of each switch after the first");
-  add("--host-call-us", all.host_call_us, "A collective of a host's ranks in shared memory");
-  add("--host-call-ns-per-byte", all.host_call_ns_per_byte, "Of such a collective, for each byte");
-  add("--reduce-ns-per-byte", all.reduce_ns_per_byte, "For each byte that is combined with another");
-  add("--copy-ns-per-byte", all.copy_ns_per_byte, "For each byte that is copied");
+  add("--ns-per-byte", all.network.ns_per_byte, "G: the time of a byte, of a message alone on its links");
+  add("--work-ns-per-byte", all.network.work_ns_per_byte, "The processor's time for each byte of a message, on either side");
+  command->add_option("--link-gbit", all.link_gbit, fmt::format("Bandwidth of each port ({:g})", all.link_gbit))
+      ->check(number(1e-3, 1e6))
+      ->type_name("GBIT");
+  add("--link-burst-bytes", all.link_burst_bytes, "Bytes that pass an idle link at once, if it is shaped");
+  add("--hop-us", all.hop_us, "The latency of each switch after the first");
+  add("--host-call-us", all.host_call_us, "The time of a collective of a host's ranks in shared memory");
+  add("--host-call-ns-per-byte", all.host_call_ns_per_byte, "The time of such a collective for each byte");
+  add("--reduce-ns-per-byte", all.reduce_ns_per_byte, "The time for each byte that is combined with another");
+  add("--copy-ns-per-byte", all.copy_ns_per_byte, "The time for each byte that is copied");
   constexpr long most_cores = 4096;
-  command->add_option("--cores", all.cores, "Of a machine; 0: each rank has one (0)")->check(whole_number(0, most_cores))->type_name("N");
+  command->add_option("--cores", all.cores, "The cores of a machine; 0: each rank has one (0)")->check(whole_number(0, most_cores))->type_name("N");
   command->add_option("--hosts-per-machine", all.hosts_per_machine, "Hosts that share a machine's cores, as network namespaces do (1)")
       ->check(whole_number(1, most_ranks))
       ->type_name("N");
-  add("--switch-us", all.switch_us, "A core's change from one rank to another, where --cores is given");
+  add("--switch-us", all.switch_us, "The time of a core's change from one rank to another, with --cores");
 }
 
 void add_simulate(CLI::App& app) {
@@ -265,14 +267,14 @@ void add_simulate(CLI::App& app) {
   add_parameter_options(command, *flags);
   command->option_defaults()->group("What is shown");
   command->add_flag("--crossing", flags->crossing, "Compare all algorithms, from 8 bytes to 1 GiB");
-  offer(command->add_option("--svg", flags->svg, "The same as a picture"), {.kind = Values::Kind::file});
-  command->add_flag("--json", flags->as_json, "As one JSON object");
+  offer(command->add_option("--svg", flags->svg, "Draw the comparison into this file (SVG)"), {.kind = Values::Kind::file});
+  command->add_flag("--json", flags->as_json, "Print one JSON object");
   explain(command,
-          {.paragraphs = {"The schedules, the choice among them and the comparison of calls are those of the library; the network is a model: LogGP "
+          {.paragraphs = {"The schedules, the choice among them and the comparison of calls are those of the library. The network is a model: LogGP "
                           "for each message, and links that divide their bandwidth evenly among the messages on them. Nothing is sent.",
-                          "It prints the time, the bytes of the links of each level, rounds, memory and connections of a rank, and how long the job "
-                          "takes to start: as it is now, with all connections made at once, and with a tree-shaped join.",
-                          "Ranks that do the same are computed once. Where that is impossible and there are too many messages to follow, the command "
+                          "It prints the time, the bytes of the links of each level, rounds, memory and connections of a rank. It also prints how "
+                          "long the job takes to start: as it is now, with all connections made at once, and with a tree-shaped join.",
+                          "Ranks that do the same are computed once. If this is impossible and there are too many messages to follow, the command "
                           "says so at once."},
            .examples = {{"unisono simulate --bytes 16MiB --ranks 1024 --ranks-per-host 8", "A call, and the start of the job."},
                         {"unisono simulate --ranks 512 --topology fat_tree --svg times.svg",

@@ -126,7 +126,7 @@ Crossing cross(Call call, const SimulationOptions& given, std::size_t most_bytes
   options.progress = {};
   Crossing crossing;
   crossing.algorithms = algorithms_of(call, options.parameters);
-  if (crossing.algorithms.empty()) throw InvalidArgument("there is nothing to compare: no schedule carries this call out");
+  if (crossing.algorithms.empty()) throw InvalidArgument("there is nothing to compare: no schedule does this call");
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = least_bytes; bytes <= std::max(most_bytes, least_bytes); bytes *= step) sizes.push_back(bytes);
   for (const std::size_t bytes : sizes) {

@@ -72,7 +72,7 @@ Outcome simulate(const Call& call, const SimulationOptions& given) {
   }
   outcome.messages = messages * factor / call.calls;
   if (messages > options.most_messages) {
-    throw TooLarge(fmt::format("'{}' on {} ranks has {:.3g} messages that have to be followed one by one, and {:.3g} can be", outcome.algorithm,
+    throw TooLarge(fmt::format("'{}' on {} ranks has {:.3g} messages that must be followed one by one, and the limit is {:.3g}", outcome.algorithm,
                                call.ranks, messages, options.most_messages));
   }
   const Network network(options.network, options.parameters, is_folded);

@@ -16,7 +16,7 @@ constexpr std::size_t most_instructions = 30'000'000;  // that are written at al
 Programs::Programs(ProgramWriter& writer, const Call& call) : writer_(writer), call_(call), programs_(static_cast<std::size_t>(call.ranks)) {
   const double of_rank = writer.expected_messages();
   if (of_rank > most_messages) {
-    throw TooLarge(fmt::format("each of {} ranks would send {:.0f} messages by '{}', and {:.0f} can be simulated", call.ranks, of_rank,
+    throw TooLarge(fmt::format("each of {} ranks would send {:.0f} messages by '{}', and the limit is {:.0f}", call.ranks, of_rank,
                                writer.algorithm(), most_messages));
   }
   const Shared sample = write(call.ranks / 2);

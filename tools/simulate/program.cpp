@@ -90,8 +90,8 @@ ProgramWriter::ProgramWriter(const Call& call, const Parameters& parameters)
     Setting own = setting();
     if (!named_->on_two_levels) own.topology = nullptr;
     if (!schedule::can(*named_, problem, own)) {
-      throw InvalidArgument(fmt::format("{} cannot be carried out by '{}' on {} ranks and {} hosts", to_string(call_.operation), call_.algorithm,
-                                        call_.ranks, call_.hosts()));
+      throw InvalidArgument(
+          fmt::format("{} cannot be done by '{}' on {} ranks and {} hosts", to_string(call_.operation), call_.algorithm, call_.ranks, call_.hosts()));
     }
     algorithm_ = named_->name;
   } else {

@@ -78,21 +78,19 @@ void add_status(CLI::App& app) {
   const auto options = std::make_shared<StatusOptions>();
   CLI::App* command = add_command(app, "status");
   command->footer("unisono status [JOB] [--once] [--stacks] [--dump] [--json] [--from PATH]");
-  command->add_option("JOB", options->job, "The job's name; all of them where it is left out");
-  command->add_flag("--once", options->once, "Print it once, on a terminal as well");
-  command->add_flag("--stacks", options->stacks, "Show what the ranks do that others wait for, by eu-stack or gdb, and py-spy");
+  command->add_option("JOB", options->job, "The job's name (all jobs)");
+  command->add_flag("--once", options->once, "Print once, even on a terminal");
+  command->add_flag("--stacks", options->stacks, "Show the stacks of the ranks that others wait for, by eu-stack or gdb, and py-spy");
   command->add_flag("--dump", options->dump, "Print the last calls of each rank as well");
   command->add_flag("--json", options->json, "Print JSON");
   offer(command->add_option("--from", options->from, "A file or folder of records that ranks have written (UNISONO_RECORD_DIR)"),
         {.kind = Values::Kind::folder});
   explain(command,
-          {.paragraphs =
-               {"Every rank keeps its last calls in memory that outlives it. `unisono status` reads the records of this user's jobs on this "
-                "host, whoever started them, and says what stands between a job and its next step. A job of several hosts that `unisono run` has "
-                "started is shown with the ranks of all hosts, which their launchers tell. On a terminal it does so every second, "
-                "until it is interrupted, or no job is left.",
-                "The ranks are not disturbed, stopped or asked. A rank that hangs or was stopped is shown like any other. Only `--stacks` "
-                "stops the ranks that others wait for, for a moment."},
+          {.paragraphs = {"Every rank keeps its last calls in memory that outlives it. `unisono status` reads the records of this user's jobs on "
+                          "this host, with any launcher, and shows why a job does not go on. A job of several hosts that `unisono run` has started "
+                          "is shown with the ranks of all hosts. On a terminal it does so every second, until it is interrupted or no job is left.",
+                          "The ranks are not disturbed, stopped or asked. A rank that hangs or was stopped is shown like any other. Only `--stacks` "
+                          "stops the ranks that others wait for, for a moment."},
            .examples = {{"unisono status", "Show all jobs of this user on this host."},
                         {"unisono status --stacks", "Show the stacks of the ranks that others wait for."},
                         {"unisono status --from records --dump", "Print the last calls of the ranks of a job that has failed."}},

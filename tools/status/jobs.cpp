@@ -117,7 +117,7 @@ std::vector<JobFacts> read_jobs(const std::string& path) {
   std::vector<RankFacts> ranks;
   for (const std::string& file : files) {
     const auto reader = recorder::RecordReader::open_copy(file);
-    if (!reader) throw InvalidArgument(base::printable(file) + " is no record of a rank, or one of another version of unisono");
+    if (!reader) throw InvalidArgument(base::printable(file) + " is not a record of a rank, or belongs to another version of unisono");
     RankFacts rank{.record = reader->read(), .process = {}};
     launcher::number_by_last_generation(rank.record);
     rank.process.lives = rank.record.state != recorder::RankState::ended;

@@ -173,7 +173,7 @@ std::string dump_text(const JobFacts& job) {
 
 std::string stack_text(const Stack& stack) {
   std::string text;
-  if (!stack.python.empty()) text += fmt::format("  what rank {} does, in Python (py-spy)\n", stack.rank);
+  if (!stack.python.empty()) text += fmt::format("  rank {} in Python (py-spy)\n", stack.rank);
   for (const std::string& frame : stack.python) text += "    " + frame + "\n";
   if (stack.frames.empty()) return text + "  " + wrap(fmt::format("no stack of rank {}: {}", stack.rank, stack.problem), 4, 2) + "\n";
   text += fmt::format("  what rank {} does ({})\n", stack.rank, stack.tool);

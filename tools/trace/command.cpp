@@ -45,28 +45,27 @@ void add_trace(CLI::App& app) {
   CLI::App* command = add_command(app, "trace");
   command->footer("unisono trace FOLDER [--job JOB] [--html FILE] [--json FILE] [--with RANK=FILE]…");
   offer(command->add_option("FOLDER", options->folder, "The folder of `unisono run --trace`")->required(), {.kind = Values::Kind::folder});
-  command->add_option("--job", options->job, "The job's name, where the folder has traces of several")->type_name("JOB");
-  offer(command->add_option("--html", options->html, "Where the page for a browser is written (trace.html in the folder)"),
+  command->add_option("--job", options->job, "The job's name, if the folder has traces of several")->type_name("JOB");
+  offer(command->add_option("--html", options->html, "The page for a browser (trace.html in the folder)"), {.kind = Values::Kind::file});
+  offer(command->add_option("--json", options->json, "The file of events for ui.perfetto.dev (trace.json in the folder)"),
         {.kind = Values::Kind::file});
-  offer(command->add_option("--json", options->json, "Where the events for ui.perfetto.dev are written (trace.json in the folder)"),
-        {.kind = Values::Kind::file});
-  offer(
-      command->add_option("--with", options->with, "Show the ranges that torch.profiler has written of a rank (export_chrome_trace) beside its calls")
-          ->allow_extra_args(false),
-      {.kind = Values::Kind::file})
+  offer(command
+            ->add_option("--with", options->with, "Show the ranges that torch.profiler has recorded on a rank (export_chrome_trace) beside its calls")
+            ->allow_extra_args(false),
+        {.kind = Values::Kind::file})
       ->type_name("RANK=FILE");
-  explain(command,
-          {.paragraphs =
-               {"Each rank of `unisono run --trace FOLDER` writes all its calls into a file. `unisono trace` puts them together, on one clock: it "
-                "prints how much of its time each rank has computed, waited for others, and moved data, and for which rank the others have "
-                "waited. It writes a page with the timeline of all ranks, and events for Perfetto.",
-                "A rank waits from the beginning of its call until the last rank that it needs has begun the same call. The rest of the call "
-                "the data moves. Between calls the rank computes.",
-                "Where the hosts of a job share no folder, the files of all hosts are to be put into one before."},
-           .examples = {{"unisono run -n 4 --trace traces -- ./app", "Run a program, and keep all calls of its ranks."},
-                        {"unisono trace traces", "Show who has waited for whom."},
-                        {"unisono trace traces --with 0=profile.json", "Show what torch.profiler has written of rank 0 beside its calls."}},
-           .exit_codes = {{"0", "The files were written."}, {"1", "They could not be written."}, {"2", "Wrong use, or a folder without traces."}}});
+  explain(
+      command,
+      {.paragraphs = {"Each rank of `unisono run --trace FOLDER` writes all its calls into a file. `unisono trace` puts them together, on one clock. "
+                      "It prints how long each rank has computed, waited for others, and moved data, and for which rank the others have waited. It "
+                      "writes a page with the timeline of all ranks, and events for Perfetto.",
+                      "A rank waits from the beginning of its call until the last rank that it needs has begun the same call. The rest of the call "
+                      "the data moves. Between calls the rank computes.",
+                      "If the hosts of a job share no folder, put the files of all hosts into one folder first."},
+       .examples = {{"unisono run -n 4 --trace traces -- ./app", "Run a program, and keep all calls of its ranks."},
+                    {"unisono trace traces", "Show which ranks have waited for which others."},
+                    {"unisono trace traces --with 0=profile.json", "Show the ranges of torch.profiler on rank 0 beside its calls."}},
+       .exit_codes = {{"0", "The files were written."}, {"1", "They could not be written."}, {"2", "Wrong use, or a folder without traces."}}});
   command->callback([options] { show_trace(*options); });
 }
 

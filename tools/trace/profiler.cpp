@@ -32,7 +32,7 @@ nlohmann::json parse_events(const std::string& path, const std::function<void(co
   } catch (const nlohmann::json::exception& error) {
     throw InvalidArgument(fmt::format("{} is no JSON: {}", path, error.what()));
   }
-  throw InvalidArgument(path + " is no trace of torch.profiler: it holds no object");
+  throw InvalidArgument(path + " is not a trace of torch.profiler: it holds no object");
 }
 
 std::string text_in(const nlohmann::json& event, const char* name) {
@@ -55,7 +55,7 @@ void each_range(const ProfilerFile& file, const JobTrace& trace, const std::func
   const TracedRank* const rank = trace.last_of(file.rank);
   if (rank == nullptr) throw InvalidArgument(fmt::format("--with {}={}: there is no trace of this rank", file.rank, file.path));
   const nlohmann::json rest = parse_events(file.path, [](const nlohmann::json&) {});
-  if (!rest.contains("traceEvents")) throw InvalidArgument(file.path + " is no trace of torch.profiler: it has no traceEvents");
+  if (!rest.contains("traceEvents")) throw InvalidArgument(file.path + " is not a trace of torch.profiler: it has no traceEvents");
   const auto base = rest.find("baseTimeNanoseconds");
   const std::int64_t base_ns = base == rest.end()          ? 0
                                : base->is_number_integer() ? base->get<std::int64_t>()

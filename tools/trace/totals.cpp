@@ -42,7 +42,7 @@ std::string row_of(std::string first, std::initializer_list<std::string> cells) 
 std::string slowest_text(const JobTrace& trace, const Totals& totals) {
   std::uint64_t longest = 0;
   for (const RankTotals& rank : totals.ranks) longest = std::max(longest, rank.caused);
-  if (longest == 0) return totals.are_partial ? "who has waited for whom is not known" : "no rank waited for another one";
+  if (longest == 0) return totals.are_partial ? "it is not known which ranks have waited for which others" : "no rank waited for another one";
   const std::vector<std::size_t> slowest = totals.slowest();
   if (slowest.empty()) return "no rank stands out: all waited for each other alike";
   std::vector<std::string> names;

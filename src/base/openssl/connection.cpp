@@ -135,10 +135,10 @@ std::string Connection::reason_of_failure() {
   ::ERR_clear_error();
   if (met_plain_text()) return "it does not encrypt its connections, and this process does";
   if (reason == SSL_R_TLSV1_ALERT_PROTOCOL_VERSION) return "it does not encrypt its connections, and this process does";
-  if (reason == SSL_R_BINDER_DOES_NOT_VERIFY) return "its token is another one than this process's";
+  if (reason == SSL_R_BINDER_DOES_NOT_VERIFY) return "its token is not the token of this process";
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
-    if (by_key_) return "it presents a certificate, and this process has a token only";
-    return std::string("its certificate does not hold: ") + ::X509_verify_cert_error_string(verified);
+    if (by_key_) return "it presents a certificate, and this process has only a token";
+    return std::string("its certificate is not valid: ") + ::X509_verify_cert_error_string(verified);
   }
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) return "it presents no certificate";
   if (by_key_ && (reason == SSL_R_NO_SHARED_CIPHER || reason == SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM)) return "it does not offer the job's token";

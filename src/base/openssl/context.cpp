@@ -145,7 +145,7 @@ std::string Context::check_own(const TlsIdentity& identity) const {
     if (::X509_verify_cert(check.get()) == 1) continue;
     const int error = ::X509_STORE_CTX_get_error(check.get());
     ::ERR_clear_error();
-    return "the certificate in " + identity.certificate_file + " does not hold under " + identity.authority_file + ": " +
+    return "the certificate in " + identity.certificate_file + " is not valid under " + identity.authority_file + ": " +
            ::X509_verify_cert_error_string(error);
   }
   return {};

@@ -157,7 +157,7 @@ void show_tokens(gloo::Context& context, GlooStore& board) {
   }
   for (int r = 0; r < context.size; ++r) {
     if (r != context.rank && shown[static_cast<std::size_t>(r)] != board.expected(r)) {
-      throw ProtocolError("what connected to gloo's port in the place of rank " + std::to_string(r) + " does not belong to the job",
+      throw ProtocolError("the process that connected to gloo's port in the place of rank " + std::to_string(r) + " does not belong to the job",
                           {.culprit = r, .hint = "see that only the job's hosts reach its ports"});
     }
   }

@@ -112,7 +112,7 @@ Loaded load_chosen(const Choice& choice) {
   if (handle == nullptr) return {nullptr, fmt::format("the part for {} cannot be loaded: {}", choice.kind->readable, ::dlerror())};
   using Entry = const Plugin*();
   auto* const entry = reinterpret_cast<Entry*>(::dlsym(handle, "unisono_mpi_plugin"));
-  if (entry == nullptr) return {nullptr, fmt::format("{} is no part of this plug-in", part)};
+  if (entry == nullptr) return {nullptr, fmt::format("{} is not a part of this plug-in", part)};
   const Plugin* const plugin = entry();
   if (plugin->abi != plugin_abi) return {nullptr, fmt::format("{} is of another version of unisono", part)};
   return {plugin, {}};

@@ -113,7 +113,7 @@ std::optional<UniqueId> Communicator::meet() {
   next_look_ = now + store_period;
   const auto text = store_->try_get(shape_.key);
   if (!text) return std::nullopt;
-  if (text->size() != sizeof id.internal) throw std::runtime_error("what stands in the store is no identity of an NCCL communicator");
+  if (text->size() != sizeof id.internal) throw std::runtime_error("the value in the store is not the identity of an NCCL communicator");
   std::memcpy(id.internal, text->data(), sizeof id.internal);
   return id;
 }

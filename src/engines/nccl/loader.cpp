@@ -112,7 +112,7 @@ std::string variable(const char* name) {
 /// Checks a library that a variable names: its path must be absolute, and no other user may be able to change it.
 void check_chosen(Finder& finder, const char* name, const std::string& path) {
   if (path.empty()) return;
-  if (!path.starts_with('/')) finder.say(fmt::format("{}={} is no absolute path", name, path));
+  if (!path.starts_with('/')) finder.say(fmt::format("{}={} is not an absolute path", name, path));
   else if (const std::string danger = base::why_not_to_run(path); !danger.empty()) finder.say(fmt::format("{} is not loaded: {}", path, danger));
 }
 

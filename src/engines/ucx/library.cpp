@@ -92,7 +92,7 @@ Known& known() {
 std::string chosen_library() {
   std::string path = base::variable_of_code(variable).value_or("");
   if (path.empty()) return path;
-  if (!path.starts_with('/')) refuse(fmt::format("{}={} is no absolute path", variable, path));
+  if (!path.starts_with('/')) refuse(fmt::format("{}={} is not an absolute path", variable, path));
   if (const std::string danger = base::why_not_to_run(path); !danger.empty()) refuse(fmt::format("{} is not loaded: {}", path, danger));
   return path;
 }
@@ -116,7 +116,7 @@ Library open_library(const std::string& name) {
   UNISONO_UCX_FUNCTIONS(UNISONO_UCX_FIND)
 #undef UNISONO_UCX_FIND
   if (found.ucp_get_version == nullptr || found.ucp_get_version_string == nullptr) {
-    refuse(fmt::format("{} is no UCX library: it has no {}", name.empty() ? system_name : name, missing));
+    refuse(fmt::format("{} is not a UCX library: it has no {}", name.empty() ? system_name : name, missing));
   }
   unsigned major = 0, minor = 0, release = 0;
   found.ucp_get_version(&major, &minor, &release);

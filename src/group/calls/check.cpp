@@ -66,7 +66,7 @@ std::int64_t sum_of(const GroupFacts& group, std::string_view name, const char* 
   std::int64_t sum = 0;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     const auto count = static_cast<std::int64_t>(counts[r]);
-    if (count < 0) wrong(group, name, which + (" of rank " + std::to_string(r)) + ": " + std::to_string(count) + " is no number of elements");
+    if (count < 0) wrong(group, name, which + (" of rank " + std::to_string(r)) + ": " + std::to_string(count) + " is not a number of elements");
     if (__builtin_add_overflow(sum, count, &sum)) wrong(group, name, std::string("the sum of the ") + which + " is beyond any memory");
   }
   return sum;
@@ -251,7 +251,7 @@ engines::MessageCall check_message(const GroupFacts& group, const detail::Messag
   call.label = request.label;
   if (request.peer) {
     call.peer = rank_in(group, name, *request.peer, operation == Operation::send ? "dst" : "src");
-    if (call.peer == group.rank()) wrong(group, name, "rank " + std::to_string(call.peer) + " is the caller: nobody sends to itself");
+    if (call.peer == group.rank()) wrong(group, name, "rank " + std::to_string(call.peer) + " is the caller: a rank cannot send to itself");
   } else if (group.size() == 1) {
     wrong(group, name, "there is nobody else in a group of one");
   }

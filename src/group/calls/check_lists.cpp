@@ -130,7 +130,7 @@ void check_values(const GroupFacts& group, std::string_view name, const TensorVi
   wrong(group, name,
         fmt::format("element {} of the {} that this rank gives is {}{}", refused.first, sent.numel(), refused.is_nan ? "NaN" : "infinite",
                     refused.count == 1 ? "" : fmt::format(", the first of {} such numbers", refused.count)),
-        "UNISONO_CHECK has them looked at before anything is sent: they were so before this call");
+        "UNISONO_CHECK checks them before anything is sent: they had these values before this call");
 }
 
 }  // namespace unisono::group

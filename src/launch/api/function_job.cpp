@@ -48,7 +48,7 @@ void check_numbers(const SpawnOptions& options) {
 void check_backend(const SpawnOptions& options) {
   const std::string name = engines::host_backend(options.backend);
   if (name == "mpi") {
-    throw Unsupported("processes that spawn starts are no MPI world: each would be rank 0 of one",
+    throw Unsupported("processes that spawn starts are not an MPI world: each would be rank 0 of one",
                       {.operation = "spawn", .hint = "start the program with mpirun, and call initialize(\"mpi\")"});
   }
   if (name != "auto") engines::maker(name);  // throws where it cannot run here

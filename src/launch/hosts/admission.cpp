@@ -46,7 +46,7 @@ HostOffer decode_offer(const std::string& text) {
   HostOffer offer;
   if (!read_fields(in, offer_fields(offer)) || offer.ranks < 1 || offer.ranks > most_ranks || offer.least < 0 || offer.least > offer.ranks ||
       !is_one_word(offer.where)) {
-    throw ProtocolError("a launcher told what it brings in no way of ours");
+    throw ProtocolError("a launcher sent malformed data about its ranks");
   }
   return offer;
 }
@@ -59,7 +59,7 @@ JobTerms decode_welcome(const std::string& text) {
   const bool is_whole = read_fields(in, welcome_fields(welcome));
   const bool is_known = welcome.first_rank >= 0 && welcome.first_rank < welcome.world_size && welcome.least_ranks >= 1 && welcome.max_restarts >= 0 &&
                         welcome.master_port >= 0 && welcome.master_port <= highest_port;
-  if (!is_whole || !is_known || !is_one_word(welcome.job_name)) throw ProtocolError("the launcher of host 0 told of the job in no way of ours");
+  if (!is_whole || !is_known || !is_one_word(welcome.job_name)) throw ProtocolError("the launcher of host 0 sent malformed data about the job");
   return welcome;
 }
 
@@ -77,7 +77,7 @@ JobTerms ask_for_place(store::Client& store, int number, const HostOffer& offer,
     throw PeerFailed(fmt::format("host 0 has ended, and has not taken this host into the job: {}", error.message()), info(), error.cause());
   }
   if (said.starts_with(refused)) throw InvalidArgument(said.substr(refused.size()), info());
-  if (!said.starts_with(taken_in)) throw ProtocolError("the launcher of host 0 answered in no way of ours");
+  if (!said.starts_with(taken_in)) throw ProtocolError("the launcher of host 0 sent a malformed answer");
   return decode_welcome(said.substr(taken_in.size()));
 }
 

@@ -132,7 +132,7 @@ void AttemptReports::listen(int attempt) {
     const auto text = await_value(*meeting_.store(), AttemptKeys{attempt}.trouble(), base::Deadline(base::longest_timeout), goes_on);
     if (!text) return;
     auto trouble = Trouble::parse(*text);
-    if (!trouble) throw ProtocolError("a launcher told of trouble in no way of ours");
+    if (!trouble) throw ProtocolError("a launcher sent malformed data about a failure");
     note(std::move(*trouble));
     notify();
   } catch (const std::exception& error) {

@@ -201,7 +201,7 @@ void HostMeeting::agree(const JobOptions& options, const Deadline& deadline) {
     int least = 0;
     const bool is_read =
         read_fields(text, std::tie(host.ranks, least)) && (node > 0 || read_fields(text, std::tie(terms_.master_port, terms_.max_restarts)));
-    if (!is_read) throw ProtocolError("a launcher told its number of ranks in no way of ours");
+    if (!is_read) throw ProtocolError("a launcher sent a malformed number of ranks");
     is_elastic = is_elastic || least > 0;
     terms_.least_ranks += least > 0 ? least : host.ranks;
     host.first_rank = terms_.world_size;

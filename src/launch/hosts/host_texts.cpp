@@ -59,7 +59,7 @@ std::vector<JobHost> decode_roster(const std::string& text) {
     std::istringstream in(line);
     JobHost host;
     if (!read_fields(in, host_fields(host)) || host.number < 0 || !is_count(host.ranks) || host.first_rank < 0 || !is_one_word(host.where)) {
-      throw ProtocolError("the launcher of host 0 named the hosts of the job in no way of ours");
+      throw ProtocolError("the launcher of host 0 sent a malformed list of hosts");
     }
     hosts.push_back(std::move(host));
   }
@@ -107,7 +107,7 @@ HostTally decode_tally(const std::string& text) {
   std::istringstream in(text);
   HostTally tally;
   if (!read_fields(in, tally_fields(tally)) || !is_count(tally.members) || !is_count(tally.well) || tally.last_lost < -1) {
-    throw ProtocolError("a launcher told of its ranks in no way of ours");
+    throw ProtocolError("a launcher sent malformed data about its ranks");
   }
   for (std::string name; in >> name;) tally.names.push_back(name);
   return tally;
@@ -132,7 +132,7 @@ std::vector<RankEnd> decode_ends(const std::string& text) {
     const bool is_known = end.how >= RankEnd::How::running && end.how <= RankEnd::How::signaled && end.code >= 0 && end.code <= UINT8_MAX &&
                           end.waited >= -1 && end.waited <= 1000;
     if (!is_whole || !is_known || std::ranges::any_of(end.host, is_control))
-      throw ProtocolError("a launcher told in no way of ours how its ranks ended");
+      throw ProtocolError("a launcher sent malformed data about the end of its ranks");
     end.status = rest_of(in);
     ends.push_back(std::move(end));
   }

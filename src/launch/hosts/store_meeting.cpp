@@ -59,7 +59,7 @@ ToldAddress decode_address(const std::string& text) {
   std::istringstream fields(text);
   ToldAddress told;
   if (!read_fields(fields, std::tie(told.host, told.port)) || told.port < 1 || told.port > highest_port || !base::is_numeric(told.host))
-    throw ProtocolError("the launcher of host 0 told its address in no way of ours", {.operation = operation});
+    throw ProtocolError("the launcher of host 0 sent a malformed address", {.operation = operation});
   return told;
 }
 

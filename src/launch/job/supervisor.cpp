@@ -26,7 +26,7 @@ namespace {
 void check_stdin(const JobOptions& options, int world_size) {
   const StdinTarget& target = options.standard_input;
   if (target.kind == StdinTarget::Kind::one && target.rank >= world_size) {
-    throw InvalidArgument(fmt::format("standard input is to go to rank {}, and the last rank is {}", target.rank, world_size - 1));
+    throw InvalidArgument(fmt::format("standard input cannot go to rank {}: the last rank is {}", target.rank, world_size - 1));
   }
 }
 
@@ -49,7 +49,7 @@ void check(const JobOptions& options) {
   refuse_if(options.ranks < 1 || options.ranks > most_ranks,
             fmt::format("the number of ranks must be from 1 to {}, not {}", most_ranks, options.ranks));
   refuse_if(options.min_ranks < 0 || options.min_ranks > options.ranks,
-            fmt::format("the job cannot go on with {} ranks where it starts {}", options.min_ranks, options.ranks));
+            fmt::format("the job cannot go on with {} ranks if it starts {}", options.min_ranks, options.ranks));
   const bool is_elastic = options.min_ranks > 0 || hosts.come_and_go();
   // Such a job is one of unisono's own: MPI forms no world anew.
   refuse_if(is_elastic && asks_for_mpi(options), "MIN:MAX is not possible with backend mpi, whose ranks cannot go on after a death");

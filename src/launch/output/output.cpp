@@ -155,7 +155,7 @@ void Console::note_typed() {
 void Console::flush() {
   out_.flush();
   if (out_.error() != 0 && !shared_ && !std::exchange(told_loss_, true)) {
-    say("standard output: " + error_text(out_.error()) + "; what follows is lost");
+    say("standard output: " + error_text(out_.error()) + "; the output that follows is lost");
   }
   err_.flush();
 }

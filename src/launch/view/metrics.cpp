@@ -126,7 +126,7 @@ void write_job(Page& page, const JobSeen& job) {
 }
 
 void write_states(Page& page, const JobSeen& job) {
-  Family states(page, "unisono_rank_state", "stateset", "", "What the rank does.");
+  Family states(page, "unisono_rank_state", "stateset", "", "The state of the rank.");
   for (const RankFacts& rank : job.ranks) {
     for (const std::string_view state : rank_states)
       states.add(fmt::format("{},unisono_rank_state=\"{}\"", rank_label(rank), state), state_text(rank) == state ? "1" : "0");

@@ -187,7 +187,7 @@ Client::Outcome Client::ask(const Deadline& deadline, const Call& call, Length l
       case Kind::refused:
       case Kind::token_gone: throw InvalidArgument(fmt::format("{}: {} refuses: {}", name(), url, printable(failure.text)));
       case Kind::malformed:
-        throw ProtocolError(fmt::format("{}: what answers at {} is no etcd, or is broken: {}", name(), url, printable(failure.text)));
+        throw ProtocolError(fmt::format("{}: the server at {} is not etcd, or is broken: {}", name(), url, printable(failure.text)));
       case Kind::unreachable:
       case Kind::lost:
       case Kind::unavailable: break;

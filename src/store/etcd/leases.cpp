@@ -75,7 +75,7 @@ void Leases::find_lease_of_all(const Deadline& deadline) {
     if (!answer.results.front().values.empty()) {
       const std::string& text = answer.results.front().values.front().value;
       const auto lease = base::whole_number<std::int64_t>(text);
-      if (!lease) throw ProtocolError(fmt::format("{} holds \"l\" that is no lease", client_.name()));
+      if (!lease) throw ProtocolError(fmt::format("{} holds \"l\" that is not a lease", client_.name()));
       all_ = *lease;
       return;
     }

@@ -54,7 +54,7 @@ json request_of(const std::vector<Operation>& operations) {
 
 json parse(std::string_view body) {
   json answer = json::parse(body, nullptr, false);
-  if (!answer.is_object()) throw std::runtime_error("it is no JSON object");
+  if (!answer.is_object()) throw std::runtime_error("it is not a JSON object");
   return answer;
 }
 
@@ -84,11 +84,11 @@ std::int64_t number(const json& parent, const char* name) {
   if (found->is_string()) {
     if (const auto value = base::whole_number<std::int64_t>(found->get_ref<const std::string&>())) return *value;
   }
-  throw std::runtime_error(std::string("\"") + name + "\" in it is no number");
+  throw std::runtime_error(std::string("\"") + name + "\" in it is not a number");
 }
 
 KeyValue key_value(const json& kv) {
-  if (!kv.is_object()) throw std::runtime_error("a key in it is no object");
+  if (!kv.is_object()) throw std::runtime_error("a key in it is not an object");
   return {.key = bytes(kv, "key"), .value = bytes(kv, "value"), .mod_revision = number(kv, "mod_revision")};
 }
 
@@ -143,10 +143,10 @@ std::string from_base64(std::string_view text) {
   const bool is_whole = text.size() % characters_of_block == 0 && padding < bytes_of_block;
   // OpenSSL would skip white space.
   if (!is_whole || text.substr(0, text.size() - padding).find_first_not_of(alphabet) != std::string_view::npos)
-    throw std::runtime_error("a text in it is no base64");
+    throw std::runtime_error("a text in it is not base64");
   std::string bytes(text.size() / characters_of_block * bytes_of_block, '\0');
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()), unsigned_of(text), static_cast<int>(text.size()));
-  if (size < 0) throw std::runtime_error("a text in it is no base64");
+  if (size < 0) throw std::runtime_error("a text in it is not base64");
   bytes.resize(static_cast<std::size_t>(size) - padding);
   return bytes;
 }

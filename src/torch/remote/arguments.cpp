@@ -16,7 +16,7 @@ Arguments::Arguments(const Operator& op, c10::ArrayRef<c10::IValue> values) : op
   key_.code(c10::get_default_dtype_as_scalartype());
   for (std::size_t i = 0; i < values.size(); ++i) value(values[i], op.is_amount[i]);
   if (!session_) {
-    throw InvalidArgument(fmt::format("operator {} has neither a tensor nor a device that says on which worker it is to be carried out", op.name));
+    throw InvalidArgument(fmt::format("operator {} has neither a tensor nor a device that says which worker must run it", op.name));
   }
   for (const std::size_t i : op.written) check_written(values[i]);
 }

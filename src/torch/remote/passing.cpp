@@ -28,7 +28,7 @@ at::Tensor tensor_of_worker(std::span<const std::byte> description) {
   const auto worker = static_cast<int>(in.number());
   if (const int own = detail::worker_number(); own != worker) {
     throw InvalidArgument(
-        fmt::format("a tensor on remote:{} was sent to {}", worker, own < 0 ? "a process that is no worker" : fmt::format("worker {}", own)),
+        fmt::format("a tensor on remote:{} was sent to {}", worker, own < 0 ? "a process that is not a worker" : fmt::format("worker {}", own)),
         {.hint = fmt::format("its elements are in the process of worker {}: to() moves them, cpu() copies them", worker)});
   }
   const std::uint8_t flags = in.byte();

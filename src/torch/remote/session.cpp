@@ -40,7 +40,7 @@ std::string data_message(int worker) {
 
 std::vector<std::uint64_t> Channel::take_dropped() {
   const auto workers = workers_.lock();
-  if (!workers) throw NotInitialized(fmt::format("remote:{} is no device any more: its controller has ended", worker_));
+  if (!workers) throw NotInitialized(fmt::format("remote:{} is not a device any more: its controller has ended", worker_));
   const int now = workers->generation(worker_);
   const std::lock_guard lock(dropping_);
   std::vector<std::uint64_t> dropped = std::exchange(dropped_, {});
@@ -66,7 +66,7 @@ WireWriter Channel::begin(const std::vector<std::uint64_t>& dropped) {
 std::shared_ptr<detail::RemoteCall> Channel::finish(WireWriter& out, bool has_result, std::vector<detail::FramePart> parts,
                                                     detail::PartMemory memory) {
   const auto workers = workers_.lock();
-  if (!workers) throw NotInitialized(fmt::format("remote:{} is no device any more: its controller has ended", worker_));
+  if (!workers) throw NotInitialized(fmt::format("remote:{} is not a device any more: its controller has ended", worker_));
   detail::RemoteRequest request;
   request.function = &commands();
   request.arguments.body = out.take();
@@ -99,7 +99,7 @@ void Channel::require(int generation) const {
 
 void Channel::require_now(int generation) const {
   const auto workers = workers_.lock();
-  if (!workers) throw NotInitialized(fmt::format("remote:{} is no device any more: its controller has ended", worker_));
+  if (!workers) throw NotInitialized(fmt::format("remote:{} is not a device any more: its controller has ended", worker_));
   if (generation != workers->generation(worker_)) refuse_gone(worker_, "the worker was replaced");
   if (const auto failure = workers->failure(worker_)) std::rethrow_exception(failure);
 }

@@ -111,7 +111,7 @@ RemoteFailure current_failure() {
     std::free(plain);
     return failure;
   } catch (...) {
-    return {"", "an exception that is no std::exception"};
+    return {"", "an exception that is not a std::exception"};
   }
 }
 

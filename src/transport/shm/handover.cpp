@@ -257,7 +257,7 @@ SharedMemory fetch(Store& store, const std::string& key, int rank, std::size_t b
   where.copy(hello.secret.data(), hello.secret.size(), space + 1);
   const FileDescriptor socket = connect_to(where.substr(0, space), giver);
   if (!socket) throw_gone(store, key, name_of(names, 0), deadline);
-  if (!base::peer_is_same_user(socket.get())) throw ProtocolError("who offers shared memory is another user");
+  if (!base::peer_is_same_user(socket.get())) throw ProtocolError("another user offers the shared memory");
   ssize_t sent = 0;
   do {
     sent = ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL);

@@ -251,7 +251,8 @@ bool Dialer::serve(const Caller& caller, short events, Time now) {
   try {
     if (!connection_->go_on((events & ~POLLOUT) != 0)) return again(now, "it closed the connection"), false;
   } catch (const ProtocolError& error) {
-    throw ProtocolError(fmt::format("what answers for rank {} at {} is not that rank: {}", rank_, base::describe(address_), error.message()));
+    throw ProtocolError(
+        fmt::format("the process that answers for rank {} at {} is not that rank: {}", rank_, base::describe(address_), error.message()));
   }
   return connection_->done();
 }

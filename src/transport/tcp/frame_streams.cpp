@@ -129,7 +129,7 @@ void FrameReader::begin_frame(FrameSink& sink) {
 }
 
 void FrameReader::check_code() {
-  if (hash_.finish() != code_) throw ProtocolError("a frame that its sender has not sent so");
+  if (hash_.finish() != code_) throw ProtocolError("a frame that was changed on the way");
 }
 
 void FrameReader::advance(std::size_t n) {

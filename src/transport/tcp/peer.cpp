@@ -175,7 +175,7 @@ std::optional<Link::Loss> Peer::pump(base::Clock::time_point now) {
     }
     if (connection_.flush()) shared_.changed = true;
   } catch (const std::exception&) {
-    return lose(PeerFailed::disconnected, fmt::format("{} sent what does not belong here: {}", name(), base::message_of(std::current_exception())));
+    return lose(PeerFailed::disconnected, fmt::format("{} sent unexpected data: {}", name(), base::message_of(std::current_exception())));
   }
   return std::nullopt;
 }
@@ -260,7 +260,7 @@ FrameReader::Received PeerConnection::receive(FrameSink& sink) { return reader_.
 std::string PeerConnection::text_of_end(const FrameReader::Received& received) const {
   if (received.error == 0 || received.error == EPIPE) return fmt::format("the connection to {} ended without a goodbye", name());
   if (tls_ && !tls_->error().empty()) {
-    return fmt::format("the connection to {} broke: what came does not belong there ({})", name(), tls_->error());
+    return fmt::format("the connection to {} broke: unexpected data came ({})", name(), tls_->error());
   }
   if (received.error == ECONNRESET) return fmt::format("the connection to {} was reset", name());
   return fmt::format("the connection to {} broke: {}", name(), base::error_text(received.error));

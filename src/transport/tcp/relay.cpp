@@ -207,7 +207,7 @@ void Relay::take(const Report& report) {
   } catch (const ProtocolError& error) {
     Peer& peer = *connections_.find(report.from);
     if (!peer.is_open()) return;
-    connections_.record(peer.lose(PeerFailed::disconnected, fmt::format("{} sent what does not belong here: {}", peer.name(), error.message())));
+    connections_.record(peer.lose(PeerFailed::disconnected, fmt::format("{} sent unexpected data: {}", peer.name(), error.message())));
   }
 }
 

@@ -115,7 +115,7 @@ TEST_F(TlsFiles, AKeyUnderAPasswordIsRefused) {
 TEST_F(TlsFiles, AnExpiredCertificateIsRefusedWhereItLies) {
   const Files files(authority_.identity("host 1", -day));
   EXPECT_SAYS(files.refusal(),
-              "the certificate in " + files.certificate.path() + " does not hold under " + files.authority.path() + ": certificate has expired");
+              "the certificate in " + files.certificate.path() + " is not valid under " + files.authority.path() + ": certificate has expired");
 }
 
 TEST_F(TlsFiles, ACertificateOfAnotherAuthorityIsRefusedWhereItLies) {

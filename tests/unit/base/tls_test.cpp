@@ -182,7 +182,7 @@ TEST(Tls, TheEndOfAStreamIsToldFromALoss) {
 TEST(TlsRefusals, AnotherKeyIsRefused) {
   const TlsPair pair(*context_of(key_of('a')), *context_of(key_of('b')));
   EXPECT_EQ(pair.shake_hands(), std::pair(Progress::failed, Progress::failed));
-  EXPECT_EQ(pair.accepting->error(), "its token is another one than this process's");
+  EXPECT_EQ(pair.accepting->error(), "its token is not the token of this process");
   EXPECT_TRUE(pair.connecting->error().starts_with("it refused this process's token")) << pair.connecting->error();
 }
 
@@ -190,7 +190,7 @@ TEST(TlsRefusals, AnotherAuthorityIsRefused) {
   const Authority ours("ours"), theirs("theirs");
   const TlsPair pair(*context_of(ours.identity("one")), *context_of(theirs.identity("other")));
   EXPECT_EQ(pair.shake_hands(), std::pair(Progress::failed, Progress::failed));
-  EXPECT_EQ(pair.connecting->error(), "its certificate does not hold: unable to get local issuer certificate");
+  EXPECT_EQ(pair.connecting->error(), "its certificate is not valid: unable to get local issuer certificate");
   EXPECT_EQ(pair.accepting->error(), "it refused this process (tlsv1 alert unknown ca)");
 }
 
@@ -203,7 +203,7 @@ TEST(TlsRefusals, TheAcceptorAsksForACertificateToo) {
   credulous.authority = stranger.authority + ours.pem();  // it takes ours, and ours does not take it
   const TlsPair pair(*context_of(credulous), *context_of(ours.identity("member")));
   EXPECT_EQ(pair.shake_hands(), std::pair(Progress::done, Progress::failed));
-  EXPECT_EQ(pair.accepting->error(), "its certificate does not hold: unable to get local issuer certificate");
+  EXPECT_EQ(pair.accepting->error(), "its certificate is not valid: unable to get local issuer certificate");
   char byte = 0;
   EXPECT_EQ(read_from(*pair.connecting, &byte, 1), -1);
   EXPECT_EQ(errno, EBADMSG);
@@ -217,7 +217,7 @@ TEST(TlsRefusals, AKeyOnOneSideAndACertificateOnTheOtherAreRefused) {
     const auto [connecting, accepting] = pair.shake_hands();
     EXPECT_EQ(connecting, Progress::failed);
     EXPECT_EQ(accepting, Progress::failed);
-    EXPECT_EQ(pair.connecting->error(), "it presents a certificate, and this process has a token only");
+    EXPECT_EQ(pair.connecting->error(), "it presents a certificate, and this process has only a token");
   }
   const TlsPair pair(*context_of(authority.identity("member")), *context_of(key_of('k')));
   EXPECT_EQ(pair.shake_hands(), std::pair(Progress::failed, Progress::failed));

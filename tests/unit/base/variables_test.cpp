@@ -109,7 +109,7 @@ TEST(Variables, AValueThatMeansNothingIsNamedWithThoseThatDo) {
   EXPECT_EQ(odd({{"UNISONO_LOG", "debgu"}}), Sentences{"UNISONO_LOG=debgu is unknown; did you mean debug?"});
   EXPECT_EQ(odd({{"UNISONO_MPI", "intel"}}), Sentences{"UNISONO_MPI=intel is unknown; it is openmpi or mpich"});
   for (const char* text : {"soon", "0", "-3", "1.5", "60s"})
-    EXPECT_EQ(odd({{"UNISONO_TIMEOUT", text}}), Sentences{"UNISONO_TIMEOUT=" + std::string(text) + " is no positive whole number of seconds"});
+    EXPECT_EQ(odd({{"UNISONO_TIMEOUT", text}}), Sentences{"UNISONO_TIMEOUT=" + std::string(text) + " is not a positive whole number of seconds"});
 }
 
 TEST(Variables, VariablesInOrderAndOfOthersAreNotNamed) {

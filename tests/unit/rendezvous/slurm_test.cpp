@@ -188,8 +188,7 @@ TEST(Slurm, TheScriptOfABatchJobThatWaitedInVainIsToldToUseSrun) {
     return attempt({.timeout = 100ms}, Environment(variables)).text<Timeout>();
   };
   const Variables script = task(0, 0, 4, "c1");
-  const std::string advice =
-      "srun has not started this process (it is in no step of the job): if the script of sbatch runs the program itself, let it use";
+  const std::string advice = "srun has not started this process; the script of sbatch must start the program by";
   EXPECT_CONTAINS(text_of(script), "1 of 4 ranks joined");
   EXPECT_CONTAINS(text_of(script), advice);
   EXPECT_CONTAINS(text_of(with(script, "SLURM_STEP_ID", "0")), "were all of them started");

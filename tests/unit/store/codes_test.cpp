@@ -107,7 +107,7 @@ void expect_refused(Call&& call, std::string_view why) {
     EXPECT_NE(what.find(why), std::string::npos) << what;
   }
 }
-constexpr std::string_view of_request = "a request came that was not sent so", of_answer = "an answer came that was not sent so";
+constexpr std::string_view of_request = "a request was changed on the way", of_answer = "an answer was changed on the way";
 
 TEST(StoreCodes, FramesThatAreLeftAlonePass) {
   const Served served(with_token());

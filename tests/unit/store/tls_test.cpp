@@ -192,7 +192,7 @@ TEST(StoreTls, ACertificateOfAnotherAuthorityIsAnErrorAtOnce) {
   const Authority ours("ours"), theirs("theirs");
   const Served served({.token = "the secret", .tls = context_of(ours.identity("member"))});
   const auto error = thrown_by<ProtocolError>([&] { served.client(with(context_of(theirs.identity("stranger")))); });
-  EXPECT_SAYS(error.what(), "its certificate does not hold: unable to get local issuer certificate");
+  EXPECT_SAYS(error.what(), "its certificate is not valid: unable to get local issuer certificate");
   // One that takes the server's certificate, and is refused by it.
   unisono::testing::TlsIdentity credulous = theirs.identity("stranger");
   credulous.authority += ours.pem();
@@ -232,7 +232,7 @@ TEST(StoreTls, AProofCannotBePassedOnFromOneConnectionToAnother) {
     }
   });
   const auto error = thrown_by<ProtocolError>([&] { connect_tcp({address}, "the store", {.token = "the secret", .tls = context}, Deadline(30s)); });
-  EXPECT_SAYS(error.what(), "its token is another one than this process's");
+  EXPECT_SAYS(error.what(), "its token is not the token of this process");
 }
 
 TEST(StoreTls, StrangersAreDroppedInTimeAndDelayNobody) {

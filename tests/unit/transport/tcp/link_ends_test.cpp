@@ -288,7 +288,7 @@ TEST(LinkEnds, AFrameThatComesTwiceOrNotAtAllOrLateIsALoss) {
       heard += text;
     });
     for (const char* which = order; *which != 0; ++which) both.say_bytes(frames[*which - '1']);
-    EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "a frame that its sender has not sent so")) << order;
+    EXPECT_TRUE(is_lost(both.link, PeerFailed::disconnected, "a frame that was changed on the way")) << order;
     const std::string_view expected = order[0] == '1' ? "first" : "";
     EXPECT_TRUE(eventually([&] {  // the notice may be handed on a moment after the loss is known
       const std::lock_guard lock(mutex);

@@ -114,7 +114,7 @@ TEST(TcpEngine, AnEngineThatCannotDropSaysWhereItHasNoRoom) {
     FAIL() << "it has taken that much";
   } catch (const ProtocolError& error) {
     EXPECT_EQ(error.culprit(), 3);
-    EXPECT_NE(error.message().find("18446744073709551615 bytes that nobody wants"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("18446744073709551615 bytes that no rank asks for"), std::string::npos) << error.message();
   }
 }
 

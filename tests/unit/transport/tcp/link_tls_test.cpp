@@ -111,7 +111,7 @@ TEST(LinkTls, RanksThatDifferLearnItFromTheStoreAtOnce) {
 // Whoever connects is told at once even where the store says nothing.
 TEST(LinkTls, TheConnectionsFindOutAsWell) {
   const auto encrypted_and_not = attempt(by_secret, off, "off", 2000ms);
-  EXPECT_SAYS(encrypted_and_not.connecting, "what answers for rank 1 at 127.0.0.1:");
+  EXPECT_SAYS(encrypted_and_not.connecting, "the process that answers for rank 1 at 127.0.0.1:");
   EXPECT_SAYS(encrypted_and_not.connecting, "it does not encrypt its connections, and this process does");
   const auto plain_and_encrypted = attempt(off, by_secret, "with the job's secret", 500ms);
   EXPECT_SAYS(plain_and_encrypted.connecting, "rank 0 at 127.0.0.1");
@@ -123,7 +123,7 @@ TEST(LinkTls, AnotherAuthorityIsAnErrorAtOnce) {
   const Authority ours("ours"), theirs("theirs");
   const Files one(ours.identity("one")), other(theirs.identity("other"));
   const auto attempted = attempt(one.options(), other.options(), {}, 2000ms);
-  EXPECT_SAYS(attempted.connecting, "its certificate does not hold: unable to get local issuer certificate");
+  EXPECT_SAYS(attempted.connecting, "its certificate is not valid: unable to get local issuer certificate");
 }
 
 TEST(LinkTls, NothingOnTheWireIsInTheClear) {

@@ -27,7 +27,7 @@ constexpr std::array table = {
              "a file that holds the secret, if `UNISONO_TOKEN` is unset; it must be yours, and only you may have rights to it (`chmod 600`)",
              Value::path},
     Variable{"UNISONO_INTERFACE",
-             "the network between hosts: names of interfaces, addresses or networks, separated by commas; `^` in front means all but these"},
+             "the network between hosts: names of interfaces, addresses or networks, separated by commas; `^` in front means all except these"},
     Variable{"UNISONO_TLS",
              "`on`, `required` or `off` (the default): whether the TCP connections of stores, launchers and ranks are encrypted (TLS 1.3); the same "
              "on all ranks",
@@ -116,7 +116,7 @@ constexpr std::array table_of_ranks = {
         {"MASTER_ADDR", "MASTER_PORT"},
         "an address of host 0 (on one host loopback), and a port that is kept free there for programs of other libraries; unisono does not use it"},
     RankVariables{{"OMP_NUM_THREADS"}, "the rank's share of the cores, if this is unset"},
-    RankVariables{{"UNISONO_TERMINAL"}, "1 if the rank's output ends on a terminal, so that a progress bar would be seen; else 0"},
+    RankVariables{{"UNISONO_TERMINAL"}, "1 if the rank's output ends on a terminal, so that a progress bar would be seen; otherwise 0"},
     RankVariables{{"PYTHONUNBUFFERED", "LD_PRELOAD", "ASAN_OPTIONS", "UNISONO_OUTPUT_PIPE"},
                   "if the rank writes to a pipe: its lines appear when they end"},
     RankVariables{{"PMI_FD", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},

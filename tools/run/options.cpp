@@ -87,8 +87,8 @@ void add_ranks(CLI::App* command, RunFlags& flags) {
   command->add_flag("--own-backend", flags.own_backend, "The program registers its backend itself: accept a name that is unknown here");
   only(command->add_option(
            "--bind", flags.binding,
-           "none: ranks run on any core; core: rank i runs on the i-th core alone; l3, numa: each rank runs on all cores of one third-level cache or "
-           "NUMA node, by hwloc, if those are free (each rank on its share of the cores, if they are free)"),
+           "none: ranks run on any core. core: rank i runs on the i-th core alone. l3, numa: each rank runs on all cores of one third-level cache or "
+           "NUMA node, by hwloc. (Each rank on its share of the cores, if they are free.)"),
        {"core", "l3", "numa", "none"});
   command
       ->add_option("--max-restarts", job.max_restarts,

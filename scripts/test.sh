@@ -22,6 +22,16 @@ done
 without=()
 . scripts/test/steps.sh
 
+language() {
+  local code=0
+  ./scripts/check/language || code=$?
+  if ((code == 77)); then
+    without+=("NOT CHECKED: the language of documents and messages, since the libraries for it could not be fetched")
+    code=0
+  fi
+  return "$code"
+}
+
 # The tests that compare with the real NCCL are skipped without it.
 scripts/get/nccl || true
 
@@ -77,6 +87,7 @@ step "layers" ./scripts/check/layers
 step "format" ./scripts/check/format
 step "lengths" ./scripts/check/lengths
 step "classes" ./scripts/check/classes
+step "language" language
 step "tidy" ./scripts/check/tidy --within 60
 # The demo may have left tests and benchmarks out of build/release; the preset brings them back.
 step "build release" build release "$preset" -DUNISONO_TORCH=$with_torch

@@ -63,7 +63,7 @@ static void parts(void) {
   lone = (unisono_group*)&x;
   OK(unisono_new_group(&first, 1, NULL, &lone));
   CHECK((lone == NULL) == (rank != 0));
-  if (lone == NULL) REFUSED(UNISONO_INVALID_ARGUMENT, "no member", unisono_barrier(lone, NULL));
+  if (lone == NULL) REFUSED(UNISONO_INVALID_ARGUMENT, "not a member", unisono_barrier(lone, NULL));
   if (lone != NULL) OK(unisono_barrier(lone, NULL));
   if (lone != NULL) OK(unisono_group_free(lone));
 }

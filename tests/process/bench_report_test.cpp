@@ -219,7 +219,7 @@ TEST_F(BenchReport, ABaselineThatIsNoneIsWrongUseBeforeAnythingIsMeasured) {
   text[0]["median_us"] = "fast";
   for (json& row : other) row["ranks"] = 4;
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {write("a", std::string("all_reduce 8 1.0\n")), "a is not a result of unisono bench --json: it is no JSON"},
+      {write("a", std::string("all_reduce 8 1.0\n")), "a is not a result of unisono bench --json: it is not JSON"},
       {write("b", json::object()), "b is not a result of unisono bench --json: it is not a list"},
       {write("c", json::array()), "c is not a result of unisono bench --json: it is an empty list"},
       {write("d", json{1, 2}), "d is not a result of unisono bench --json: entry 0: "},

@@ -30,7 +30,7 @@ TEST(Library, AMissingLibraryIsToldWithWhatToInstall) {
       {.environment = on_two_hosts({{"UNISONO_PLUGIN_PATH", OUR_PLUGINS}, {"UNISONO_UCX_LIBRARY", "/usr/lib/no-such/libucp.so.0"}})});
   EXPECT_NE(running.wait(), 0);
   const std::string said = running.out() + running.err();
-  EXPECT_GE(count(said, "backend ucx cannot be used: there is not a UCX library (/usr/lib/no-such/libucp.so.0: cannot open"), 1) << said;
+  EXPECT_GE(count(said, "backend ucx cannot be used: there is no UCX library (/usr/lib/no-such/libucp.so.0: cannot open"), 1) << said;
   EXPECT_GE(count(said, "libucx0"), 1) << said;
 }
 

@@ -204,7 +204,7 @@ std::vector<BenchRow> read_rows(const std::string& path) {
   std::ifstream file(path);
   if (!file || std::filesystem::is_directory(path)) throw InvalidArgument("cannot read " + path);
   const nlohmann::json list = nlohmann::json::parse(file, nullptr, false);
-  if (list.is_discarded()) refuse("it is no JSON");
+  if (list.is_discarded()) refuse("it is not JSON");
   if (!list.is_array()) refuse("it is not a list");
   if (list.empty()) refuse("it is an empty list");
   std::vector<BenchRow> rows;

@@ -30,7 +30,7 @@ nlohmann::json parse_events(const std::string& path, const std::function<void(co
     auto rest = nlohmann::json::parse(file, look);
     if (rest.is_object()) return rest;
   } catch (const nlohmann::json::exception& error) {
-    throw InvalidArgument(fmt::format("{} is no JSON: {}", path, error.what()));
+    throw InvalidArgument(fmt::format("{} is not JSON: {}", path, error.what()));
   }
   throw InvalidArgument(path + " is not a trace of torch.profiler: it holds no object");
 }

@@ -234,8 +234,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Hostile{"ServerError", "/v3/kv/txn", GatewayProxy::http(500, "no"), {"HTTP status 500"}},
         Hostile{"NotFound", "/v3/lease/grant", GatewayProxy::http(404, "<html>nothing here</html>"), {"HTTP status 404"}},
-        Hostile{"NoJson", "/v3/kv/txn", GatewayProxy::http(200, "hello"), {"no JSON"}},
-        Hostile{"Truncated", "/v3/kv/txn", GatewayProxy::http(200, R"({"header":{"revision":"5"},"succeeded":true,"resp)"), {"no JSON"}},
+        Hostile{"NoJson", "/v3/kv/txn", GatewayProxy::http(200, "hello"), {"not a JSON object"}},
+        Hostile{"Truncated", "/v3/kv/txn", GatewayProxy::http(200, R"({"header":{"revision":"5"},"succeeded":true,"resp)"), {"not a JSON object"}},
         Hostile{"NoHeader", "/v3/kv/txn", GatewayProxy::http(200, "{}"), {"header"}},
         Hostile{"NoAnswers", "/v3/kv/txn", GatewayProxy::http(200, R"({"header":{"revision":"5"},"succeeded":true})"), {"number of operations"}},
         Hostile{"WrongBase64",
@@ -249,8 +249,8 @@ INSTANTIATE_TEST_SUITE_P(
                 {"has not written"}},
         Hostile{"NoNumber", "/v3/lease/grant", GatewayProxy::http(200, R"({"header":{},"ID":"many","TTL":"5"})"), {"ID"}},
         Hostile{"NoLease", "/v3/lease/grant", GatewayProxy::http(200, R"({"header":{},"TTL":"5"})"), {"no lease"}},
-        Hostile{"BrokenWatch", "/v3/watch", GatewayProxy::http(200, "{\"result\":{\"created\":true}}\nhello\n"), {"no JSON"}},
-        Hostile{"NoHttp", "/v3/kv/txn", "SSH-2.0-OpenSSH_9.2\r\n\r\n", {"no etcd"}}),
+        Hostile{"BrokenWatch", "/v3/watch", GatewayProxy::http(200, "{\"result\":{\"created\":true}}\nhello\n"), {"not a JSON object"}},
+        Hostile{"NoHttp", "/v3/kv/txn", "SSH-2.0-OpenSSH_9.2\r\n\r\n", {"is not etcd"}}),
     [](const auto& parameter) { return parameter.param.name; });
 
 TEST_F(EtcdStoreTest, WhatEtcdRefusesIsSaidInItsWords) {

@@ -75,7 +75,7 @@ void draw_panel(Svg& svg, const std::vector<BenchRow>& rows, const std::vector<C
 std::string plot_of(const std::vector<BenchRow>& rows) {
   std::vector<Curve> curves = curves_of(rows);
   for (Curve& curve : curves)
-    if (curve.impl == roofline_impl) curve.label = "roofline: every rank copies as many bytes";
+    if (curve.impl == roofline_impl) curve.label = "roofline: every rank copies the same number of bytes";
   std::vector<LegendEntry> legend;
   for (std::size_t i = 0; i < curves.size(); ++i) legend.push_back({.label = curves[i].label, .stroke = Pen(i).stroke(), .mark = Pen(i)});
   const auto panels = grouped(rows, [](const BenchRow& row) { return std::tie(row.operation, row.conditions); });

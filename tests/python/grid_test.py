@@ -22,7 +22,7 @@ class Grids(RankTest):
         prime = 2147483629
         for _ in range(200):  # a quarter of an hour, if every number below were tried
             self.assertEqual(choose(prime, (0, 0)), [prime, 1])
-        for wrong, words in (((4, 0), "no grid of 4 x 0"), ((2, 2), "no grid of 2 x 2"), ((), "at least one axis"), ((1 << 30, 1 << 30, 6), "no grid of")):
+        for wrong, words in (((4, 0), "not a grid of 4 x 0"), ((2, 2), "not a grid of 2 x 2"), ((), "at least one axis"), ((1 << 30, 1 << 30, 6), "not a grid of")):
             self.refused(unisono.InvalidArgument, words, choose, 6, wrong)
 
     def test_ranks_lie_row_by_row(self):

@@ -28,7 +28,7 @@ def python_names(built, python):
 
 
 def lay_out(settings, built, python, work):
-    """The folder with all pages."""
+    """Writes all pages. Returns their folder."""
     folder = work / "pages"
     shutil.rmtree(folder, ignore_errors=True)
     site = Site(ROOT, settings["repository"], settings["branch"], cpp_pages.pages_of_sources(ROOT))

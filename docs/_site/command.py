@@ -13,7 +13,7 @@ def page_of(name):
 
 
 def markdown_of(path):
-    """A manual page as Markdown: without its NAME, with headings as in other pages."""
+    """Returns the purpose of a manual page, and its text as Markdown without NAME."""
     text = subprocess.run(["pandoc", "--from=man", "--to=commonmark_x-smart", "--wrap=none", str(path)], check=True, capture_output=True, text=True).stdout
     name, _, rest = text.partition("\n# SYNOPSIS\n") if "\n# SYNOPSIS\n" in text else text.partition("\n# DESCRIPTION\n")
     purpose = re.sub(r"\s+", " ", name.partition("# NAME")[2]).strip().replace("\\", "").partition(" - ")[2]
@@ -23,7 +23,7 @@ def markdown_of(path):
 
 
 def linked(text, names, own):
-    """Other manual pages become links."""
+    """Returns the text with links to other manual pages."""
     def link(match):
         name = match[1]
         return f"[{code_span(name)}]({page_of(name).removeprefix('reference/command/')}.md)" if name in names and name != own else code_span(name)
@@ -32,7 +32,7 @@ def linked(text, names, own):
 
 
 def write(manual, folder):
-    """`manual` has man1 and man7, as the build makes them."""
+    """Writes the pages from `manual`, whose folders man1 and man7 the build has made."""
     found = sorted(Path(manual).glob("man[17]/*"))
     names = {path.stem for path in found}
     if "unisono" not in names:

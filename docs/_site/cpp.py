@@ -14,7 +14,7 @@ STARTS_COLUMN = 96  # a declaration that is longer has a line for each parameter
 
 
 def run_doxygen(root, folder):
-    """The folder with the XML. Raises RuntimeError with what Doxygen complains of."""
+    """Returns the folder with the XML. Raises RuntimeError with the complaints of Doxygen."""
     folder = Path(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     settings = (Path(root) / "docs/_site/Doxyfile").read_text() + f"OUTPUT_DIRECTORY = {folder}\nINPUT = include/unisono\nSTRIP_FROM_PATH = include\n"
@@ -31,7 +31,7 @@ def text_of(element):
 
 
 def tidy(code):
-    """Doxygen's spaces as our sources have them: `const T& x`, `Future<T>`."""
+    """Returns Doxygen's text with the spaces of the sources: `const T& x`, `Future<T>`."""
     code = re.sub(r"\s+([&*]+)(?=\w|\.\.\.)", r"\1 ", code)
     code = re.sub(r"([&*]) \.\.\.", r"\1...", code)
     code = re.sub(r"\s+([&*]+)(?=[,)>\s]|$)", r"\1", code)
@@ -42,7 +42,7 @@ def tidy(code):
 
 
 class Entry:
-    """One name of a header: a class, or all overloads of a function, or whatever else is declared."""
+    """A name of a header: a class, all overloads of a function, or another declaration."""
 
     def __init__(self, name, kind, line):
         self.name, self.kind, self.line = name, kind, line
@@ -51,7 +51,7 @@ class Entry:
 
 
 class Declarations:
-    """What the XML knows, by header."""
+    """The declarations in the XML, by header."""
 
     def __init__(self, root, xml):
         self.root = Path(root)
@@ -143,7 +143,7 @@ def has_text(element):
 
 
 def is_left_out(member, entry):
-    """Whether a member says nothing: what every class has, and friends that are declared for the library alone."""
+    """Tells whether a member is left out: every class has it, or it is a friend for the library alone."""
     name, arguments = text_of(member.find("name")), text_of(member.find("argsstring"))
     if member.get("kind") == "define" and name in OF_THE_COMPILER:
         return True
@@ -191,7 +191,7 @@ def template(element):
 
 
 def declaration_of(member, scope):
-    """The declaration as a program would write it."""
+    """Returns the declaration as a program would write it."""
     kind, name = member.get("kind"), text_of(member.find("name"))
     if kind == "enum":
         values = [text_of(value.find("name")) + (" " + text_of(value.find("initializer")) if value.find("initializer") is not None else "") for value in member.findall("enumvalue")]
@@ -225,7 +225,7 @@ def declaration_of(member, scope):
 
 
 def after_parameters(arguments):
-    """What stands behind the list of parameters: ` const noexcept`."""
+    """Returns the words after the list of parameters: ` const noexcept`."""
     depth = 0
     for i, letter in enumerate(arguments):
         depth += (letter == "(") - (letter == ")")

@@ -37,13 +37,13 @@ def headers(root):
 
 
 def pages_of_sources(root):
-    """The pages by the folders and headers of the tree that they are made of: a link of a document to one of these leads to its page."""
+    """Returns the pages by the folders and headers that they are made of. A link to one of these leads to its page."""
     folders = {"include/unisono": "reference/cpp/index", "python/unisono": "reference/python/index", "tools": "reference/command/index"}
     return {**folders, **{f"include/unisono/{name}": page_of(name) for name in headers(root)}}
 
 
 def prologue(path):
-    """The prose of a header that stands outside of declarations: whole lines of `//` at its beginning, as Markdown."""
+    """Returns the prose of a header outside of declarations as Markdown: whole lines of `//` at its beginning."""
     blocks, block = [], []
     for line in path.read_text(encoding="utf-8").splitlines():
         match = re.fullmatch(r"//(?!/)(?: (.*)|)", line)
@@ -136,7 +136,7 @@ class Pages:
         return "\n\n".join(line for line in lines if line) + "\n"
 
     def names(self, page, chosen):
-        """The lists of an index: for each header its names, with links."""
+        """Returns the lists of an index: for each header its names, with links."""
         for header in chosen:
             to = page_of(header)
             if to == page:
@@ -172,7 +172,7 @@ def full_name(entry, outer):
 
 
 def linked_prose(text, link):
-    """Markdown of a header, in which documents and headers of the tree become links."""
+    """Returns Markdown of a header with links to documents and headers of the tree."""
     out = []
     for i, part in enumerate(re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)):
         if i % 2 == 0:

@@ -1,4 +1,4 @@
-"""What Doxygen made of a comment, as Markdown again."""
+"""Turns the XML that Doxygen made of a comment into Markdown."""
 
 import re
 
@@ -15,7 +15,7 @@ class Writer:
         self.link = link
 
     def description(self, element):
-        """The whole comment of a declaration."""
+        """Returns the whole comment of a declaration."""
         parts = [self.blocks(element.find(part)) for part in ("briefdescription", "detaileddescription") if element.find(part) is not None]
         return "\n\n".join(part for part in parts if part)
 
@@ -62,7 +62,7 @@ class Writer:
         return text
 
     def entries(self, element):
-        """Parameters or exceptions, as a list of definitions."""
+        """Returns parameters or exceptions as a list of definitions."""
         items = []
         for item in element.findall("parameteritem"):
             names = ", ".join(self.name_of(name) for name in item.findall("parameternamelist/parametername"))
@@ -115,7 +115,7 @@ class Writer:
         return f"[{code_span(text)}]({address})" if address else code_span(text)
 
     def words(self, text):
-        """Prose. Names of errors and the like, and documents of the tree, become links."""
+        """Returns prose with links for names of errors and the like, and for documents of the tree."""
         text = re.sub(r"\s+", " ", text or "")
         parts = re.split(r"(\bdocs/[\w/-]+\.md\b|\b[A-Z]\w*[a-z]\w*[A-Z]\w*(?:::\w+)*\b|\b[a-z]+(?:_[a-z]+)+\b)", text)
         return "".join(f"[{escape(part)}]({address})" if i % 2 and (address := self.link(part)) else escape(part) for i, part in enumerate(parts))

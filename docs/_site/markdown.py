@@ -1,25 +1,25 @@
-"""Small things that all makers of pages need."""
+"""Functions for Markdown that all makers of pages share."""
 
 import re
 
 
 def escape(text):
-    """Text that Markdown shows as it is."""
+    """Returns text that Markdown shows unchanged."""
     return re.sub(r"([\\`*_\[\]<>{}|~$#])", r"\\\1", text)
 
 
 def code_span(text):
-    """A code span, whatever the text has in it."""
+    """Returns a code span of any text."""
     ticks = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
     blank = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{ticks}{blank}{text}{blank}{ticks}"
 
 
 def slug(heading):
-    """The anchor that MyST gives a heading of this text."""
+    """Returns the anchor that MyST gives a heading of this text."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
 def signature(language, code):
-    """A block of code that declares what the text behind it is about."""
+    """Returns a block of code with a declaration, which the text after it describes."""
     return f"```{{code-block}} {language}\n:class: signature\n\n{code}\n```"

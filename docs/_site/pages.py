@@ -18,11 +18,11 @@ COMMENT = re.compile(r"<!--.*?-->", re.S)
 
 
 class Problems(Exception):
-    """What is wrong with the documents, one thing a line."""
+    """The mistakes of the documents, one on each line."""
 
 
 def split_code(text):
-    """(is code, lines) of each part of a document: fenced blocks are code, fences and all."""
+    """Yields (is code, lines) of each part of a document. Fenced blocks are code, with their fences."""
     part, fence = [], None
     for line in text.splitlines(keepends=True):
         match = FENCE.match(line)
@@ -40,7 +40,7 @@ def split_code(text):
 
 @cache
 def anchors(path):
-    """The anchors of a document's headings."""
+    """Returns the anchors of a document's headings."""
     found = set()
     for is_code, part in split_code(path.read_text(encoding="utf-8")):
         for heading in () if is_code else re.findall(r"^#+ +(.*?)#* *$", COMMENT.sub("", part), re.M):
@@ -77,7 +77,7 @@ class Site:
         return f"{self.repository}/{kind}/{self.branch}/{path}"
 
     def _address(self, target, path, line, is_image):
-        """Where a link of the document leads on the site."""
+        """Returns the address to which a link of the document leads on the site."""
         if re.match(r"[a-z]+:|//", target):
             return target
         file, hash_sign, anchor = target.partition("#")
@@ -100,7 +100,7 @@ class Site:
         return self._source_address(wanted) + hash_sign + anchor
 
     def converted(self, path):
-        """The text of a document as the site takes it: without comments, with the links of the site, line by line as it was."""
+        """Returns the text of a document without comments and with the links of the site. Its lines stay the same."""
         out, line = [], 1
         for is_code, part in split_code((self.root / path).read_text(encoding="utf-8")):
             if not is_code:
@@ -126,7 +126,7 @@ class Site:
         return "".join(out)
 
     def home(self, page):
-        """The page whose list names this one; "" for the first page, and for those that belong to a page made from sources."""
+        """Returns the page whose list names this one; "" for the first page."""
         folder, name = os.path.split(page)
         if page == "index":
             return ""
@@ -137,7 +137,7 @@ class Site:
         return "index" if folder in ("", "project") else f"{folder}/index"
 
     def _lists(self):
-        """The pages that each list names. Every page is named by the list of its folder."""
+        """Returns the pages that each list names. The list of a folder names all of its pages."""
         lists = {page: list(dict.fromkeys(each for each in named if self.home(each) == page))
                  for page, named in self.children.items() if page.endswith("index")}
         made_of_sources = set(self.targets.values()) - set(self.pages.values())

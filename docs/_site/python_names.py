@@ -14,7 +14,7 @@ MISSING = {"torch": "PyTorch", "jax": "JAX", "torch_xla": "torch_xla"}
 
 
 class Stubs:
-    """Signatures by name: "all_reduce", "Work.wait"."""
+    """Returns signatures by name: "all_reduce", "Work.wait"."""
 
     def __init__(self, paths):
         self.known = {}
@@ -33,7 +33,7 @@ class Stubs:
 
 
 def arguments_of(arguments):
-    """As a program sees them: without self."""
+    """Returns the signatures without self."""
     by_place = arguments.posonlyargs or arguments.args
     if by_place and by_place[0].arg in ("self", "cls"):
         del by_place[0]
@@ -65,7 +65,7 @@ def kind_of(value):
 
 
 def members(stubs, cls, name):
-    """The public members that classes of the package define, in alphabetical order."""
+    """Returns the public members that classes of the package define, in alphabetical order."""
     found = {}
     for base in reversed(cls.__mro__):
         if base.__module__.partition(".")[0] == "unisono":
@@ -91,7 +91,7 @@ def described(stubs, key, value):
 
 
 def constructors(stubs, key, cls):
-    """How programs make objects of the class; of an enumeration, its values."""
+    """Returns the signatures that make objects of the class; of an enumeration, its values."""
     name = key.rpartition(".")[2]
     if issubclass(cls, enum.Enum):
         return [f"{name}.{value}" for value in cls.__members__]
@@ -100,7 +100,7 @@ def constructors(stubs, key, cls):
 
 
 def exported(module):
-    """The names of a module that programs may use."""
+    """Returns the names of a module that programs may use."""
     if hasattr(module, "__all__"):
         return sorted(module.__all__)
     is_package = hasattr(module, "__path__")

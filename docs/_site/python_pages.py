@@ -108,7 +108,7 @@ class Pages:
             self._number(page, module, member, level + 1)
 
     def _link(self, page, module, text):
-        """The address of what a code span or a word of a docstring names, or None."""
+        """Returns the address of the name in a code span or word of a docstring, or None."""
         if text.startswith("docs/"):
             to, anchor = self.documents.get(text), ""
         else:
@@ -123,7 +123,7 @@ class Pages:
         return address + (f"#{anchor}" if anchor else "")
 
     def _words(self, text, link):
-        """Prose of a docstring in one line: code spans stay, all else is shown as it is."""
+        """Returns prose of a docstring in one line, with its code spans."""
         out = []
         for i, part in enumerate(re.split(r"(``?[^`]+``?)", text)):
             if i % 2:

@@ -51,7 +51,7 @@ def sentences(text):
 
 
 def blocks_of(path, text):
-    """The blocks of a file, by what it is."""
+    """Yields the blocks of a file, by its kind."""
     name = path.as_posix()
     if path.suffix == ".md":
         yield from language_texts.markdown(text)
@@ -104,7 +104,7 @@ def findings_of_proselint(blocks):
 
 
 def findings_of(path):
-    """All findings of a file: lines to print."""
+    """Returns all findings of a file: lines to print."""
     text = Path(path).read_text(encoding="utf-8")
     blocks = [block for block in blocks_of(Path(path), text) if block.pieces]
     found, lengths = [], []
@@ -122,7 +122,7 @@ def findings_of(path):
 
 
 def keys_of(paths):
-    """A key for each file, of its name, its content and this checker."""
+    """Returns a key for each file, made of its name, its content and this checker."""
     checker = hashlib.sha256(b"".join(each.read_bytes() for each in sorted(HERE.glob("language*.py"))))
     for path in paths:
         key = checker.copy()
@@ -131,7 +131,7 @@ def keys_of(paths):
 
 
 def read_memory(memory):
-    """The findings of earlier runs, by the key of the file."""
+    """Returns the findings of earlier runs, by the key of the file."""
     try:
         return json.loads(memory.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -139,14 +139,14 @@ def read_memory(memory):
 
 
 def write_memory(memory, seen):
-    """The file is replaced at once, as another run may read it."""
+    """Replaces the file at once, because another run may read it."""
     with tempfile.NamedTemporaryFile("w", dir=memory.parent, encoding="utf-8", delete=False) as file:
         json.dump(seen, file)
     os.replace(file.name, memory)
 
 
 def chosen(arguments):
-    """The files to read: these, and below folders those that git knows or does not ignore."""
+    """Returns the files to read: these, and below folders those that git knows or does not ignore."""
     files = [each for each in arguments if os.path.isfile(each)]
     folders = [each for each in arguments if not os.path.isfile(each)] or ([] if arguments else EVERYTHING)
     if folders:

@@ -36,7 +36,7 @@ class Block:
         return "".join(text for _, text in self.pieces)
 
     def line_at(self, place):
-        """The line of the character at this place of the text."""
+        """Returns the line of the character at this place of the text."""
         for line, text in self.pieces:
             if place < len(text):
                 return line
@@ -44,7 +44,7 @@ class Block:
         return self.pieces[-1][0]
 
     def shown(self, text):
-        """A part of the text with its code."""
+        """Returns a part of the text with its code."""
         back = str.maketrans("abcdefghij", "0123456789")
         return re.sub(r"Qq([a-j]+)", lambda found: f"`{self.codes[int(found.group(1).translate(back))]}`", text)
 
@@ -78,7 +78,7 @@ def markdown(text, first_line=1):
 
 
 def lines_of_page(text):
-    """The number of lines, without those that a script has written."""
+    """Returns the number of lines, without those that a script has written."""
     count, generated = 0, False
     for line in text.splitlines():
         generated = not _GENERATED[1].search(line) and (generated or bool(_GENERATED[0].search(line)))
@@ -143,7 +143,7 @@ def docstrings_of_python(text):
 
 
 def docstrings_of_cpp(text):
-    """Those of the Python package's extension stand in raw literals."""
+    """Yields the docstrings of the Python package's extension, which are raw literals."""
     for found in re.finditer(r'R"(\w*)\((.*?)\)\1"', text, re.DOTALL):
         yield from docstring(found.group(2), text.count("\n", 0, found.start()) + 1)
 
@@ -179,7 +179,7 @@ def messages_of_python(text):
 
 
 def _message(literals):
-    """The blocks of a literal, whose parts stand on several lines. A line of the text is a block of its own."""
+    """Yields the blocks of a literal whose parts are on several lines. A line of the text is a block of its own."""
     whole = "".join(text for _, text in literals)
     if len(re.findall(r"(?<!\S)[\"'(]*[A-Za-z][a-z']*[\"'),.:;?]*(?!\S)", whole)) < LEAST_WORDS_OF_MESSAGE:
         return

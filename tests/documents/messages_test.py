@@ -16,7 +16,7 @@ LEAST = 8  # letters that a message has at least: less is found anywhere
 
 
 def literals(path):
-    """The texts of a file's literals, as one: those that the compiler puts together, and those that a program does, follow one another."""
+    """Returns the texts of a file's literals in their order, as one text."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         return re.sub(r"\{[^{}]*\}", "\0", re.sub(r'"\s*\n\s*f?"', "", text))
@@ -25,7 +25,7 @@ def literals(path):
 
 
 def messages(path):
-    """Each quoted message of a page with its line."""
+    """Yields each quoted message of a page with its line."""
     is_quoting = False
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         if not line.startswith("|"):

@@ -179,7 +179,7 @@ TEST(BindingOfRanks, ACacheOrANodeIsThatOfTheRanksWhoseSharesBeginInIt) {
   for (const int rank : {0, 1}) EXPECT_EQ(mask_of_rank(*together, rank), mask_of({first, second}));
 }
 
-TEST(BindingOfRanks, WhereHwlocCannotBeAskedCachesAndNodesAreRefused) {
+TEST(BindingOfRanks, CachesAndNodesAreRefusedWithoutHwloc) {
   const TemporaryFolder folder;
   const std::string file = folder.path() + "/libunisono-hwloc.so";
   std::ofstream(file) << "not a library";

@@ -39,7 +39,7 @@ TEXTS = {
     "proselint": ("The rank is lost is lost.", "The rank is lost."),
 }
 def several(count):
-    """So many words, of which no two neighbours are the same."""
+    """Returns this number of words, of which no two neighbours are the same."""
     return " ".join(f"word{number}" for number in range(count))
 
 

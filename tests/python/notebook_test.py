@@ -31,7 +31,7 @@ print(json.dumps([cell.outputs for cell in notebook.cells if cell.cell_type == "
 
 
 def shown(outputs):
-    """What a reader sees of a cell's outputs: its texts."""
+    """Returns the texts that a reader sees of a cell's outputs."""
     texts = [each.get("text", each.get("data", {}).get("text/plain", "")) for each in outputs if each.get("name") != "stderr"]
     return "".join("".join(each) for each in texts)
 

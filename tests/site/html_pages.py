@@ -82,5 +82,5 @@ def read(path):
 
 
 def read_all(folder):
-    """All pages, by their paths within the folder."""
+    """Returns all pages, by their paths within the folder."""
     return {str(path.relative_to(folder)): read(path) for path in sorted(Path(folder).rglob("*.html"))}

@@ -1,4 +1,4 @@
-"""What is wrong with a document is found: a small tree is laid out as the site lays out the real one, with one mistake at a time.
+"""Mistakes of documents are found: a small tree is laid out as the site lays out the real one, with one mistake at a time.
   mistakes_test.py SOURCE    Runs in the Python that has Sphinx."""
 
 import subprocess

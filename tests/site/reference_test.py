@@ -35,12 +35,12 @@ def page_of(header):
 
 
 def headings_of(page):
-    """Without arguments of templates."""
+    """Returns a name without arguments of templates."""
     return {re.sub(r"<.*>", "", heading).replace("::", ".") for heading in page.headings}
 
 
 def refusals(text):
-    """How many overloads of each function exist to refuse other arguments with a sentence. They are not shown."""
+    """Returns the number of overloads of each function that only refuse arguments. The reference does not show them."""
     return Counter(re.findall(r"(\w+)\([^()]*Rest&&\.\.\.\)", text))
 
 
@@ -65,7 +65,7 @@ def check_header(path):
 
 
 def check_comments(name, text, page):
-    """All exceptions and examples of a header are on its page."""
+    """Checks that all exceptions and examples of a header are on its page."""
     thrown = len(re.findall(r"^ *///.*@throws", text, re.M))
     shown = sum(1 for bold, _ in page.terms if bold == "Throws")
     counts["exceptions"] += shown
@@ -91,7 +91,7 @@ def check_c(path):
 
 
 def stub_names(path):
-    """The functions and classes of a stub, and the public functions of its classes."""
+    """Returns the functions and classes of a stub, and the public functions of its classes."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
             yield node.name

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-// The seam between the launcher and libunisono-hwloc.so, the only file that is linked with hwloc. The plug-in is opened when parts of this host are
-// asked for. Nothing throws through the seam.
+// The interface between the launcher and libunisono-hwloc.so, the only file that is linked with hwloc. The plug-in is opened when parts of this host
+// are asked for. No exception passes through it.
 namespace unisono::launcher {
 
 /// What the processors of a part have in common.

@@ -80,7 +80,11 @@ class Seen(jobs.JobTest):
 
     def test_forming_a_group_is_no_call_that_the_metrics_count(self):
         path, mark = self.program("""
-            rank, size = begin(timeout=datetime.timedelta(seconds=3))
+            number = os.environ["RANK"]
+            open(f"{os.environ['MARK']}.loaded.{number}", "w").close()  # loading PyTorch may take longer than the timeout
+            while not os.path.exists(f"{os.environ['MARK']}.loaded.{1 - int(number)}"):
+                time.sleep(0.01)
+            rank, size = begin(timeout=datetime.timedelta(seconds=5))
             if rank == 1:  # rank 0 has made no call yet
                 error_of(lambda: dist.all_reduce(torch.ones(2)))
             open(f"{os.environ['MARK']}.{rank}", "w").close()

@@ -99,9 +99,9 @@ const RemoteFunction& declare_pointer(std::string_view written, const F& f) {
   using Pointer = std::remove_const_t<decltype(pointer)>;
   static_assert(remote_pointer<Pointer>::is_sound);
   while (!written.empty() && (written.front() == '&' || written.front() == ' ')) written.remove_prefix(1);
-  const RemoteFunction& function = declare_remote(remote_pointer<Pointer>::function(std::string(written), pointer));
-  name_remote(typeid(Pointer), bytes_of_pointer(pointer), function);
-  return function;
+  const RemoteFunction* const function = &declare_remote(remote_pointer<Pointer>::function(std::string(written), pointer));
+  name_remote(typeid(Pointer), bytes_of_pointer(pointer), *function);
+  return *function;
 }
 
 /// Returns the next name of a list as a macro has it, and takes it off.

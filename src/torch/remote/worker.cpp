@@ -247,8 +247,8 @@ detail::Frame serve(detail::RemoteRun& /*run*/, detail::Frame&& frame) {
   }
 }
 
-const detail::RemoteFunction& registered =
-    detail::declare_remote({.name = command_name, .signature = command_signature, .run = serve, .is_compared = false});
+const detail::RemoteFunction* const registered =
+    &detail::declare_remote({.name = command_name, .signature = command_signature, .run = serve, .is_compared = false});
 
 }  // namespace
 }  // namespace unisono::libtorch

@@ -5,6 +5,7 @@
 #include <exception>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "unisono/counts.h"
@@ -40,16 +41,16 @@ namespace unisono {
 
 namespace detail {
 
-/// Returns the request under the name of the function that the user called.
-inline Request labelled(Request request, std::string_view label) {
+/// Gives a request the name of the function that the user called, and returns it.
+inline Request&& labelled(Request&& request, std::string_view label) {
   request.label = label;
-  return request;
+  return std::move(request);
 }
 
-/// Returns the request with the lengths of its blocks.
-inline Request counted(Request request, const Counts& counts) {
+/// Gives a request the lengths of its blocks and returns it.
+inline Request&& counted(Request&& request, const Counts& counts) {
   request.counts = counts;
-  return request;
+  return std::move(request);
 }
 
 /// Collective: returns the length of each rank's input; for all_to_all_v, the length of what each

@@ -57,11 +57,7 @@ struct float16 {
   /// infinite.
   explicit float16(float value) noexcept : bits(detail::float_to_half(value)) {}
   /// Makes a number from its bits.
-  static constexpr float16 from_bits(std::uint16_t bits) noexcept {
-    float16 result;
-    result.bits = bits;
-    return result;
-  }
+  static constexpr float16 from_bits(std::uint16_t bits) noexcept { return std::bit_cast<float16>(bits); }
   operator float() const noexcept { return detail::half_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
 
@@ -74,11 +70,7 @@ struct bfloat16 {
   /// Rounds to the nearest number, ties to even.
   explicit constexpr bfloat16(float value) noexcept : bits(detail::float_to_bfloat(value)) {}
   /// Makes a number from its bits.
-  static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept {
-    bfloat16 result;
-    result.bits = bits;
-    return result;
-  }
+  static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept { return std::bit_cast<bfloat16>(bits); }
   constexpr operator float() const noexcept { return detail::bfloat_to_float(bits); }  // NOLINT(google-explicit-constructor)
 };
 
@@ -116,6 +108,25 @@ class UNISONO_API TensorView {
   TensorView(void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides = {}, Device device = {});
   /// Views `numel` contiguous elements, in one dimension.
   TensorView(void* data, DType dtype, std::size_t numel) noexcept : data_(data), numel_(static_cast<std::int64_t>(numel)), dtype_(dtype) {}
+  /// Views the elements that another view views. A copy takes memory only if the view has several
+  /// dimensions or gaps.
+  TensorView(const TensorView& other)
+      : data_(other.data_), numel_(other.numel_), dtype_(other.dtype_), contiguous_(other.contiguous_), line_(other.line_), device_(other.device_) {
+    if (!line_) dims_ = other.dims_;
+  }
+  TensorView(TensorView&& other) noexcept = default;
+  TensorView& operator=(const TensorView& other) {
+    if (!line_ || !other.line_) dims_ = other.dims_;
+    data_ = other.data_;
+    numel_ = other.numel_;
+    dtype_ = other.dtype_;
+    contiguous_ = other.contiguous_;
+    line_ = other.line_;
+    device_ = other.device_;
+    return *this;
+  }
+  TensorView& operator=(TensorView&& other) noexcept = default;
+  ~TensorView() = default;
 
   /// Returns the address of the first element.
   void* data() const noexcept { return data_; }

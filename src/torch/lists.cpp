@@ -121,7 +121,8 @@ at::Tensor scatter_list(const std::vector<at::Tensor>& list, Rank src, const Pro
     whole = at::cat(lines);
   }
   detail::Request request = detail::counted(detail::rooted(detail::out_of_place(Operation::scatter_v, whole, out), src), Counts(counts));
-  detail::run(detail::labelled(request, label), group, options);
+  request.label = label;
+  detail::run(request, group, options);
   return out;
 }
 

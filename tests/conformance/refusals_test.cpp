@@ -43,6 +43,12 @@ WORLD_TEST(Refusals, AnotherViewOfTheSameMemoryIsNotInPlace) {
   EXPECT_EQ(x[3], before[3]);  // between its rows
 }
 
+WORLD_TEST(Refusals, ContiguousViewsOfOneMemoryAreInPlaceWhateverTheirShapes) {
+  auto x = values<float>(6, rank());
+  all_reduce(floats(x, 0, {2, 3}), floats(x, 0, {3, 2}));
+  EXPECT_EQ(difference(x, sums<float>(6, world_size())), "");
+}
+
 // In the block forms only a contiguous block of a contiguous whole may lie in it.
 WORLD_TEST(Refusals, AStridedBlockOfTheWholeIsNotItsOwn) {
   const auto n = static_cast<std::size_t>(world_size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -22,7 +23,9 @@ struct Range {
 class Pieces {
  public:
   Pieces(std::size_t total, std::size_t most) : total_(total), most_(std::max<std::size_t>(most, 1)) {}
-  std::size_t count() const { return total_ == 0 ? 1 : (total_ + most_ - 1) / most_; }
+  /// Cuts elements of that size into pieces of at most `bytes`. The size of an element is a power of two, and a shift is faster than a division.
+  static Pieces of_bytes(std::size_t total, std::size_t bytes, std::size_t element) { return {total, bytes >> std::countr_zero(element)}; }
+  std::size_t count() const { return total_ <= most_ ? 1 : (total_ + most_ - 1) / most_; }
   Range operator[](std::size_t k) const { return {std::min(total_, k * most_), std::min(total_, (k + 1) * most_)}; }
   std::size_t largest() const { return std::min(total_, most_); }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "engines/shm/lockstep.h"
 #include "engines/shm/pieces.h"
 
@@ -25,9 +27,15 @@ inline std::size_t overlapping_step(const Lockstep& engine, std::size_t block, s
   constexpr std::size_t shortest = std::size_t{32} << 10, longest = std::size_t{256} << 10;
   return engine.coalesces() ? engine.step_bytes() : std::min(engine.step_bytes(), std::clamp(block / 16, shortest, longest) * parts);
 }
+/// Returns the one piece of a call that gives each rank at most a cache line: every part of a slot has room for it, and a division is spared.
+inline std::optional<Pieces> one_line(const CollectiveCall& call) {
+  if (call.count * size_of(call.in.dtype()) > cache_line) return std::nullopt;
+  return Pieces(call.count, call.count);
+}
 inline Pieces overlapping(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
+  if (const auto line = one_line(call)) return *line;
   const std::size_t element = size_of(call.in.dtype()), step = overlapping_step(engine, call.count * element, parts);
-  return {call.count, step / parts / cache_line * cache_line / element};
+  return Pieces::of_bytes(call.count, step / parts / cache_line * cache_line, element);
 }
 
 /// Returns one step where the data of a rank fits its slot: cores that share a cache copy faster one after the other than both at once, while one
@@ -35,9 +43,10 @@ inline Pieces overlapping(const Lockstep& engine, const CollectiveCall& call, st
 /// a slot.
 inline Pieces one_slot(const Lockstep& engine, const CollectiveCall& call, std::size_t parts = 1) {
   if (goes_one_way(call)) return overlapping(engine, call, parts);
-  const std::size_t slot = engine.segment().slot_bytes() / parts / cache_line * cache_line;
-  const std::size_t most = call.count * size_of(call.in.dtype()) <= slot ? slot : engine.step_bytes() / parts / cache_line * cache_line;
-  return {call.count, most / size_of(call.in.dtype())};
+  if (const auto line = one_line(call)) return *line;
+  const std::size_t element = size_of(call.in.dtype()), slot = engine.segment().slot_bytes() / parts / cache_line * cache_line;
+  const std::size_t most = call.count * element <= slot ? slot : engine.step_bytes() / parts / cache_line * cache_line;
+  return Pieces::of_bytes(call.count, most, element);
 }
 
 /// A collective that cuts the elements of a rank into pieces, the same on all ranks.
@@ -51,7 +60,7 @@ class WholeTask : public LockstepTask {
   std::size_t block(int rank) const { return static_cast<std::size_t>(rank) * call().count; }
   static Pieces whole_slots(const Lockstep& engine, const CollectiveCall& call) {
     if (goes_one_way(call)) return overlapping(engine, call);
-    return {call.count, engine.step_bytes() / size_of(call.in.dtype())};
+    return Pieces::of_bytes(call.count, engine.step_bytes(), size_of(call.in.dtype()));
   }
 
  private:
@@ -113,7 +122,7 @@ class AllGather : public WholeTask {
     if (!is_receiver()) return;
     const Range piece = pieces()[k];
     for (int i = 1; i <= size(); ++i) {
-      const int from = (rank() + i) % size();  // each starts with another rank
+      const int from = rank_after(i);  // each starts with another rank
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(from, k);
       result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));
     }
@@ -139,8 +148,8 @@ class SharedSlotTask : public WholeTask {
  private:
   /// Returns the memory in which a rank keeps, in step k, the data for `to`.
   std::byte* part(int from, int to, std::size_t k) const {
-    const auto place = static_cast<std::size_t>((to - from - 1 + size()) % size());  // of two ranks the same for both, so that they exchange it
-    return inbox(from, k) + bytes(place * pieces().largest());
+    const int place = to > from ? to - from - 1 : to - from - 1 + size();  // of two ranks the same for both, so that they exchange it
+    return inbox(from, k) + bytes(static_cast<std::size_t>(place) * pieces().largest());
   }
 };
 
@@ -163,7 +172,7 @@ class AllToAll : public SharedSlotTask {
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
     for (int i = 1; i <= size(); ++i) {
-      const int from = (rank() + i) % size();
+      const int from = rank_after(i);
       result().copy(out(block(from) + piece.begin), given_by(from, k), bytes(piece.size()));
     }
   }
@@ -269,7 +278,7 @@ class SlicedReduce : public WholeTask {
     if (k == 0 || !is_receiver()) return;
     const std::size_t begin = pieces_[k - 1].begin;
     for (int i = 0; i < size(); ++i) {
-      const int owner = (rank() + i) % size();
+      const int owner = rank_after(i);
       const Range part = slice(k - 1, owner);
       result().copy(out(begin + part.begin), segment().result(owner, step_number(k)) + bytes(part.begin), bytes(part.size()));
     }

@@ -11,17 +11,21 @@
 namespace unisono::group {
 namespace {
 
-int rank_in(const GroupFacts& group, std::string_view name, Rank rank, const char* role) {
-  if (rank.is_global()) {
-    const auto& members = group.global_ranks();
-    const auto found = std::find(members.begin(), members.end(), rank.value());
-    if (found == members.end()) wrong(group, name, std::string(role) + ": global rank " + std::to_string(rank.value()) + " is not in the group");
-    return static_cast<int>(found - members.begin());
-  }
-  if (rank.value() < 0 || rank.value() >= group.size()) {
-    wrong(group, name, std::string(role) + ": rank " + std::to_string(rank.value()) + " is not in the group of " + std::to_string(group.size()),
-          "ranks given to a call are ranks within its group; GlobalRank{r} is translated");
-  }
+[[noreturn]] void throw_no_rank(const GroupFacts& group, std::string_view name, Rank rank, const char* role) {
+  wrong(group, name, std::string(role) + ": rank " + std::to_string(rank.value()) + " is not in the group of " + std::to_string(group.size()),
+        "ranks given to a call are ranks within its group; GlobalRank{r} is translated");
+}
+int rank_of_global(const GroupFacts& group, std::string_view name, Rank rank, const char* role) {
+  const auto& members = group.global_ranks();
+  const auto found = std::find(members.begin(), members.end(), rank.value());
+  if (found == members.end()) wrong(group, name, std::string(role) + ": global rank " + std::to_string(rank.value()) + " is not in the group");
+  return static_cast<int>(found - members.begin());
+}
+[[gnu::always_inline]] inline int rank_in(const GroupFacts& group, std::string_view name, Rank rank, const char* role) {
+  if (rank.is_global()) [[unlikely]]
+    return rank_of_global(group, name, rank, role);
+  if (rank.value() < 0 || rank.value() >= group.size()) [[unlikely]]
+    throw_no_rank(group, name, rank, role);
   return rank.value();
 }
 

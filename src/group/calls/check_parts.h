@@ -83,8 +83,10 @@ inline bool repeats(const TensorView& tensor) {
   return false;
 }
 
+/// Returns true where each element of one view is that of the other, whatever their shapes.
 [[gnu::always_inline]] inline bool same_view(const TensorView& a, const TensorView& b) {
-  return a.data() == b.data() && std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides());
+  if (a.data() != b.data() || a.numel() != b.numel() || a.is_contiguous() != b.is_contiguous()) return false;
+  return a.is_contiguous() || (std::ranges::equal(a.shape(), b.shape()) && std::ranges::equal(a.strides(), b.strides()));
 }
 
 }  // namespace unisono::group

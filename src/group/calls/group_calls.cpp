@@ -29,17 +29,6 @@ std::uint64_t GroupCalls::begin(std::string_view operation) {
   return sequence;
 }
 
-recorder::CallFacts GroupCalls::facts_of(const CollectiveCall& call, const CallOptions& options) const {
-  return {.operation = call.operation,
-          .label = call.label,
-          .group = number_,
-          .sequence = call.sequence,
-          .bytes = call.in.numel() != 0 ? call.in.bytes() : call.out.bytes(),
-          .dtype = call.in.dtype(),
-          .peer = facts_.in_record(call.root),
-          .where = options.where};
-}
-
 recorder::CallFacts GroupCalls::facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const {
   return {.operation = operation,
           .label = call.label,

@@ -76,7 +76,17 @@ class GroupCalls {
   /// Prepares for an operation that goes on without its caller. If that cannot be, the group is over, so that the others do not wait.
   void get_ready(std::string_view operation, std::uint64_t sequence);
 
-  recorder::CallFacts facts_of(const CollectiveCall& call, const CallOptions& options) const;
+  /// Inline: every call of a few bytes goes through it.
+  recorder::CallFacts facts_of(const CollectiveCall& call, const CallOptions& options) const {
+    return {.operation = call.operation,
+            .label = call.label,
+            .group = number_,
+            .sequence = call.sequence,
+            .bytes = call.in.numel() != 0 ? call.in.bytes() : call.out.bytes(),
+            .dtype = call.in.dtype(),
+            .peer = facts_.in_record(call.root),
+            .where = options.where};
+  }
   recorder::CallFacts facts_of(const MessageCall& call, Operation operation, const CallOptions& options) const;
   Pending pending(std::string_view operation, std::uint64_t sequence, const CallOptions& options, const recorder::Recorder::Call& record,
                   std::size_t buffered = 0);

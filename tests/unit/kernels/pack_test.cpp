@@ -129,5 +129,25 @@ TEST(PackLine, ALineOfManyElementsIsACopy) {
   EXPECT_EQ(out, x);
 }
 
+TEST(TensorView, CopiesHaveTheShapeAndTheStrides) {
+  std::vector<float> memory(12);
+  const auto dims = [](std::span<const std::int64_t> span) { return Dims(span.begin(), span.end()); };
+  const TensorView line(memory.data(), DType::float32, std::size_t{12}), gaps(memory.data(), DType::float32, Dims{2, 3}, Dims{6, 2});
+  const TensorView scalar(memory.data(), DType::float32, Dims{});
+  for (const TensorView* from : {&line, &gaps, &scalar}) {
+    const TensorView made(*from);
+    for (const TensorView* before : {&line, &gaps, &scalar}) {
+      TensorView assigned(*before);
+      assigned = *from;
+      for (const TensorView* copy : {&made, static_cast<const TensorView*>(&assigned)}) {
+        EXPECT_EQ(dims(copy->shape()), dims(from->shape()));
+        EXPECT_EQ(dims(copy->strides()), dims(from->strides()));
+        EXPECT_EQ(copy->numel(), from->numel());
+        EXPECT_EQ(copy->is_contiguous(), from->is_contiguous());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace unisono

@@ -56,10 +56,9 @@ void check_factor(const GroupFacts& group, CollectiveCall& call, double factor) 
   call.also = "premul_sum";
 }
 
-void check_options(const GroupFacts& group, std::string_view name, const CallOptions& options) {
-  if (options.timeout && options.timeout->count() < 0) {
+[[gnu::always_inline]] inline void check_options(const GroupFacts& group, std::string_view name, const CallOptions& options) {
+  if (options.timeout && options.timeout->count() < 0) [[unlikely]]
     wrong(group, name, "the timeout is negative: " + std::to_string(options.timeout->count()) + " ms");
-  }
 }
 
 // Checks that there is a count for every rank, and that each of them and their sum are numbers of elements. Returns the sum.
@@ -114,17 +113,17 @@ void check_counts(const GroupFacts& group, const detail::Request& request, Colle
 }
 
 // Finds the root. The buffer that only the root uses is empty on all other ranks, whatever they have given.
-[[gnu::always_inline]] inline void take_root(const GroupFacts& group, std::string_view name, const std::optional<Rank>& root, CollectiveCall& call) {
+[[gnu::always_inline]] inline void take_root(const GroupFacts& group, std::string_view name, const OperationTraits& traits,
+                                             const std::optional<Rank>& root, CollectiveCall& call) {
   call.root = rank_in(group, name, root.value_or(Rank(0)), call.operation == Operation::reduce ? "dst" : "root");
   if (call.root == group.rank()) return;
-  const OperationTraits& traits = traits_of(call.operation);
   if (traits.in == Layout::block) call.out = TensorView(nullptr, call.in.dtype(), std::size_t{0});
   if (traits.out == Layout::block) call.in = TensorView(nullptr, call.out.dtype(), std::size_t{0});
 }
 
 // Finds out where the buffers lie: both on the host, or both on a device that the group can use.
-[[gnu::always_inline]] inline void check_places(const GroupFacts& group, const detail::Request& request, CollectiveCall& call) {
-  const std::string_view name = detail::name_of(request);
+[[gnu::always_inline]] inline void check_places(const GroupFacts& group, std::string_view name, const detail::Request& request,
+                                                CollectiveCall& call) {
   locate(group, call.in);
   locate(group, call.out, &call.in);
   check_device(group, name, call.in, request.lists != nullptr);
@@ -134,26 +133,28 @@ void check_counts(const GroupFacts& group, const detail::Request& request, Colle
   }
 }
 
+[[noreturn]] void throw_lengths(const GroupFacts& group, std::string_view name, const CollectiveCall& call, const char* rule) {
+  wrong(group, name,
+        "input has " + elements(call.in.numel()) + ", output has " + elements(call.out.numel()) + " in a group of " + std::to_string(group.size()),
+        rule);
+}
+
 // Checks the lengths of the buffers against each other, and takes the call's count from them.
-[[gnu::always_inline]] inline void check_lengths(const GroupFacts& group, const detail::Request& request, CollectiveCall& call) {
-  const OperationTraits& traits = traits_of(call.operation);
-  if (traits.has_counts) return check_counts(group, request, call);
-  const std::string_view name = detail::name_of(request);
-  const std::int64_t n = group.size();
-  const std::int64_t in = call.in.numel();
-  const std::int64_t out = call.out.numel();
-  const auto expect = [&](bool holds, const char* rule) {
-    if (!holds) wrong(group, name, "input has " + elements(in) + ", output has " + elements(out) + " in a group of " + std::to_string(n), rule);
-  };
-  const bool has_whole = call.root == group.rank() || !has_root(call.operation);
+[[gnu::always_inline]] inline void check_lengths(const GroupFacts& group, std::string_view name, const OperationTraits& traits,
+                                                 CollectiveCall& call) {
+  const std::int64_t n = group.size(), in = call.in.numel(), out = call.out.numel();
+  const bool has_whole = call.root == group.rank() || call.root < 0;
   if (traits.in == Layout::block) {
-    if (has_whole) expect(out == n * in, "the output takes size() blocks of the input's length");
+    if (has_whole && out != n * in) [[unlikely]]
+      throw_lengths(group, name, call, "the output takes size() blocks of the input's length");
     call.count = static_cast<std::size_t>(in);
   } else if (traits.out == Layout::block) {
-    if (has_whole) expect(in == n * out, "the input holds size() blocks of the output's length");
+    if (has_whole && in != n * out) [[unlikely]]
+      throw_lengths(group, name, call, "the input holds size() blocks of the output's length");
     call.count = static_cast<std::size_t>(out);
   } else {
-    expect(in == out, "input and output have the same length");
+    if (in != out) [[unlikely]]
+      throw_lengths(group, name, call, "input and output have the same length");
     call.count = static_cast<std::size_t>(in);
     if (traits.in != Layout::blocks) return;
     if (in % n != 0)
@@ -163,9 +164,9 @@ void check_counts(const GroupFacts& group, const detail::Request& request, Colle
 }
 
 // Input and output may be one view, or the smaller one may be its rank's block of the larger one; else they may not touch.
-[[gnu::always_inline]] inline void check_overlap(const GroupFacts& group, std::string_view name, const CollectiveCall& call) {
+[[gnu::always_inline]] inline void check_overlap(const GroupFacts& group, std::string_view name, const OperationTraits& traits,
+                                                 const CollectiveCall& call) {
   if (overlap(call.in, call.out)) {
-    const OperationTraits& traits = traits_of(call.operation);
     const bool may_be_same = traits.in == traits.out && (traits.in == Layout::whole || group.size() == 1);
     const bool is_own_block = (traits.in == Layout::block && is_block(call.out, call.in, own_block(call, group.rank()))) ||
                               (traits.out == Layout::block && is_block(call.in, call.out, own_block(call, group.rank())));
@@ -187,9 +188,9 @@ void check_input(const GroupFacts& group, const detail::Request& request, const 
 
 }  // namespace
 
-CollectiveCall check_collective(const GroupFacts& group, const detail::Request& request, const CallOptions& options) {
+CollectiveCall check_collective(const GroupFacts& group, const detail::Request& request, std::string_view name, const CallOptions& options) {
   const Operation operation = request.operation;
-  const std::string_view name = detail::name_of(request);
+  const OperationTraits& traits = traits_of(operation);
   check_options(group, name, options);
   if (options.tag < engines::lowest_tag || options.tag == any_tag) [[unlikely]]
     check_tag(group, name, options, false);
@@ -200,12 +201,12 @@ CollectiveCall check_collective(const GroupFacts& group, const detail::Request& 
   call.op = request.op;
   call.custom = request.custom;
   call.tag = options.tag;
-  call.deterministic = options.deterministic && reduces(operation);
+  call.deterministic = options.deterministic && traits.reduces;
   call.label = request.label;
   if (request.edges) call.also = request.edges->terms();
   if (operation == Operation::barrier) return call;
-  if (has_root(operation)) take_root(group, name, request.root, call);
-  check_places(group, request, call);
+  if (traits.senders == Participants::root || traits.receivers == Participants::root) take_root(group, name, traits, request.root, call);
+  check_places(group, name, request, call);
   if (request.factor) check_factor(group, call, *request.factor);
   if (group.compares_shapes()) [[unlikely]]
     add_shape(call);
@@ -215,9 +216,10 @@ CollectiveCall check_collective(const GroupFacts& group, const detail::Request& 
     return call;
   }
   check_dtypes(group, name, call.in, call.out);
-  check_lengths(group, request, call);
-  check_overlap(group, name, call);
-  if (reduces(operation) && !call.custom) check_operation(group, name, call.in.dtype(), call.op);
+  if (traits.has_counts) check_counts(group, request, call);
+  else check_lengths(group, name, traits, call);
+  check_overlap(group, name, traits, call);
+  if (traits.reduces && !call.custom) check_operation(group, name, call.in.dtype(), call.op);
   if (call.op == ReduceOp::avg && is_prefix(operation)) {
     wrong(group, name, "avg is not defined on prefixes", "use sum, and divide by the number of ranks it is of");
   }

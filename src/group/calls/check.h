@@ -39,9 +39,9 @@ bool wants_shapes(const base::Environment& environment);
 /// Adds the shape to the terms that the ranks must agree on. A call of blocks of different length is left as it is.
 void add_shape(CollectiveCall& call);
 
-/// Throws where a call is wrong by itself, before anything is sent: InvalidArgument, or Unsupported where only this backend cannot do it. Returns the
-/// call with its root found and its count taken; its sequence number is still open.
-CollectiveCall check_collective(const GroupFacts& group, const detail::Request& request, const CallOptions& options);
+/// Throws where a call is wrong by itself, before anything is sent: InvalidArgument, or Unsupported where only this backend cannot do it. `name`:
+/// that of the request. Returns the call with its root found and its count taken; its sequence number is still open.
+CollectiveCall check_collective(const GroupFacts& group, const detail::Request& request, std::string_view name, const CallOptions& options);
 /// Checks a call whose output will be sized once the counts are known.
 void check_exchanging(const GroupFacts& group, const detail::Request& request, const CallOptions& options);
 engines::MessageCall check_message(const GroupFacts& group, const detail::MessageRequest& request, const CallOptions& options);

@@ -32,7 +32,7 @@ std::unique_ptr<Task> CollectiveCalls::task_of(const CollectiveCall& call, const
 [[gnu::always_inline]] inline CollectiveCalls::Begun::Begun(CollectiveCalls& group, const detail::Request& request, const CallOptions& options)
     : operation(detail::name_of(request)),
       entry(group.calls_.enter(operation)),
-      call(check_collective(group.calls_.facts(), request, options)),
+      call(check_collective(group.calls_.facts(), request, operation, options)),
       on_device(is_on_device(call)) {
   call.sequence = group.calls_.begin(operation);
 }

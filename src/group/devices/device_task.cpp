@@ -188,7 +188,7 @@ HostPlan plan_of(DeviceGroup& group, CollectiveCall call, const detail::Prologue
 
 HostPlan plan_of_lists(DeviceGroup& group, const CollectiveCall& call, const detail::ListsOnHost& lists, const std::shared_ptr<void>& kept,
                        const CallOptions& options) {
-  CollectiveCall own = check_collective(group.facts(), lists.request, options);
+  CollectiveCall own = check_collective(group.facts(), lists.request, detail::name_of(lists.request), options);
   own.sequence = call.sequence;
   return {.before = lists.before,
           .after = lists.after,

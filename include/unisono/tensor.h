@@ -21,11 +21,14 @@ enum class DType { boolean, int8, int16, int32, int64, uint8, uint16, uint32, ui
 
 /// Returns the name of the enumerator: "float32".
 UNISONO_API std::string_view to_string(DType dtype) noexcept;
+namespace detail {
+// Not in the function: there a compiler puts it onto the stack with each call.
+inline constexpr std::array<std::uint8_t, 15> element_sizes{1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
+}  // namespace detail
 /// Returns the bytes that one element takes.
 constexpr std::size_t size_of(DType dtype) noexcept {
-  constexpr std::array<std::uint8_t, 15> sizes{1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
   const auto index = static_cast<std::size_t>(dtype);
-  return index < sizes.size() ? sizes[index] : 0;
+  return index < detail::element_sizes.size() ? detail::element_sizes[index] : 0;
 }
 
 namespace detail {

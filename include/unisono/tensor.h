@@ -118,7 +118,7 @@ class UNISONO_API TensorView {
     if (!line_) dims_ = other.dims_;
   }
   TensorView(TensorView&& other) noexcept = default;
-  TensorView& operator=(const TensorView& other) {
+  TensorView& operator=(const TensorView& other) {  // NOLINT(bugprone-unhandled-self-assignment): that of each member is sound
     if (!line_ || !other.line_) dims_ = other.dims_;
     data_ = other.data_;
     numel_ = other.numel_;

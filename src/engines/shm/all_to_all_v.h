@@ -32,7 +32,7 @@ class AllToAllV : public SharedBlockTask {
     const Counts& expected = call().recv_counts;
     std::size_t to = expected.before(static_cast<std::size_t>(rank()));
     for (int i = 0; i < size(); ++i) {
-      const int from = rank_after(i);  // each starts with another rank
+      const int from = engine().rank_after(i);  // each starts with another rank
       if (from == 0) to = 0;
       if (k == 0) take_first(from, to);
       else if (!from_.empty()) take_from_slot(from, to, k);

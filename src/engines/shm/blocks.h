@@ -126,7 +126,7 @@ class AllGatherV : public BlockTask {
   void consume(std::size_t k) override {
     if (!is_receiver()) return;
     for (int i = 1; i <= size(); ++i) {
-      const int from = rank_after(i);  // each starts with another rank
+      const int from = engine().rank_after(i);  // each starts with another rank
       const Range piece = piece_of(from, k);
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : data(from, k);
       result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));

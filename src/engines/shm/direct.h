@@ -71,7 +71,7 @@ class DirectTask final : public CountedTask {
   }
   void fetch_slices() {
     for (int i = 1; i < size(); ++i) {
-      const int owner = rank_after(i);  // each starts with another rank
+      const int owner = engine().rank_after(i);  // each starts with another rank
       const Range part = slice(owner);
       fetch(part.begin, outs_[static_cast<std::size_t>(owner)], part.begin, part.size());
     }
@@ -79,7 +79,7 @@ class DirectTask final : public CountedTask {
   /// Copies from every rank the block that begins at `from`.
   void copy_blocks(std::size_t from) {
     for (int i = 1; i <= size(); ++i) {
-      const int r = rank_after(i);
+      const int r = engine().rank_after(i);
       copy_in(block(r), r, from, length(r));
     }
   }

@@ -90,6 +90,8 @@ class Lockstep {
   Segment& segment() const { return *segment_; }
   int rank() const { return rank_; }
   int size() const { return segment_->ranks(); }
+  /// Returns the rank that is `i` places behind this one, round the group; `i` is at most size().
+  int rank_after(int i) const { return rank() + i < size() ? rank() + i : rank() + i - size(); }
   /// Returns how many bytes of a slot a step may fill.
   std::size_t step_bytes() const { return step_bytes_; }
   std::size_t streams_from() const { return streams_from_; }
@@ -184,8 +186,6 @@ class LockstepTask : public Task {
   const std::byte* in(std::size_t index) const { return static_cast<const std::byte*>(call().in.data()) + bytes(index); }
   std::byte* out(std::size_t index) const { return static_cast<std::byte*>(call().out.data()) + bytes(index); }
   bool is_root() const { return rank() == call().root; }
-  /// Returns the rank that is `i` places behind this one, round the group; `i` is at most size().
-  int rank_after(int i) const { return rank() + i < size() ? rank() + i : rank() + i - size(); }
   bool is_receiver() const { return is_root() || traits_of(call().operation).receivers == Participants::all_ranks; }
   const ResultWriter& result() const { return result_; }
   /// Returns the engine's number of step k.

@@ -122,7 +122,7 @@ class AllGather : public WholeTask {
     if (!is_receiver()) return;
     const Range piece = pieces()[k];
     for (int i = 1; i <= size(); ++i) {
-      const int from = rank_after(i);  // each starts with another rank
+      const int from = engine().rank_after(i);  // each starts with another rank
       const void* source = from == rank() ? static_cast<const void*>(in(piece.begin)) : inbox(from, k);
       result().copy(out(block(from) + piece.begin), source, bytes(piece.size()));
     }
@@ -172,7 +172,7 @@ class AllToAll : public SharedSlotTask {
   void consume(std::size_t k) override {
     const Range piece = pieces()[k];
     for (int i = 1; i <= size(); ++i) {
-      const int from = rank_after(i);
+      const int from = engine().rank_after(i);
       result().copy(out(block(from) + piece.begin), given_by(from, k), bytes(piece.size()));
     }
   }
@@ -278,7 +278,7 @@ class SlicedReduce : public WholeTask {
     if (k == 0 || !is_receiver()) return;
     const std::size_t begin = pieces_[k - 1].begin;
     for (int i = 0; i < size(); ++i) {
-      const int owner = rank_after(i);
+      const int owner = engine().rank_after(i);
       const Range part = slice(k - 1, owner);
       result().copy(out(begin + part.begin), segment().result(owner, step_number(k)) + bytes(part.begin), bytes(part.size()));
     }

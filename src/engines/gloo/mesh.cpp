@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "engines/gloo/layout.h"
+
 namespace unisono::engines {
 namespace {
 

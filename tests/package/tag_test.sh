@@ -47,6 +47,7 @@ tag --dry-run || { cat "$work/said"; exit 1; }
 tag || { cat "$work/said"; exit 1; }
 grep --quiet 'Good "git" signature for somebody@localhost' "$work/said"
 [[ $(git tag) == "v$version" ]]
-git tag --list --format='%(contents:subject)' | grep --quiet --line-regexp "unisono $version"
-git tag --list --format='%(contents)' | grep --quiet --fixed-strings -e "$(awk '/^- /{ print; exit }' CHANGELOG.md)"
+# A reader that stops early (grep --quiet) may end the writer by SIGPIPE, which pipefail would take for a failure.
+git tag --list --format='%(contents:subject)' | grep --line-regexp "unisono $version" >/dev/null
+git tag --list --format='%(contents)' | grep --fixed-strings -e "$(awk '/^- /{ print; exit }' CHANGELOG.md)" >/dev/null
 if tag || ! grep --quiet "is there already" "$work/said"; then cat "$work/said"; echo "tagged twice"; exit 1; fi

@@ -70,7 +70,7 @@ if __name__ == "__main__":
     def test_the_timeout_is_that_of_the_workers_collectives(self):
         output = self.run_program("""
 if __name__ == "__main__":
-    with unisono.Controller(workers=2, timeout=1) as workers:
+    with unisono.Controller(workers=2, timeout=4) as workers:  # within which the workers have to meet as well
         print(type(workers[1].call(unisono.barrier).exception()).__name__)
         assert workers[0].call(work, 1).result() == 1
     for wrong in (lambda: unisono.Controller(), lambda: unisono.Controller(-1), lambda: unisono.Controller(1, backend="nonsense")):
@@ -99,7 +99,7 @@ with unisono.Controller(workers=1) as workers:
 """])
         self.assertIn("refused: ", output)
         self.assertIn("at the top level of a module", output)
-        done = subprocess.run([sys.executable], input="import unisono\nunisono.Controller(workers=1)\n", capture_output=True, text=True, timeout=60,
+        done = subprocess.run([sys.executable], input="import unisono\nunisono.Controller(workers=1)\n", capture_output=True, text=True, timeout=120,
                               env=self.environment(), cwd=self.folder)
         self.assertIn("the new processes cannot read it again (put it into a file", done.stderr)
 

@@ -80,7 +80,7 @@ class Elastic(jobs.JobTest):
         """The output, and what each rank has reported."""
         names = f"SIZE, MOMENT, VICTIMS, STEP, LOWEST = {size}, {moment!r}, {set(victims)}, {step}, {lowest}\n"
         options = ("--max-restarts", str(restarts))
-        output = self.ranks(names + TRAINING + program, ranks, expect, options=options, UNISONO_TIMEOUT="60")
+        output = self.ranks(names + TRAINING + program, ranks, expect, options=options, grace=3, UNISONO_TIMEOUT="60")
         return output, re.findall(r"place (\d+\.\d+) as (\d+) of (\d+): (\w+) after (\d+), (\w+), \[(.*)\]", output)
 
     def alike(self, output, reports, places, sizes):
@@ -163,8 +163,7 @@ class Elastic(jobs.JobTest):
             assert state.x.elements.tolist() == [1, 1, 1], state.x.elements
         unisono.run_threads(2, rank)
         assert importing.is_set() and another.is_set()
-        """,
-            timeout=60,
+        """
         )
 
     def test_a_failure_that_costs_no_member_is_raised_as_itself(self):

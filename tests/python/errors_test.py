@@ -212,7 +212,7 @@ class Errors(jobs.JobTest):
         output = self.ranks("""
         import threading
         with unisono.Context():
-            if unisono.rank() == 1: time.sleep(0.5)
+            if unisono.rank() == 1: time.sleep(2)
             counted = 0
             done = False
             def count():
@@ -306,9 +306,9 @@ class Interruption(jobs.JobTest):
             with self.assertRaises(subprocess.TimeoutExpired):
                 ranks[0].wait(signal_after)
             ranks[0].send_signal(signal.SIGINT)
-            output = ranks[0].communicate(timeout=20)[0]
+            output = ranks[0].communicate(timeout=60)[0]
             self.assertEqual(output, "interrupted\n", waiting)
-            return [rank.communicate("\n", timeout=20)[0] for rank in ranks[1:]]
+            return [rank.communicate("\n", timeout=60)[0] for rank in ranks[1:]]
         finally:
             for rank in ranks:
                 with rank:  # which closes its pipes

@@ -140,7 +140,7 @@ class IgniteJobs(IgniteTest):
             while not os.path.exists(f"here {1 - rank}"):
                 time.sleep(0.01)
             try:
-                with idist.Parallel(backend="gloo", timeout=4) as parallel:
+                with idist.Parallel(backend="gloo", timeout=6) as parallel:
                     parallel.run(late)
             except RuntimeError as error:
                 os.write(1, f"it has waited: {error}\\n".encode())
@@ -247,7 +247,7 @@ class IgniteJobs(IgniteTest):
                 error = error_of(lambda: idist.spawn("gloo", dies, (), **fork))
                 assert isinstance(error, ProcessExitedException) and error.signal_name == "SIGKILL", error
                 sys.modules["unisono._children"].GRACE = 0  # for rank 1, which never ends by itself
-                error = error_of(lambda: idist.spawn("gloo", late, (), timeout=3, **fork))
+                error = error_of(lambda: idist.spawn("gloo", late, (), timeout=6, **fork))
                 assert "Timed out" in str(error), error
                 assert isinstance(error_of(lambda: idist.spawn("gloo", work, (1,), init_method="file:///x", master_port=1)), ValueError)
                 for where in (dict(init_method=f"tcp://127.0.0.1:{free_port()}"), dict(master_addr="127.0.0.1", master_port=free_port())):

@@ -9,7 +9,7 @@ endif()
 list(GET unisono_jax 0 unisono_jax_version)
 list(GET unisono_jax 1 unisono_jax_headers)
 # What is left out of the short run compiles most.
-unisono_core_test(jax_test RANKS 2 LONG_RANKS 1 3 4 TIMEOUT 600 SHORT Operations Flow Refusals
+unisono_core_test(jax_test RANKS 2 LONG_RANKS 1 3 4 TIMEOUT 1200 SHORT Operations Flow Refusals
   Derivatives.test_gradient_is_that_of_the_sum_of_all_losses Batches.test_vmap_is_one_call_for_the_batch)
 unisono_core_test(jax_jobs_test SHORT Jobs.test_a_rank_that_dies_is_named Jobs.test_shapes_of_one_length_are_compared_where_that_is_asked_for TIMEOUT 900)
 

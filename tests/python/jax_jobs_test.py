@@ -135,8 +135,8 @@ step(x).block_until_ready()
                 self.assertEqual(ranks[0].stdout.readline(), "interrupted\n")
                 ranks[0].send_signal(signal.SIGINT)  # nobody waits now: it is Python's
                 self.assertEqual(ranks[0].stdout.readline(), "again\n")
-                self.assertRegex(ranks[1].communicate("\n", timeout=20)[0], "PeerFailed: .*KeyboardInterrupt")
-                error = ranks[0].communicate(timeout=20)[1]
+                self.assertRegex(ranks[1].communicate("\n", timeout=60)[0], "PeerFailed: .*KeyboardInterrupt")
+                error = ranks[0].communicate(timeout=60)[1]
                 self.assertEqual(ranks[0].returncode, 1)
                 self.assertRegex(error, "JaxRuntimeError: UNAVAILABLE: unisono.PeerFailed: .*KeyboardInterrupt")
             finally:

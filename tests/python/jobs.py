@@ -36,7 +36,7 @@ class JobTest(unittest.TestCase):
         ours = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "UNISONO_LAUNCHER_FD", "UNISONO_COMMAND")
         return {k: v for k, v in os.environ.items() if k not in ours} | {"OMP_NUM_THREADS": "1", "COVERAGE_FOLDER": ""} | more
 
-    def run_command(self, command, expect=0, timeout=120, **environment):
+    def run_command(self, command, expect=0, timeout=300, **environment):
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=self.environment(**environment), cwd=self.folder)
         output = done.stdout + done.stderr
         if expect is not None:
@@ -46,9 +46,9 @@ class JobTest(unittest.TestCase):
     def alone(self, text, expect=0, **how):
         return self.run_command([sys.executable, self.program(text)], expect, **how)
 
-    def ranks(self, text, n=2, expect=0, options=(), **how):
-        """The output of `unisono run -n N`: each line begins with its rank, [0]."""
-        return self.run_command([UNISONO, "run", "-n", str(n), "--grace", "3", *options, "--", sys.executable, self.program(text)], expect, **how)
+    def ranks(self, text, n=2, expect=0, options=(), grace=10, **how):
+        """The output of `unisono run -n N`: each line begins with its rank, [0]. `grace`: the seconds that survivors have to say what they were told."""
+        return self.run_command([UNISONO, "run", "-n", str(n), "--grace", str(grace), *options, "--", sys.executable, self.program(text)], expect, **how)
 
     def two_hosts(self, text, expect=None, token="the secret of these tests", **environment):
         """The output of two hosts with a rank each. The test is skipped where the system lets no hosts be made."""

@@ -75,7 +75,7 @@ class Options(jobs.JobTest):
             else: sys.exit(1)
             unisono.initialize("serial")
             unisono.finalize()
-        """, timeout=30)
+        """, timeout=120)
 
     def test_a_probe_knows_a_job(self):
         self.alone("""
@@ -223,7 +223,7 @@ class Etcd(jobs.JobTest):
         self.assertEqual((store.get("key"), store.add("n", 5), store.add("n", -2), store.try_get("other")), (b"\0text", 5, 3, None))
         self.assertEqual(store.compare_set("key", b"\0text", "new"), b"new")
         with self.assertRaisesRegex(unisono.Timeout, "other"):
-            store.get("other", timeout=0.05)
+            store.get("other", timeout=1)
         output = self.ranks(f"""
         store = unisono.EtcdStore("{url}", timeout=30)
         assert store.get("key") == b"new"

@@ -221,7 +221,7 @@ except unisono.LaunchFailed as error: print(error.culprit, type(error.__cause__)
         time.sleep(1)
         parent.kill()
         parent.wait()
-        self.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 20)
+        self.wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids))
 
 
 class End(jobs.JobTest):

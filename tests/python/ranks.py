@@ -70,7 +70,7 @@ def main():
     if "--threads" in sys.argv:
         ranks = int(sys.argv[sys.argv.index("--threads") + 1])
         sys.exit(0 if all(unisono.run_threads(ranks, _thread)) else 1)
-    unisono.initialize(timeout=60)
+    unisono.initialize(timeout=120)
     rank = unisono.rank()
     if not _run_here(sys.stderr, 2 if rank == 0 else 0).wasSuccessful():
         # The others may wait for this rank: it goes without a goodbye.

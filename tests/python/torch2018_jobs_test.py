@@ -117,10 +117,12 @@ class Failures(Jobs):
         """)
         self.ranks("""
         dist.init_process_group("gloo", timeout=300)
-        group = dist.new_group(timeout=0.3)
+        dist.barrier()  # a group has to be formed within its timeout as well: that begins when both have come
+        group = dist.new_group(timeout=2)
         error = refused(unisono.Timeout, "", dist.recv, torch.ones(1), group=group)
         assert isinstance(error, RuntimeError), error
-        group = dist.new_group(timeout=0.3)
+        dist.barrier()
+        group = dist.new_group(timeout=2)
         if dist.get_rank() == 0:
             refused(RuntimeError, " Timed out waiting for rank 1", dist.barrier, group)
             dist.send(torch.ones(1), 1)

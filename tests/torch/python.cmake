@@ -57,7 +57,7 @@ unisono_python_test(newest_test ARGUMENTS ${PROJECT_SOURCE_DIR}/build/python-new
 unisono_python_test(endings_test TIMEOUT 1800 SHORT
   Endings.test_an_exception_is_named Endings.test_a_rank_that_ends_well_has_left Endings.test_the_launcher_names_who_was_first
   Endings.test_the_survivors_form_another_group)
-unisono_python_test(seen_test TIMEOUT 600)
+unisono_python_test(seen_test TIMEOUT 1200)
 unisono_python_test(remote_test TIMEOUT 600 SHORT
   Remote.test_a_tensor_is_made_and_computed_on_its_worker Remote.test_an_error_names_operator_worker_and_shapes
   Remote.test_tensors_on_all_workers_have_the_collectives)

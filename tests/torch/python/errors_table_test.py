@@ -80,7 +80,7 @@ class Table(jobs.JobTest):
                 self.folder.mkdir()
                 kind, sentence = self.quoted(row)
                 outputs = self.ranks(self.BY_FILE + textwrap.dedent("""
-                short = dist.new_group(timeout=datetime.timedelta(seconds=1))
+                short = dist.new_group(timeout=datetime.timedelta(seconds=4))  # within which it has to be formed as well
                 """) + textwrap.dedent(trigger) + textwrap.dedent("""
                 if rank == 0:
                     os.write(1, f"{type(error).__name__}: {error}\\n".encode())

@@ -39,7 +39,7 @@ say_fine(rank, size)
 
 class JobTest(unittest.TestCase):
     python = (sys.executable,)  # runs a program
-    longest = 150  # seconds that a job may take
+    longest = 300  # seconds that a job may take
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp())

@@ -31,7 +31,7 @@ class Jobs(jobs.JobTest):
         other = subprocess.Popen([sys.executable, path, "1"], env=self.plain_environment(), stdout=subprocess.PIPE, text=True)
         self.addCleanup(other.kill)
         first = self.run_command([sys.executable, path, "0"])
-        self.fine(first + other.communicate(timeout=60)[0], 2)
+        self.fine(first + other.communicate(timeout=self.longest)[0], 2)
         self.assertEqual(other.returncode, 0)
 
     def test_a_job_of_mp_spawn_works(self):

@@ -40,7 +40,7 @@ class RankTest(unittest.TestCase):
         torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol, msg=lambda m: f"rank {self.rank}: {message}\n{m}")
 
 
-def main(timeout=60, group=True):
+def main(timeout=120, group=True):
     torch.set_num_threads(1)
     if group:
         dist.init_process_group("unisono", timeout=timedelta(seconds=timeout))

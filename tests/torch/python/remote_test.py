@@ -219,7 +219,7 @@ class Life(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
             file.write(textwrap.dedent(program))
             file.flush()
-            done = subprocess.run([sys.executable, file.name], capture_output=True, text=True, timeout=120)
+            done = subprocess.run([sys.executable, file.name], capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"told: .*worker 0: .*need unisono.torch and PyTorch on this worker, .*: ModuleNotFoundError: .*torch")
         self.assertIn("[3]\n", done.stdout)

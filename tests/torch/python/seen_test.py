@@ -38,7 +38,7 @@ class Seen(jobs.JobTest):
 
     def hanging(self, processes, path):
         """The jobs that status has of this program, once one of them has waited for long enough."""
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             for process in processes:
                 self.assertIsNone(process.poll(), "it has ended before")
@@ -84,7 +84,7 @@ class Seen(jobs.JobTest):
             open(f"{os.environ['MARK']}.loaded.{number}", "w").close()  # loading PyTorch may take longer than the timeout
             while not os.path.exists(f"{os.environ['MARK']}.loaded.{1 - int(number)}"):
                 time.sleep(0.01)
-            rank, size = begin(timeout=datetime.timedelta(seconds=5))
+            rank, size = begin(timeout=datetime.timedelta(seconds=8))
             if rank == 1:  # rank 0 has made no call yet
                 error_of(lambda: dist.all_reduce(torch.ones(2)))
             open(f"{os.environ['MARK']}.{rank}", "w").close()
@@ -95,7 +95,7 @@ class Seen(jobs.JobTest):
             job = subprocess.Popen([UNISONO, "run", "-n", "2", "--metrics-port", "0", "--", sys.executable, path], stdout=subprocess.DEVNULL, stderr=said,
                                    env=self.plain_environment() | {"MARK": str(mark)})
             self.addCleanup(job.kill)
-            deadline = time.monotonic() + 90
+            deadline = time.monotonic() + 300
             while not all(os.path.exists(f"{mark}.{rank}") for rank in range(2)):
                 self.assertTrue(job.poll() is None and time.monotonic() < deadline, "the ranks do not come so far")
                 time.sleep(0.05)

@@ -130,7 +130,11 @@ say_fine(rank, size)
 
     def test_a_rank_that_comes_late_to_its_first_call_has_made_none(self):
         outputs = self.ranks("""
-        rank, size = begin(init_method=os.environ["MEETING"], rank=int(os.environ["RANK"]), world_size=2, timeout=datetime.timedelta(seconds=3))
+        rank, here = int(os.environ["RANK"]), os.environ["MEETING"].removeprefix("file://") + ".here."
+        open(here + str(rank), "w").close()  # loading PyTorch may take longer than the timeout
+        while not os.path.exists(here + str(1 - rank)):
+            time.sleep(0.01)
+        rank, size = begin(init_method=os.environ["MEETING"], rank=rank, world_size=2, timeout=datetime.timedelta(seconds=6))
         part = dist.new_group([0, 1])
         mark = os.environ["MEETING"].removeprefix("file://") + ".late"
         if rank == 1:

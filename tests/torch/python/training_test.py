@@ -196,4 +196,4 @@ class Training(RankTest):
 
 
 if __name__ == "__main__":
-    main(timeout=120)
+    main()

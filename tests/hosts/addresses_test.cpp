@@ -171,7 +171,7 @@ class CountingResolver {
 TEST(Names, NamesAreLookedUpOnce) {  // N11, F13
   MAKE_HOSTS(hosts, 2);
   TemporaryFolder folder;
-  write_secret(folder.path() + "/resolv.conf", "nameserver 127.0.0.1\noptions attempts:1 timeout:2 ndots:1\n", 0644);
+  write_secret(folder.path() + "/resolv.conf", "nameserver 127.0.0.1\noptions attempts:1 timeout:20 ndots:1\n", 0644);
   write_secret(folder.path() + "/nsswitch.conf", "hosts: files dns\n", 0644);
   for (const char* file : {"resolv.conf", "nsswitch.conf"}) {
     hosts.run(1, {"sh", "-c", "touch /etc/$1; mount --bind \"$2/$1\" /etc/$1", "-", file, folder.path()});

@@ -18,13 +18,15 @@
 namespace unisono::testing {
 namespace {
 
-/// A launcher of two ranks on that host. The job is done once a rank in this place is a member.
-std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const std::string& store, int size, int place) {
+/// A launcher of two ranks on that host. The job is done once a rank in this place is a member. `last_call`: how many seconds it waits for more
+/// hosts.
+std::unique_ptr<RunningCommand> launcher_on(const Hosts& hosts, int host, const std::string& store, int size, int place,
+                                            const std::string& last_call = "1") {
   Variables variables = end_of_training();
   variables.insert({{"UNISONO_LOG", "warning"}, {"TEST_SILENCE_MS", "3000"}});
   return hosts.start(host,
-                     unisono_command({"run", "--nnodes", "1:3", "--last-call", "1", "-n", "2", "--store", store, "--grace", "3", "--", FAULT_RANK,
-                                      "elastic", "60", std::to_string(size), "place", "-", std::to_string(place)}),
+                     unisono_command({"run", "--nnodes", "1:3", "--last-call", last_call, "-n", "2", "--store", store, "--grace", "3", "--",
+                                      FAULT_RANK, "elastic", "60", std::to_string(size), "place", "-", std::to_string(place)}),
                      with(secret, variables));
 }
 
@@ -39,7 +41,8 @@ TEST(ElasticEtcdOfHosts, HostsOfEtcdBeginAnewOnceTheLeaseOfHostZeroHasRunOut) {
   const auto etcd = hosts.start(2, EtcdServer::words_of("http://" + address, "http://127.0.0.1:2380", folder.path()));
   const std::string store = fmt::format("etcd://{}/jobs/elastic?ttl=2", address);
   std::vector<std::unique_ptr<RunningCommand>> job;
-  for (const int host : {0, 1}) job.push_back(launcher_on(hosts, host, store, 4, 99));
+  // Both are there at the start: a rank that comes later does not say that it is under way.
+  for (const int host : {0, 1}) job.push_back(launcher_on(hosts, host, store, 4, 99, "4"));
   for (const auto& launcher : job) ASSERT_TRUE(launcher->until_out_has("under way", 2)) << launcher->err();
   const std::size_t zero = count(job[0]->out(), tag(0)) > 0 ? 0 : 1, other = 1 - zero;
   job[zero]->send(SIGKILL);

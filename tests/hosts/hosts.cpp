@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 #include <thread>
 
@@ -25,7 +26,7 @@ Hosts::Hosts(int count, const std::vector<std::string>& flags) {
   words.insert(words.end(), flags.begin(), flags.end());
   words.push_back(std::to_string(count));
   holder_ = std::make_unique<RunningCommand>(words);
-  if (!holder_->until_out_has("ready\n")) {
+  if (!holder_->until([&] { return holder_->out().find("ready\n") != std::string::npos; }, std::chrono::seconds(120))) {
     holder_->wait();
     why_not_ = holder_->err().empty() ? "with_hosts made no hosts" : holder_->err();
     return;

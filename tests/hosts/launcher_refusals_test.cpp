@@ -19,11 +19,11 @@ TEST(RefusedHosts, OneThatNeverComesIsNamedWithThoseThatCame) {  // R1, F20
   MAKE_HOSTS(hosts, 3);
   std::vector<std::unique_ptr<RunningCommand>> job;
   for (const int node : {0, 2}) {
-    job.push_back(hosts.start(node, node_words({.nodes = 3, .node = node, .master = hosts.address(0)}, never), within(5)));
+    job.push_back(hosts.start(node, node_words({.nodes = 3, .node = node, .master = hosts.address(0)}, never), within(8)));
   }
   for (const auto& launcher : job) {
     EXPECT_EQ(launcher->wait(), 1);
-    EXPECT_NE(launcher->err().find("2 of 3 nodes joined within 5"), std::string::npos) << launcher->err();
+    EXPECT_NE(launcher->err().find("2 of 3 nodes joined within 8"), std::string::npos) << launcher->err();
     EXPECT_NE(launcher->err().find("missing nodes 1 (here: 0 at host0:"), std::string::npos) << launcher->err();
     EXPECT_NE(launcher->err().find("2 at host2:"), std::string::npos) << launcher->err();
     EXPECT_EQ(launcher->out(), "");

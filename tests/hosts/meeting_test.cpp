@@ -144,7 +144,7 @@ TEST(RanksOfHosts, RanksOfHostsMeetAsTasksOfSlurm) {  // at the first node of th
 TEST(RanksOfHosts, ARankThatNeverComesIsNamedWithThoseThatCame) {  // R1, F20
   MAKE_HOSTS(hosts, 3);
   std::vector<std::unique_ptr<RunningCommand>> job;
-  for (const int rank : {0, 2}) job.push_back(rank_on(hosts, rank, with(rank_variables(rank, 4, "host0"), {{"UNISONO_TIMEOUT", "5"}})));
+  for (const int rank : {0, 2}) job.push_back(rank_on(hosts, rank, with(rank_variables(rank, 4, "host0"), {{"UNISONO_TIMEOUT", "8"}})));
   for (const auto& each : job) {
     EXPECT_EQ(each->wait(), 1);
     expect_has(each->out(), {"failed: Timeout", "2 of 4 ranks joined within ", "missing ranks 1, 3", "0 at host0:", "2 at host2:"});

@@ -87,9 +87,9 @@ TEST(RefusedBySsh, AHostThatDoesNotAnswerIsNamed) {
   MAKE_SSH_HOSTS(all, 2);
   write_script(all.folder() + "/other", "#!/bin/sh\ncat >/dev/null\n");
   all.replace(1, UNISONO_COMMAND, all.folder() + "/other");
-  const auto job = all.start(0, all.run_words("host0,host1", never), {{"UNISONO_TIMEOUT", "2"}});
+  const auto job = all.start(0, all.run_words("host0,host1", never), {{"UNISONO_TIMEOUT", "5"}});  // in which host 0 answers
   EXPECT_EQ(job->wait(), 1);
-  expect_parts(job->err(), {"host host1 (--hosts) cannot be used: no answer within 2 s"});
+  expect_parts(job->err(), {"host host1 (--hosts) cannot be used: no answer within 5 s"});
 }
 
 TEST(RefusedBySsh, AFolderThatAHostLacksIsNamed) {

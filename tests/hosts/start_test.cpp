@@ -45,8 +45,14 @@ TEST(StartOfHosts, RanksShareTheConnectionOfTheirLauncherToTheStore) {
 
 TEST(StartOfHosts, ARankThatNeverComesIsNamedByThoseOfEveryHost) {
   MAKE_HOSTS(hosts, 3);
-  const std::string program = fmt::format("test $RANK = 6 && exec sleep 60; exec {} meet", HOST_RANK);
-  const auto job = start_four_on_each(hosts, {"sh", "-c", program}, {{"UNISONO_TIMEOUT", "3"}});
+  TemporaryFolder folder;
+  // The time of the ranks begins when all of their processes are there.
+  const std::string program =
+      fmt::format("test $RANK = 6 && exec sleep 100; echo up; while [ ! -e {}/go ]; do sleep 0.05; done; export UNISONO_TIMEOUT=6; exec {} meet",
+                  folder.path(), HOST_RANK);
+  const auto job = start_four_on_each(hosts, {"sh", "-c", program});
+  for (std::size_t node = 0; node < 3; ++node) ASSERT_TRUE(job[node]->until_out_has("up\n", node == 1 ? 3 : 4)) << job[node]->err();
+  write_secret(folder.path() + "/go", "");
   for (const auto& launcher : job) {
     EXPECT_NE(launcher->wait(), 0);
     const std::string all = launcher->out() + launcher->err();

@@ -51,7 +51,7 @@ TEST(Decisions, DecisionsAreNotToldUnlessAskedFor) {
 }
 
 TEST(Decisions, AnUnknownComparisonIsRefused) {
-  RunningCommand job(run_helper({"-n", "2", "--grace", "0.5"}, {"join"}), {.environment = {{"UNISONO_COMPARE", "everything"}}});
+  RunningCommand job(run_helper({"-n", "2"}, {"join"}), {.environment = {{"UNISONO_COMPARE", "everything"}}});
   EXPECT_EQ(job.wait(), 92);
   EXPECT_GE(count(job.err(), "UNISONO_COMPARE is \"everything\"; it may be \"shapes\", or unset"), 2) << job.err();
 }

@@ -52,7 +52,7 @@ TEST(LauncherEnding, SuccessIsSilent) {
 }
 
 TEST(LauncherEnding, TheSummaryNamesTheCauseItsLastLinesAndTheOthers) {
-  RunningCommand job(run_helper({"-n", "4", "--grace", "0.2"}, {"signal", "2", "9"}));
+  RunningCommand job(run_helper({"-n", "4", "--grace", "1"}, {"signal", "2", "9"}));
   EXPECT_EQ(job.wait(), 137);
   EXPECT_EQ(count(job.err(), "[unisono] first cause: rank 2"), 1) << job.err();
   EXPECT_EQ(count(job.err(), "[2] about to end"), 1) << job.err();
@@ -61,9 +61,12 @@ TEST(LauncherEnding, TheSummaryNamesTheCauseItsLastLinesAndTheOthers) {
 }
 
 TEST(LauncherEnding, OthersAreLeftAloneForTheGrace) {
-  // Rank 1 fails at once; rank 0 needs a moment longer and must not be disturbed.
-  RunningCommand job(
-      unisono_command({"run", "-n", "2", "--", "/bin/sh", "-c", "[ $RANK = 1 ] && exit 4; trap 'echo disturbed' TERM; sleep 0.7; echo done"}));
+  // Rank 1 fails as soon as rank 0 is there, which needs a moment longer and must not be disturbed.
+  const TemporaryFolder folder;
+  const std::string script = fmt::format(
+      "[ $RANK = 1 ] && {{ until [ -e {0}/here ]; do sleep 0.05; done; exit 4; }}; trap 'echo disturbed' TERM; : > {0}/here; sleep 0.7; echo done",
+      folder.path());
+  RunningCommand job(unisono_command({"run", "-n", "2", "--", "/bin/sh", "-c", script}));
   EXPECT_EQ(job.wait(), 4);
   EXPECT_EQ(count(job.out(), "[0] done"), 1) << job.out();
   EXPECT_EQ(count(job.out(), "disturbed"), 0);

@@ -84,13 +84,13 @@ TEST(LauncherLook, ARunLooksAsItShould) {
 }
 
 TEST(LauncherLook, AFailureUnderFortyLinesOfTraceLooksAsItShould) {
-  RunningCommand job(run_plain({"-n", "4", "--grace", "0.2"}, {"trace", "2", "40", "1"}), on_terminal({{"OMP_NUM_THREADS", ""}}));
+  RunningCommand job(run_plain({"-n", "4", "--grace", "1"}, {"trace", "2", "40", "1"}), on_terminal({{"OMP_NUM_THREADS", ""}}));
   ASSERT_EQ(job.wait(), 1) << job.out();
   expect_capture("failure", job.out());
 }
 
 TEST(LauncherLook, ACrashWithoutWordsLooksAsItShould) {
-  RunningCommand job(run_helper({"-n", "3", "--grace", "0.2"}, {"play", "rest", "rest", "kill 9"}), on_terminal());
+  RunningCommand job(run_helper({"-n", "3", "--grace", "1"}, {"play", "rest", "rest", "kill 9"}), on_terminal());
   ASSERT_EQ(job.wait(), 137) << job.out();
   expect_capture("crash", job.out());
 }

@@ -69,7 +69,7 @@ TEST(LauncherNodes, AllRanksHaveTheLimitOfSilenceOfHostZero) {
 TEST(LauncherNodes, RanksOfASlowLauncherMeetTheOthers) {
   if (::access("/usr/bin/strace", X_OK) != 0) GTEST_SKIP() << "skipped: no strace";
   const int port = free_port();
-  const std::map<std::string, std::string> brief{{"UNISONO_TIMEOUT", "20"}};
+  const std::map<std::string, std::string> brief{{"UNISONO_TIMEOUT", "50"}};
   std::vector<std::string> slow{"/usr/bin/strace", "-o", "/dev/null", "-e", "trace=epoll_ctl", "-e", "inject=epoll_ctl:delay_exit=500000"};
   const std::vector<std::string> words = node(0, port, {SPAWN_HELPER, "rank"});
   slow.insert(slow.end(), words.begin(), words.end());

@@ -157,8 +157,8 @@ TEST(LauncherStatus, AJobThatGoesOnAfterShrinkingIsNotEnded) {
 
 TEST(LauncherStatus, AJobThatOnlySomeHaveShrunkIsEnded) {
   RunningCommand job(
-      run_helper({"-n", "3", "--grace", "0.2"}, {"play", "set initialized;set shrunk;tell a;rest",
-                                                 "set initialized;set poisoned 2 killed;tell b;rest", "set initialized;wait a;wait b;kill 9"}));
+      run_helper({"-n", "3", "--grace", "1"}, {"play", "set initialized;set shrunk;tell a;rest", "set initialized;set poisoned 2 killed;tell b;rest",
+                                               "set initialized;wait a;wait b;kill 9"}));
   EXPECT_EQ(job.wait(), 137);
   EXPECT_EQ(count(job.err(), "ranks 0, 1 ended by the launcher (SIGTERM)"), 1) << job.err();
 }

@@ -26,12 +26,13 @@ std::string rank() {
   return text != nullptr ? text : "none";
 }
 
-/// As PyTorch writes an exception that nobody catches: every line with the rank.
+/// As PyTorch writes an exception that nobody catches: every line with the rank. Each is one write: a terminal would show a part of a line that has
+/// to wait for its end.
 void trace(int frames) {
-  const std::string mark = "[rank" + rank() + "]: ";
-  std::cerr << mark << "Traceback (most recent call last):\n";
-  for (int i = 0; i < frames; ++i) std::cerr << mark << "  File \"train.py\", line " << 10 + i << ", in step_" << i << "\n";
-  std::cerr << mark << "ValueError: bad data\n";
+  const auto say = [mark = "[rank" + rank() + "]: "](const std::string& text) { std::cerr << mark + text + "\n"; };
+  say("Traceback (most recent call last):");
+  for (int i = 0; i < frames; ++i) say("  File \"train.py\", line " + std::to_string(10 + i) + ", in step_" + std::to_string(i));
+  say("ValueError: bad data");
 }
 
 }  // namespace

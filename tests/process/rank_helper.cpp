@@ -70,7 +70,7 @@ int spew(long bytes) {
 }
 
 /// A job in which one rank does not come to the fourth call: it rests in the program, waits in a group of two, or is killed ("dies"; after "ends" the
-/// others stay). With "handles" the program has a handler of its own for SIGUSR2; with "works" the rank comes after half a second; with
+/// others stay). With "handles" the program has a handler of its own for SIGUSR2; with "works" the rank comes after a second; with
 /// "spins" it uses 0.3 s of a processor, and rests.
 int late(int who, const std::string& how) {
   if (how == "handles") answer({SIGUSR2});
@@ -86,7 +86,7 @@ int late(int who, const std::string& how) {
   if (rank() == who && (how == "rests" || how == "handles" || how == "spins")) rest();
   if (rank() == who && (how == "ends" || how == "dies")) end_by(SIGKILL);
   if (rank() == who && how == "waits") unisono::barrier(*pair);
-  if (rank() == who && how == "works") std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  if (rank() == who && how == "works") std::this_thread::sleep_for(std::chrono::seconds(1));
   try {
     unisono::all_reduce(x);
   } catch (const unisono::PeerFailed&) {

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -127,8 +128,8 @@ TEST(StatusLine, TheStatusLineFitsAnyWidth) {
       const auto rows = rows_of(job, static_cast<std::size_t>(columns));
       return rows.empty() ? "" : rows.back();
     };
-    // It was redrawn at least once: its text has the time in it.
-    ASSERT_TRUE(job.until([&] { return last().starts_with("[unisono] 2 s:"); })) << job.out();
+    // It was redrawn at least once: its text has the time in it, of which a second may be left out.
+    ASSERT_TRUE(job.until([&] { return std::atoi(word_after(last(), "[unisono] ").c_str()) >= 2; })) << job.out();
     EXPECT_LT(width_of(last()), static_cast<std::size_t>(columns));
     const auto rows = rows_of(job, static_cast<std::size_t>(columns));
     EXPECT_EQ(std::ranges::count_if(rows, [](const std::string& row) { return row.starts_with("[unisono]"); }), 1) << job.out();
@@ -177,8 +178,9 @@ TEST(StatusLine, TheStatusLineLeavesAPromptAlone) {
 // The conductor puts together what the launchers of the hosts tell.
 TEST(StatusLine, TheStatusLineShowsTheRanksOfNamedHosts) {
   RunningCommand job(run_helper({"--hosts", "localhost:2,127.0.0.1:2", "--status"}, {"late", "3", "rests"}), plain_terminal());
-  ASSERT_TRUE(job.until([&] { return !rows_of(job).empty() && rows_of(job).back().find("| rank 3 is late") != std::string::npos; })) << job.out();
-  EXPECT_NE(rows_of(job).back().find(" s: 0 waiting, 1 waiting, 2 waiting, 3 program | rank 3 is late"), std::string::npos) << rows_of(job).back();
+  // Each host tells once a second: one may say that rank 3 is late before the other one says that its own rank waits.
+  const std::string late = " s: 0 waiting, 1 waiting, 2 waiting, 3 program | rank 3 is late";
+  ASSERT_TRUE(job.until([&] { return !rows_of(job).empty() && rows_of(job).back().find(late) != std::string::npos; })) << job.out();
   EXPECT_EQ(statuses_in(rows_of(job)), 1) << job.out();
   job.type("\003");
   EXPECT_EQ(job.wait(), 128 + SIGINT) << job.out();

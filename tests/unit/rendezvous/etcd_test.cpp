@@ -59,9 +59,9 @@ TEST_F(EtcdMeeting, JobAfterJobMeets) {
 }
 
 TEST_F(EtcdMeeting, TheMeetingNamesWhoIsMissingAndWhoIsThereTwice) {
-  const Outcome alone = attempt({.init_method = url_, .rank = 1, .world_size = 3, .timeout = 500ms});
+  const Outcome alone = attempt({.init_method = url_, .rank = 1, .world_size = 3, .timeout = 3s});
   EXPECT_CONTAINS(alone.text<Timeout>(), "0, 2");
-  const auto twice = together(2, [&](int) { return attempt({.init_method = server_->url("/other"), .rank = 0, .world_size = 2, .timeout = 2s}); });
+  const auto twice = together(2, [&](int) { return attempt({.init_method = server_->url("/other"), .rank = 0, .world_size = 2, .timeout = 3s}); });
   int duplicates = 0;
   for (const Outcome& outcome : twice) {
     try {
@@ -97,7 +97,7 @@ TEST_F(EtcdMeeting, RanksMeetAfterAJobThatWasKilled) {
       ::waitpid(child, nullptr, 0);
     }
   }
-  const auto outcomes = together(2, [&](int rank) { return attempt({.init_method = url_, .rank = rank, .world_size = 2, .timeout = 30s}); });
+  const auto outcomes = together(2, [&](int rank) { return attempt({.init_method = url_, .rank = rank, .world_size = 2, .timeout = 60s}); });
   expect_a_job(outcomes, 2);
   EXPECT_EQ(outcomes[0].get().generation, 2);
 }

@@ -199,7 +199,7 @@ TEST(Join, AStoreThatNobodyServesIsOneMessage) {  // R7
 TEST(Join, SomebodySilentAtTheAddressIsATimeout) {  // R7: accepts, never speaks
   const auto silent = base::try_listen(base::resolve("127.0.0.1", 0).front());
   const int port = base::local_address(silent.fd.get()).port();
-  EXPECT_CONTAINS(attempt({.timeout = 150ms}, Environment(job_variables(1, 2, port))).text<Timeout>(), "silent");
+  EXPECT_CONTAINS(attempt({.timeout = 1s}, Environment(job_variables(1, 2, port))).text<Timeout>(), "silent");
 }
 
 TEST(Join, AFailureLeavesNothingOpen) {

@@ -205,7 +205,7 @@ TEST_P(Multicast, AFloodStopsNobody) {
       stranger.send(foreign);
     }
   });
-  const std::string text = come(3, 0, group, 1500ms).text<Timeout>();
+  const std::string text = come(3, 0, group, 3s).text<Timeout>();
   EXPECT_CONTAINS(text, "1 of 3 processes came");
   EXPECT_CONTAINS(text, "not of this job's token");
   EXPECT_CONTAINS(text, "others have not heard this process");

@@ -130,7 +130,7 @@ class Asleep {
 
 // A rank that cannot be connected with any more has left where its neighbours say so, and is no loss.
 TEST(LinkOnDemand, ARankThatHasLeftMeanwhileIsNotLost) {
-  auto links = links_on_demand(world, [](Link::Options& options) { options.timeout = 1s; });
+  auto links = links_on_demand(world, [](Link::Options& options) { options.timeout = 5s; });  // in which all of them meet
   Asleep sleeper(links, 9, 1);
   links[3]->goodbye(patience);
   links[3].reset();

@@ -113,7 +113,7 @@ TEST(LinkTls, TheConnectionsFindOutAsWell) {
   const auto encrypted_and_not = attempt(by_secret, off, "off", 2000ms);
   EXPECT_SAYS(encrypted_and_not.connecting, "the process that answers for rank 1 at 127.0.0.1:");
   EXPECT_SAYS(encrypted_and_not.connecting, "it does not encrypt its connections, and this process does");
-  const auto plain_and_encrypted = attempt(off, by_secret, "with the job's secret", 500ms);
+  const auto plain_and_encrypted = attempt(off, by_secret, "with the job's secret", 2000ms);
   EXPECT_SAYS(plain_and_encrypted.connecting, "rank 0 at 127.0.0.1");
   EXPECT_SAYS(plain_and_encrypted.accepting, "could not connect with rank 0");
   EXPECT_SAYS(plain_and_encrypted.accepting, "`unisono doctor --hosts A,B` shows what a firewall drops");

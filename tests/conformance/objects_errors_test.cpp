@@ -243,7 +243,7 @@ WORLD_TEST_IN((Worlds{.at_least = 2, .at_most = 5, .poisons = true}), ObjectErro
   barrier();
   const auto error = thrown_by<Timeout>([&] {
     if (rank() == absent) static_cast<void>(recv_object<int>(0));
-    else static_cast<void>(all_gather_object(rank(), world(), {.timeout = 500ms}));
+    else static_cast<void>(all_gather_object(rank(), world(), {.timeout = 1500ms}));
   });
   EXPECT_EQ(error.missing(), std::vector<int>{absent});
 }

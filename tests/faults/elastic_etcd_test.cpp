@@ -81,7 +81,7 @@ TEST_F(ElasticEtcd, HostsOfEtcdBeginWithTheLeastTakeOthersInAndGoOnWithoutOne) {
   job[1].send(SIGKILL);
   ASSERT_TRUE(job[0].until_err_has("; the job goes on with 2 hosts\n")) << job[0].err();
   job.start({}, on_loopback);
-  for (const std::size_t left : {0U, 2U, 3U}) EXPECT_EQ(job[left].wait(), 0) << job[left].out() << job[left].err();
+  for (const std::size_t left : {0U, 2U, 3U}) EXPECT_EQ(job[left].wait(longest_training), 0) << job[left].out() << job[left].err();
   job.expect_done(6);
   EXPECT_EQ(count(job[0].err(), "takes its place"), 0) << "a host that is lost costs no restart: " << job[0].err();
   job.expect_nothing_left_of_all();
@@ -91,7 +91,7 @@ TEST_F(ElasticEtcd, HostsOfEtcdBeginWithTheLeastTakeOthersInAndGoOnWithoutOne) {
 TEST_F(ElasticEtcd, HostsOfEtcdHaveOneHostZeroWhereAllComeAtOnce) {
   Launchers job({.nodes = "3:3", .ranks = "1", .size = 3, .moment = "place", .step = 2}, {"--store", url()});
   for (int i = 0; i < 3; ++i) job.start({}, on_loopback);
-  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(longest_training), 0) << launcher->out() << launcher->err();
   job.expect_done(3, "0,1,2", "3");
   EXPECT_EQ(look()->num_keys(), 0) << "the last one removes them";
 }
@@ -116,7 +116,7 @@ TEST_F(ElasticEtcd, HostsOfEtcdEndWithHostZeroAndLeaveThePlaceToAnotherJob) {
   Launchers next({.nodes = "1:2", .ranks = "2", .moment = "place", .step = 3}, {"--store", url()});
   next.start({"--node-rank", "0"}, on_loopback);
   next.start({"--node-rank", "1"}, on_loopback);
-  for (const auto& launcher : next.all()) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  for (const auto& launcher : next.all()) EXPECT_EQ(launcher->wait(longest_training), 0) << launcher->out() << launcher->err();
   next.expect_done(4);
 }
 
@@ -129,7 +129,7 @@ TEST_F(ElasticEtcd, HostsOfEtcdTakeThePlaceOfAHostZeroWhoseLeaseHasRunOut) {
   ASSERT_TRUE(launcher.until_err_has("waiting for host 0 of the job that meets in " + url())) << launcher.err();
   EXPECT_EQ(launcher.out(), "");
   other.reset();
-  EXPECT_EQ(launcher.wait(), 0) << launcher.out() << launcher.err();
+  EXPECT_EQ(launcher.wait(longest_training), 0) << launcher.out() << launcher.err();
   job.expect_done(2);
 }
 
@@ -141,16 +141,16 @@ TEST_F(ElasticEtcd, HostsOfEtcdWaitForAHostZeroWithAnotherNumber) {
   RunningCommand& one = job.start({"--node-rank", "1"}, on_loopback);
   ASSERT_TRUE(one.until_err_has("waiting for host 0 of the job that meets in ")) << one.err();
   job.start({}, on_loopback);
-  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  for (const auto& launcher : job.all()) EXPECT_EQ(launcher->wait(longest_training), 0) << launcher->out() << launcher->err();
   EXPECT_EQ(count(job[1].out(), "[0] done as rank"), 1) << job[1].out();
   job.expect_done(4);
 }
 
 TEST_F(ElasticEtcd, HostsOfEtcdSayWhatIsMissing) {
-  const Variables brief{{"UNISONO_INTERFACE", "lo"}, {"UNISONO_TIMEOUT", "2"}};
+  const Variables brief{{"UNISONO_INTERFACE", "lo"}, {"UNISONO_TIMEOUT", "4"}};
   Launchers nobody = endless();
   EXPECT_EQ(nobody.start({"--node-rank", "1"}, brief).wait(), 1);
-  EXPECT_NE(nobody.err().find("no launcher has come to " + url() + " that may be host 0, within 2000 ms"), std::string::npos) << nobody.err();
+  EXPECT_NE(nobody.err().find("no launcher has come to " + url() + " that may be host 0, within 4000 ms"), std::string::npos) << nobody.err();
 
   const auto other = look();
   const int port = free_port();
@@ -172,13 +172,13 @@ TEST_F(ElasticEtcd, HostsOfEtcdSayWhatIsMissing) {
 // As on a machine that was suspended: etcd has taken the launcher for dead, and another job has begun at its place meanwhile. The two would write the
 // same checkpoints.
 TEST_F(ElasticEtcd, HostsOfEtcdEndAJobWhoseHostZeroHasSleptAndLostItsPlace) {
-  Launchers sleeping = endless("1:2", "?ttl=2"), next = endless("1:2", "?ttl=2");
+  Launchers sleeping = endless("1:2", "?ttl=5"), next = endless("1:2", "?ttl=5");
   RunningCommand& sleeper = sleeping.start({}, on_loopback);
   ASSERT_TRUE(sleeper.until_out_has("under way", 2)) << sleeper.err();
   const auto store = look();
   const rendezvous::Record zero = rendezvous::decode(store->get(first_claim, 30s));
   sleeper.send(SIGSTOP);
-  ASSERT_TRUE(eventually([&] { return !store->is_present(zero.presence); }));
+  ASSERT_TRUE(eventually([&] { return !store->is_present(zero.presence); }, 60s));
   RunningCommand& other = next.start({}, on_loopback);
   ASSERT_TRUE(other.until_out_has("under way", 2)) << other.err();
   sleeper.send(SIGCONT);
@@ -229,7 +229,7 @@ TEST_F(ElasticEtcd, HostsOfEtcdRefuseToComeIntoAJobOfAFixedNumber) {
   EXPECT_NE(unwrapped(open.err()).find("and has a fixed number of hosts"), std::string::npos) << open.err();
   end(fixed);
   Launchers next({.nodes = "1:2", .ranks = "2", .size = 2, .moment = "place", .step = 1}, {"--store", url()});
-  EXPECT_EQ(next.start({}, on_loopback).wait(), 0) << next.err();
+  EXPECT_EQ(next.start({}, on_loopback).wait(longest_training), 0) << next.err();
 }
 
 // Once a launcher has come in, the job needs etcd no more: it goes on without a host that is lost.

@@ -38,6 +38,7 @@ namespace {
 
 constexpr std::size_t length = 1009;                 // a prime
 constexpr std::size_t large = std::size_t{8} << 20;  // elements of a call that takes a while
+constexpr const char* last_step_key = "test/last-step";
 
 struct Plan {
   std::int64_t steps = 0;
@@ -211,9 +212,12 @@ void meet_fate_at_start(const Plan& plan) {
     rendezvous::GrowthKeys(*store_of_job()).ask("1.1");
     ::raise(SIGSTOP);
   }
+  if (plan.moment == "refuse" && newcomer() > 0) {  // it comes when the others are in their last step
+    static_cast<void>(store_of_job()->get(last_step_key, std::chrono::seconds(60)));
+  }
   if (plan.moment == "late" && newcomer() == 1 && place() == plan.step) die();
   if (plan.moment == "late" && newcomer() == 0) {  // those of the start meet once the launcher has replaced it
-    static_cast<void>(store_of_job()->get("unisono/grow/ticket/1", std::chrono::seconds(30)));
+    static_cast<void>(store_of_job()->get("unisono/grow/ticket/1", std::chrono::seconds(60)));
   }
 }
 
@@ -238,6 +242,7 @@ int train(const Plan& plan) {
     if (loses_another && place() == 3 && newcomer() == 0 && training.state().step == plan.step) die();
     if (plan.moment == "together" && training.state().step == plan.step + 1 && group.size() < plan.size) wait_for_newcomers(2, group);
     if (plan.moment == "refuse" && training.state().step == plan.steps - 1) {
+      if (group.rank() == 0) context::current().job.facts.growth.store->set(last_step_key, "1");
       wait_for_newcomers(1, group);
       training.step(group);
       return false;

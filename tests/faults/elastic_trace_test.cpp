@@ -39,7 +39,7 @@ TEST(ElasticTrace, TheTraceShowsBothProcessesOfARank) {
   RunningCommand job(unisono_command({"run", "-n", "2:4", "--max-restarts", "6", "--trace", folder.path(), "--", FAULT_RANK, "elastic", "60", "4",
                                       "small", "1", "20"}),
                      {.environment = variables});
-  EXPECT_EQ(job.wait(std::chrono::seconds(100)), 0) << job.out() << job.err();
+  EXPECT_EQ(job.wait(longest_training), 0) << job.out() << job.err();
   EXPECT_EQ(count(job.out(), "places 0,2,3,1, "), 4) << job.out() << job.err();
   RunningCommand trace(unisono_command({"trace", folder.path()}));
   ASSERT_EQ(trace.wait(), 0) << trace.err();

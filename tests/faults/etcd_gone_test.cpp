@@ -57,7 +57,7 @@ TEST_P(EtcdGone, RanksJoinOnceEtcdComesBack) {
 
 TEST_P(EtcdGone, TheJobGoesOnWhereEtcdIsGone) {
   for (const std::string moment : {"m3", "m5"}) {
-    const auto first = start(0, {"store", moment}), second = start(1, {"store", moment});
+    const auto first = start(0, {"store", moment}, 8), second = start(1, {"store", moment}, 8);
     for (RunningCommand* const rank : {first.get(), second.get()}) ASSERT_TRUE(rank->until_out_has("ready")) << moment << rank->out() << rank->err();
     server_->kill();
     for (RunningCommand* const rank : {first.get(), second.get()}) rank->send(SIGUSR1);

@@ -100,7 +100,7 @@ TEST_P(StopsWhileJoining, OthersNameARankThatStopsWhileJoining) {
   const Call& call = GetParam();
   const TemporaryFolder folder;
   auto options = striking(call, folder.path() + "/struck", stopped);
-  options.environment.insert({{"TEST_INIT_TIMEOUT_MS", "3000"}, {"TEST_SILENCE_MS", "1000"}});
+  options.environment.insert({{"TEST_INIT_TIMEOUT_MS", "5000"}, {"TEST_SILENCE_MS", "1000"}});
   RunningCommand job(faulty_job(call.ranks, {"join-only"}, {"--grace", "2"}), options);
   ASSERT_TRUE(job.until([&] { return ::access((folder.path() + "/struck").c_str(), F_OK) == 0; })) << job.out() << job.err();
   EXPECT_EQ(job.wait(seconds(50)), 3) << job.out() << job.err();

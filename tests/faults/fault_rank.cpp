@@ -185,8 +185,9 @@ int scope(const std::string& how) {
   return 92;
 }
 
-/// missing RANKS: these never come; the others call with 2 s to wait.
-int missing(const std::string& ranks, const std::string& operation) {
+/// missing RANKS OPERATION [SECONDS]: these never come; the others call with 2 s to wait, or so many.
+int missing(const std::string& ranks, const std::string& operation, const std::string& seconds) {
+  const std::chrono::seconds time(seconds.empty() ? 2 : std::stoi(seconds));
   block_go();
   initialize(options_from_environment());
   say_ready();
@@ -198,9 +199,9 @@ int missing(const std::string& ranks, const std::string& operation) {
       since = Clock::now();
       static_cast<void>(all_reduce(rank()));  // with 30 minutes
     } else if (operation == "monitored") {
-      monitored_barrier(2s);
+      monitored_barrier(time);
     } else {
-      static_cast<void>(all_reduce(rank(), ReduceOp::sum, world(), {.timeout = 2s}));
+      static_cast<void>(all_reduce(rank(), ReduceOp::sum, world(), {.timeout = time}));
     }
     say("the operation SUCCEEDED");
   } catch (const Error&) {
@@ -220,7 +221,7 @@ int main(int argc, char** argv) {
   try {
     if (mode == "work") return work(argument(2), argument(3));
     if (mode == "scope") return scope(argument(2));
-    if (mode == "missing") return missing(argument(2), argument(3));
+    if (mode == "missing") return missing(argument(2), argument(3), argument(4));
     if (const auto code = run_lifetime_mode(mode, argument(2), argument(3))) return *code;
     if (const auto code = run_store_mode(mode, argument(2))) return *code;
     if (const auto code = run_matrix_mode(mode, argument(2), argument(3))) return *code;

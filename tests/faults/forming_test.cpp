@@ -103,7 +103,7 @@ TEST(FormingDirectly, TheDeathOfTheRankThatServesTheStoreIsNamed) {
   for (int r = 0; r < 4; ++r) ASSERT_TRUE(job[r].until_out_has("under way")) << job[r].out() << job[r].err();
   job[0].send(SIGKILL);
   for (const int r : {2, 3}) {
-    EXPECT_EQ(job[r].wait(std::chrono::seconds(20)), 3) << job[r].out() << job[r].err();
+    EXPECT_EQ(job[r].wait(std::chrono::seconds(50)), 3) << job[r].out() << job[r].err();
     const std::string error = line_of(lines_of(job[r].out()), "error ");
     EXPECT_TRUE(error.starts_with("PeerFailed cause=killed culprit=3 ")) << error;
     EXPECT_NE(error.find("was killed by SIGKILL"), std::string::npos) << error;
@@ -112,7 +112,7 @@ TEST(FormingDirectly, TheDeathOfTheRankThatServesTheStoreIsNamed) {
 
 // Nobody dies: who does not come is missed at the end of the time, by name.
 TEST(FormingDirectly, ARankThatDoesNotComeIsMissed) {
-  DirectJob job(DirectJob::Method::env, 4, {"form", "away", "new"}, {{"TEST_INIT_TIMEOUT_MS", "3000"}});
+  DirectJob job(DirectJob::Method::env, 4, {"form", "away", "new"}, {{"TEST_INIT_TIMEOUT_MS", "6000"}});
   for (const int r : {0, 2, 3}) {
     EXPECT_TRUE(job[r].until_out_has("error ")) << job[r].out() << job[r].err();
     const std::string error = line_of(lines_of(job[r].out()), "error ");

@@ -67,7 +67,7 @@ void expect_clean_host(const std::string& job_id) {
   // Other jobs of this machine may just be handing over their memory.
   EXPECT_TRUE(eventually([&] { return socket_left(job_id).empty(); })) << socket_left(job_id);
   RunningCommand next(faulty_job(2, {"rounds", "2", "10"}));
-  EXPECT_EQ(next.wait(std::chrono::seconds(30)), 0) << next.out() << next.err();
+  EXPECT_EQ(next.wait(std::chrono::seconds(60)), 0) << next.out() << next.err();
 }
 
 void expect_ending(RunningCommand& job, const Ending& ending, std::chrono::seconds limit) {

@@ -44,7 +44,7 @@ class EveryMethod : public ::testing::TestWithParam<std::string> {
   void run(int ranks, const std::vector<std::string>& arguments, const Variables& variables = {}) {
     if (GetParam() == "launcher") {
       RunningCommand job(faulty_job(ranks, arguments), {.environment = variables});
-      EXPECT_EQ(job.wait(), 0) << job.out() << job.err();
+      EXPECT_EQ(job.wait(std::chrono::seconds(150)), 0) << job.out() << job.err();
       EXPECT_EQ(job.err(), "");
       for (int r = 0; r < ranks; ++r) lines_.push_back(lines_of_rank(job, r));
       return;
@@ -52,7 +52,7 @@ class EveryMethod : public ::testing::TestWithParam<std::string> {
     const auto method = GetParam() == "env" ? DirectJob::Method::env : GetParam() == "tcp" ? DirectJob::Method::tcp : DirectJob::Method::file;
     DirectJob job(method, ranks, arguments, variables);
     for (int r = 0; r < ranks; ++r) {
-      EXPECT_EQ(job[r].wait(), 0) << job[r].out() << job[r].err();
+      EXPECT_EQ(job[r].wait(std::chrono::seconds(150)), 0) << job[r].out() << job[r].err();
       EXPECT_EQ(without_word_of_sanitizer(job[r].err()), "");
       lines_.push_back(lines_of(job[r].out()));
     }
@@ -222,7 +222,7 @@ TEST(Lifetime, A10AJobOfOneHostHasNoListenerAndNoFiles) {
   }
   for (int r = 0; r < 4; ++r) EXPECT_EQ(named_unix_sockets(pid_of(job, r)), std::vector<std::string>{}) << "the hand-over is done";
   ::kill(pid_of(job, 1), SIGKILL);
-  EXPECT_EQ(job.wait(std::chrono::seconds(12)), 137);
+  EXPECT_EQ(job.wait(std::chrono::seconds(50)), 137);
   expect_nothing_left(job_id(job));
 }
 

@@ -25,7 +25,7 @@ class Refused : public ::testing::TestWithParam<Refusal> {};
 // A process by itself: refused at once, with the sources named.
 TEST_P(Refused, AMeetingIsRefusedWithATypedErrorThatNamesTheCulprit) {
   RunningCommand process(faulty_rank({"init"}), {.environment = GetParam().variables});
-  EXPECT_EQ(process.wait(std::chrono::seconds(12)), 1) << process.out() << process.err();
+  EXPECT_EQ(process.wait(std::chrono::seconds(50)), 1) << process.out() << process.err();
   const auto lines = lines_of(process.out());
   const std::string failed = line_of(lines, "failed: ");
   EXPECT_TRUE(failed.starts_with(GetParam().error + " ")) << failed;
@@ -95,7 +95,7 @@ TEST(Meeting, K01AFailedInitializeLeavesNothing) {
   };
   for (const auto& [variables, error] : wrongs) {
     RunningCommand job(faulty_job(3, {"init", "again"}), {.environment = variables});
-    EXPECT_EQ(job.wait(std::chrono::seconds(20)), 0) << job.out() << job.err();
+    EXPECT_EQ(job.wait(std::chrono::seconds(50)), 0) << job.out() << job.err();
     for (int r = 0; r < 3; ++r) {
       const auto lines = lines_of_rank(job, r);
       EXPECT_TRUE(line_of(lines, "failed: ").starts_with(error + " ")) << job.out();
@@ -128,7 +128,7 @@ class DiesBeforeTheOthersAreThere : public ::testing::TestWithParam<std::string>
 TEST_P(DiesBeforeTheOthersAreThere, K1TheOthersAreTold) {
   const std::string script = "if [ $RANK = 1 ]; then " + GetParam() + "; fi; exec " + FAULT_RANK + " init";
   RunningCommand job(unisono_command({"run", "-n", "3", "--", "/bin/sh", "-c", script}));
-  EXPECT_NE(job.wait(std::chrono::seconds(12)), 0) << job.out() << job.err();
+  EXPECT_NE(job.wait(std::chrono::seconds(50)), 0) << job.out() << job.err();
   for (const int r : {0, 2}) {
     const std::string failed = line_of(lines_of_rank(job, r), "failed: ");
     EXPECT_TRUE(failed.starts_with("PeerFailed cause=" + std::string(GetParam().starts_with("kill") ? "killed" : "exited"))) << failed;
@@ -154,7 +154,7 @@ TEST(Meeting, TheVariableOverridesAutoOnly) {
   EXPECT_EQ(line_of(lines_of(named.out()), "rank "), "0 of 1 on serial");
 }
 
-RunningCommand::Options at(int port, int rank, int size, int timeout_ms = 20'000) {
+RunningCommand::Options at(int port, int rank, int size, int timeout_ms = 60'000) {
   return {.environment = {{"TEST_INIT_METHOD", fmt::format("tcp://127.0.0.1:{}", port)},
                           {"TEST_INIT_RANK", std::to_string(rank)},
                           {"TEST_INIT_WORLD_SIZE", std::to_string(size)},
@@ -248,19 +248,19 @@ TEST(Meeting, H3FewDescriptorsAreAnErrorWithTheNumbersOrNoMatter) {
     for (int r = 0; r < 3; ++r) {
       job.ranks.push_back(std::make_unique<RunningCommand>(
           std::vector<std::string>{"/bin/sh", "-c", fmt::format("ulimit -n {}; exec {} init", r == 0 ? descriptors : 64, FAULT_RANK)},
-          at(port, r, 3, 8000)));
+          at(port, r, 3, 12'000)));
     }
   }
   for (const auto& [descriptors, ranks] : jobs) {
     SCOPED_TRACE(descriptors);
-    const int code = ranks[0]->wait(std::chrono::seconds(30));
+    const int code = ranks[0]->wait(std::chrono::seconds(60));
     EXPECT_TRUE(code == 0 || code == 1) << code << ranks[0]->out() << ranks[0]->err();
     if (code == 1) {
       const std::string failed = line_of(lines_of(ranks[0]->out()), "failed: ");
       EXPECT_TRUE(failed.starts_with("BackendUnavailable ")) << failed;
       EXPECT_NE(failed.find(fmt::format("of {} are in use", descriptors)), std::string::npos) << failed;
     }
-    for (std::size_t r = 1; r < 3; ++r) EXPECT_EQ(ranks[r]->wait(std::chrono::seconds(30)), code);  // 1: a Timeout
+    for (std::size_t r = 1; r < 3; ++r) EXPECT_EQ(ranks[r]->wait(std::chrono::seconds(60)), code);  // 1: a Timeout
   }
 }
 

@@ -33,6 +33,11 @@ RunningCommand::Options variables_of(const Job& job, const Variables& more = {})
   return options;
 }
 
+/// Waits until all are in their calls: so many processes that share the processors take a while to begin.
+bool are_under_way(RunningCommand& job, int ranks) {
+  return job.until([&] { return count(job.out(), "under way") >= ranks; }, seconds(120));
+}
+
 // In 16 ranks on as many hosts rank 0 watches 1 to 8, and rank 1 watches the others.
 const std::string sixteen = "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p";
 const std::string eight = "a,b,c,d,e,f,g,h";
@@ -44,7 +49,7 @@ TEST_P(DeadOnDemand, AllNameADeadRankOnDemand) {
   const Job& parameters = GetParam();
   const int ranks = parameters.ranks();
   RunningCommand job(faulty_job(ranks, {"work", parameters.moment, std::to_string(parameters.victim)}, {"--grace", "60"}), variables_of(parameters));
-  ASSERT_TRUE(job.until_out_has("under way", ranks)) << job.out() << job.err();
+  ASSERT_TRUE(are_under_way(job, ranks)) << job.out() << job.err();
   ::kill(pid_of(job, parameters.victim), SIGKILL);
   if (parameters.moment == "idle") {
     for (int r = 0; r < ranks; ++r) {
@@ -81,7 +86,7 @@ TEST_P(StoppedOnDemand, AllNameAStoppedRankOnDemand) {
   const int ranks = parameters.ranks();
   RunningCommand job(faulty_job(ranks, {"work", parameters.moment, std::to_string(parameters.victim)}, {"--grace", "60"}),
                      variables_of(parameters, {{"TEST_SILENCE_MS", "3000"}}));
-  ASSERT_TRUE(job.until_out_has("under way", ranks)) << job.out() << job.err();
+  ASSERT_TRUE(are_under_way(job, ranks)) << job.out() << job.err();
   ::kill(pid_of(job, parameters.victim), SIGSTOP);
   std::vector<int> others;
   for (int r = 0; r < ranks; ++r) {
@@ -111,7 +116,7 @@ TEST_P(GoesOnOnDemand, TheSurvivorsGoOnWithoutADeadRank) {
   const Job& parameters = GetParam();
   const int ranks = parameters.ranks();
   RunningCommand job(faulty_job(ranks, {"survive", std::to_string(parameters.victim)}, {"--grace", "60"}), variables_of(parameters));
-  ASSERT_TRUE(job.until_out_has("under way", ranks)) << job.out() << job.err();
+  ASSERT_TRUE(are_under_way(job, ranks)) << job.out() << job.err();
   ::kill(pid_of(job, parameters.victim), SIGKILL);
   job.wait(seconds(50));
   std::vector<int> left;
@@ -134,10 +139,10 @@ INSTANTIATE_TEST_SUITE_P(Faults, GoesOnOnDemand,
 // Nobody is dead: those that wait name those that do not come.
 TEST(OnDemand, ARankThatDoesNotComeIsNamed) {
   const Job parameters{"", sixteen};
-  RunningCommand job(faulty_job(16, {"missing", "1,12", "all_reduce"}), variables_of(parameters));
-  ASSERT_TRUE(job.until_out_has("took", 14)) << job.out() << job.err();
+  RunningCommand job(faulty_job(16, {"missing", "1,12", "all_reduce", "5"}), variables_of(parameters));
+  ASSERT_TRUE(job.until([&] { return count(job.out(), "took") == 14; }, seconds(120))) << job.out() << job.err();
   for (const int r : {1, 12}) ::kill(pid_of(job, r), SIGUSR1);
-  EXPECT_EQ(job.wait(seconds(30)), 3) << job.out() << job.err();
+  EXPECT_EQ(job.wait(seconds(50)), 3) << job.out() << job.err();
   for (int r = 0; r < 16; ++r) {
     const std::string error = line_of(lines_of_rank(job, r), "error ");
     EXPECT_TRUE(error.starts_with("Timeout missing=1,12 ")) << "rank " << r << ": " << error;
@@ -149,9 +154,9 @@ TEST(OnDemand, ARankThatDoesNotComeIsNamed) {
 TEST(OnDemand, ARankThatGivesUpIsNamed) {
   const Job parameters{"", sixteen};
   RunningCommand job(faulty_job(16, {"scope", "idle"}), variables_of(parameters));
-  ASSERT_TRUE(job.until_out_has("under way", 16)) << job.out() << job.err();
+  ASSERT_TRUE(are_under_way(job, 16)) << job.out() << job.err();
   ::kill(pid_of(job, 1), SIGUSR1);
-  EXPECT_EQ(job.wait(seconds(30)), 5) << job.out() << job.err();
+  EXPECT_EQ(job.wait(seconds(50)), 5) << job.out() << job.err();
   for (int r = 0; r < 16; ++r) {
     if (r == 1) continue;
     const std::string error = line_of(lines_of_rank(job, r), "error ");

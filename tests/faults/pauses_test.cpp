@@ -37,7 +37,7 @@ RunningCommand::Options on(const World& world, const Variables& more = {}) {
 }
 
 void expect_all_right(RunningCommand& job, int ranks) {
-  EXPECT_EQ(job.wait(seconds(60)), 0) << job.out() << job.err();
+  EXPECT_EQ(job.wait(seconds(120)), 0) << job.out() << job.err();
   EXPECT_EQ(count(job.out(), "all right"), ranks) << job.out();
 }
 
@@ -65,7 +65,7 @@ class InItsOwnCode : public ::testing::TestWithParam<World> {};
 // S5: for much longer than a stopped rank may be stopped.
 TEST_P(InItsOwnCode, S5ARankInItsOwnCodeIsNoFailureAndShown) {
   const World& world = GetParam();
-  RunningCommand job(faulty_job(world.ranks, {"late", world.elements}), on(world, {{"TEST_SILENCE_MS", "500"}}));
+  RunningCommand job(faulty_job(world.ranks, {"late", world.elements}), on(world, {{"TEST_SILENCE_MS", "1000"}}));
   ASSERT_TRUE(job.until_out_has("under way", world.ranks)) << job.out() << job.err();
   std::string shown;
   const auto names_it = [&] {
@@ -75,7 +75,7 @@ TEST_P(InItsOwnCode, S5ARankInItsOwnCodeIsNoFailureAndShown) {
     return shown.find("rank 1 has not come to all_reduce #2") != std::string::npos;
   };
   EXPECT_TRUE(eventually(names_it)) << shown;
-  EXPECT_FALSE(job.until([&] { return count(job.out(), "error") + count(job.out(), "all right") > 0; }, milliseconds(1500))) << job.out();
+  EXPECT_FALSE(job.until([&] { return count(job.out(), "error") + count(job.out(), "all right") > 0; }, milliseconds(3000))) << job.out();
   ::kill(pid_of(job, 1), SIGUSR1);
   expect_all_right(job, world.ranks);
 }
@@ -179,7 +179,7 @@ TEST(JumpingClock, H8AJumpingClockChangesNothing) {
     RunningCommand late(faulty_job(world.ranks, {"missing", "1", "all_reduce"}), on(world, {{"LD_PRELOAD", JUMPING_CLOCK}}));
     ASSERT_TRUE(late.until_out_has("took", world.ranks - 1)) << late.out() << late.err();
     ::kill(pid_of(late, 1), SIGUSR1);
-    EXPECT_EQ(late.wait(seconds(30)), 3) << late.out() << late.err();
+    EXPECT_EQ(late.wait(seconds(50)), 3) << late.out() << late.err();
     for (int r = 0; r < world.ranks; ++r) EXPECT_TRUE(line_of(lines_of_rank(late, r), "error ").starts_with("Timeout missing=1 ")) << late.out();
   }
 }

@@ -73,7 +73,7 @@ class ProxiedJob {
 
 void expect_all_right(ProxiedJob& job) {
   for (int r = 0; r < job.size(); ++r) {
-    EXPECT_EQ(job[r].wait(seconds(50)), 0) << "rank " << r << ": " << job[r].out() << job[r].err();
+    EXPECT_EQ(job[r].wait(seconds(120)), 0) << "rank " << r << ": " << job[r].out() << job[r].err();
     EXPECT_EQ(count(job[r].out(), "all right"), 1) << job[r].out();
   }
 }
@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, ChangedHandshakes, ::testing::ValuesIn(handshak
 // The last word of a handshake does not arrive: one side is connected then, and the other one cannot be any more. Both learn it.
 TEST(ChangedHandshake, N8AHandshakeWhoseLastWordIsCutEndsBothRanks) {
   ProxiedJob job(
-      {.ranks = 2, .links = {.direction = Direction::to_client, .deed = {What::cut, 2, call, 1, 9}}, .variables = {{"TEST_INIT_TIMEOUT_MS", "3000"}}},
+      {.ranks = 2, .links = {.direction = Direction::to_client, .deed = {What::cut, 2, call, 1, 9}}, .variables = {{"TEST_INIT_TIMEOUT_MS", "6000"}}},
       {"rounds", "3", "10"});
   for (int r = 0; r < 2; ++r) EXPECT_EQ(job[r].wait(seconds(50)), 3) << "rank " << r << ": " << job[r].out() << job[r].err();
   EXPECT_TRUE(job.has_struck());
@@ -279,7 +279,7 @@ TEST(ProxiedStore, N7N8WhatDoesNotHoldEndsTheJoining) {
     jobs.push_back(
         std::make_unique<ProxiedJob>(ProxiedJob::Options{.ranks = 2,
                                                          .stores = {.protocol = Protocol::store, .direction = change.direction, .deed = change.deed},
-                                                         .variables = {{"TEST_INIT_TIMEOUT_MS", "3000"}}},
+                                                         .variables = {{"TEST_INIT_TIMEOUT_MS", "6000"}}},
                                      std::vector<std::string>{"join-only"}));
   }
   for (const auto& each : jobs) {

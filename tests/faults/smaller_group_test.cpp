@@ -130,7 +130,7 @@ TEST(Deadline, ARankThatFinalizesAfterwardsHasFinalized) {
 // Each sends a large message to the next, and nobody receives: no rank is to blame alone, and the error says what helps.
 TEST(Deadline, RanksThatAllSendAreToldAsACircle) {
   for (const int ranks : {2, 3}) {
-    RunningCommand job(faulty_job(ranks, {"deadline", "circle"}));
+    RunningCommand job(faulty_job(ranks, {"deadline", "circle", "2000"}));
     EXPECT_EQ(job.wait(std::chrono::seconds(50)), 3) << job.err();
     const std::string circle = ranks == 2 ? "ranks 0, 1 wait for each other: " : "ranks 0-2 wait for each other: ";
     const std::string advice =
@@ -163,10 +163,10 @@ TEST(Deadline, AMessageWithAnotherTagIsNamedWhereItsSenderHasLeft) {
 
 // The launcher ends the rank that hangs; the others have named it.
 TEST(Deadline, ARankThatHangsIsTheFirstCause) {
-  RunningCommand job(faulty_job(3, {"deadline", "hangs"}, {"--grace", "0.2"}));
+  RunningCommand job(faulty_job(3, {"deadline", "hangs", "2000"}, {"--grace", "0.2"}));
   EXPECT_EQ(job.wait(std::chrono::seconds(50)), 3) << job.err();
   EXPECT_EQ(word_after(job.err(), "first cause: rank "), "1") << job.err();
-  EXPECT_NE(job.err().find("barrier #2 was not done within 300 ms; waiting for rank 1"), std::string::npos) << job.err();
+  EXPECT_NE(job.err().find("barrier #2 was not done within 2000 ms; waiting for rank 1"), std::string::npos) << job.err();
 }
 
 }  // namespace

@@ -89,13 +89,15 @@ TEST_P(StoreGone, R8AStoreThatStopsKeepsNoGroupForLongerThanItsDeadline) {
 
 TEST_P(StoreGone, R8AStoreThatGoesInACallIsNoMatterToIt) {
   start(0, 4, 4, {"work", "large", "1"});
-  for (const auto& rank : ranks_) ASSERT_TRUE(rank->until_out_has("under way")) << rank->out() << rank->err();
+  for (const auto& rank : ranks_) {
+    ASSERT_TRUE(rank->until([&] { return count(rank->out(), "under way") > 0; }, seconds(120))) << rank->out() << rank->err();
+  }
   store_.send(SIGKILL);
   for (const auto& rank : ranks_) EXPECT_EQ(rank->wait(milliseconds(500)), -1) << rank->out() << rank->err();
   ranks_[1]->send(SIGKILL);
   for (const int r : {0, 2, 3}) {
     RunningCommand& rank = *ranks_[static_cast<std::size_t>(r)];
-    EXPECT_EQ(rank.wait(seconds(30)), 3) << rank.out() << rank.err();
+    EXPECT_EQ(rank.wait(seconds(50)), 3) << rank.out() << rank.err();
     EXPECT_EQ(word_after(line_of(lines_of(rank.out()), "error "), "culprit="), "1") << rank.out();
   }
 }

@@ -39,7 +39,7 @@ TEST(ElasticEtcdOfHosts, HostsOfEtcdBeginAnewOnceTheLeaseOfHostZeroHasRunOut) {
   const TemporaryFolder folder;
   const std::string address = hosts.address(2) + ":2379";
   const auto etcd = hosts.start(2, EtcdServer::words_of("http://" + address, "http://127.0.0.1:2380", folder.path()));
-  const std::string store = fmt::format("etcd://{}/jobs/elastic?ttl=2", address);
+  const std::string store = fmt::format("etcd://{}/jobs/elastic?ttl=5", address);
   std::vector<std::unique_ptr<RunningCommand>> job;
   // Both are there at the start: a rank that comes later does not say that it is under way.
   for (const int host : {0, 1}) job.push_back(launcher_on(hosts, host, store, 4, 99, "4"));
@@ -50,10 +50,12 @@ TEST(ElasticEtcdOfHosts, HostsOfEtcdBeginAnewOnceTheLeaseOfHostZeroHasRunOut) {
   EXPECT_EQ(count(job[other]->err(), fmt::format("first cause: the launcher at host{}:", zero)), 1) << job[other]->err();
 
   const auto next = launcher_on(hosts, 2, store, 4, 3);
-  ASSERT_TRUE(next->until_out_has("under way", 2)) << next->out() << next->err();
+  ASSERT_TRUE(next->until([&] { return count(next->out(), "under way") == 2; }, std::chrono::seconds(60))) << next->out() << next->err();
   EXPECT_EQ(count(next->out(), tag(0) + "ready"), 1) << next->out();
   const auto late = launcher_on(hosts, 0, store, 4, 3);
-  for (RunningCommand* const launcher : {next.get(), late.get()}) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  for (RunningCommand* const launcher : {next.get(), late.get()}) {
+    EXPECT_EQ(launcher->wait(longest_training), 0) << launcher->out() << launcher->err();
+  }
   const std::string out = next->out() + late->out();
   EXPECT_EQ(count(out, "WRONG"), 0) << out;
   EXPECT_EQ(count(out, "done as rank"), 4) << out;
@@ -76,7 +78,7 @@ TEST(ElasticEtcdOfHosts, HostsOfEtcdSayThatHostZeroHasToldALoopbackAddress) {
     const auto one_says = [&](const auto& launcher) {
       return launcher->until([&] { return count(unwrapped(launcher->err()), text) > 0; }, std::chrono::milliseconds(50));
     };
-    return eventually([&] { return std::ranges::any_of(job, one_says); });
+    return eventually([&] { return std::ranges::any_of(job, one_says); }, std::chrono::seconds(60));
   };
   EXPECT_TRUE(says("have come, and 2 are enough; it is a loopback address, which no other machine reaches")) << job[0]->err() << job[1]->err();
   EXPECT_TRUE(says("it is loopback of that host, where UNISONO_INTERFACE chooses another")) << job[0]->err() << job[1]->err();

@@ -59,7 +59,7 @@ TEST(ElasticOfHosts, ElasticHostsReplaceALostRankWhereItWas) {
       job.push_back(
           launcher_on(hosts, host, {"--nnodes", "2", "--node-rank", std::to_string(host), "-n", "1:2"}, {.moment = "small", .victims = victim}));
     }
-    for (const auto& launcher : job) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+    for (const auto& launcher : job) EXPECT_EQ(launcher->wait(longest_training), 0) << launcher->out() << launcher->err();
     expect_done(job[0]->out() + job[1]->out(), 4, "4,3,4");
   }
 }
@@ -79,7 +79,9 @@ void cut_a_host_off(const std::string& silence, const Variables& patience) {
   ASSERT_TRUE(job[0]->until_err_has("; the job goes on with 2 hosts\n")) << job[0]->err();
   hosts.run(2, {"ip", "link", "set", "net0", "up"});
   const auto again = launcher_on(hosts, 2, flags, training);
-  for (RunningCommand* launcher : {job[0].get(), job[1].get(), again.get()}) EXPECT_EQ(launcher->wait(), 0) << launcher->out() << launcher->err();
+  for (RunningCommand* launcher : {job[0].get(), job[1].get(), again.get()}) {
+    EXPECT_EQ(launcher->wait(longest_training), 0) << launcher->out() << launcher->err();
+  }
   expect_done(job[0]->out() + job[1]->out() + again->out(), 6, "6,4,6");
 }
 
@@ -90,7 +92,7 @@ TEST(ElasticOfHosts, ElasticHostsGoOnWithoutAHostThatIsCutOff) {
 
 // The calls have less time than a rank may be silent for.
 TEST(ElasticOfHosts, ElasticHostsGoOnWithoutAHostThatIsCutOffWhereCallsHaveAShortDeadline) {
-  cut_a_host_off("6", {{"TEST_INIT_TIMEOUT_MS", "8000"}});
+  cut_a_host_off("9", {{"TEST_INIT_TIMEOUT_MS", "12000"}});
 }
 
 TEST(ElasticOfHosts, ElasticHostsRefuseHostsThatSaySomethingElse) {

@@ -35,7 +35,7 @@ Outcome run_ranks(Starter starter, int ranks, std::vector<std::string> program, 
   words.insert(words.end(), variables.begin(), variables.end());
   if (is_run(starter)) {
     words.push_back("UNISONO_MPI=" + kind_of(starter));
-    for (const auto& word : unisono_command({"run", "--backend", "mpi", "--grace", "2", "-n", std::to_string(ranks), "--"})) words.push_back(word);
+    for (const auto& word : unisono_command({"run", "--backend", "mpi", "--grace", "5", "-n", std::to_string(ranks), "--"})) words.push_back(word);
   } else {
     words.push_back(mpirun(starter));
     if (kind_of(starter) == "openmpi") {

@@ -122,7 +122,7 @@ TEST(BenchDevice, RanksShareDevicesIfThereAreFewer) {
 TEST(BenchDevice, ADeviceThatDoesNothingIsATimeout) {
   fake::reset(1);
   {
-    BenchDevice device(fake::vendor(), 0, 50ms);
+    BenchDevice device(fake::vendor(), 0, 1s);
     std::byte* const memory = device.allocate(16);
     fake::stall(true);
     device.copy(memory, memory + 8, 8);

@@ -192,7 +192,7 @@ TEST(Calls, CallsNeverGetToTheDevice) {
   fake::in_progress("ncclGroupEnd", -1, Result::success, {.rank = 1});
   on_ranks({.count = 2, .timeout = 20s}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
-    const CallOptions soon{.timeout = 1s};
+    const CallOptions soon{.timeout = 3s};
     barrier(group);
     if (group.rank() == 1) {
       const auto late = thrown_by<Timeout>([&] { all_reduce(x.view(), ReduceOp::sum, group, soon); });
@@ -214,7 +214,7 @@ TEST(Calls, CallsNeverEndOnTheDevice) {
   on_ranks({.count = 2}, [](const ProcessGroup& group) {
     const DeviceArray<int> x(group.rank(), {1, 2});
     fake::stall_devices(group);
-    Work work = all_reduce_async(x.view(), ReduceOp::sum, group, {.timeout = 1s});
+    Work work = all_reduce_async(x.view(), ReduceOp::sum, group, {.timeout = 3s});
     work.wait();
     EXPECT_THROW(work.wait_for(20s), Timeout);  // the communicator is aborted, or the device would be at it for ever
     EXPECT_THROW(barrier(group), Timeout);
@@ -248,7 +248,7 @@ TEST(Calls, ARankThatDoesNotComeIsNamed) {
       thrown_by<Timeout>([&] { recv(none, 0, group); });  // until the others have given up
       return;
     }
-    const auto late = thrown_by<Timeout>([&] { all_reduce(x.view(), ReduceOp::sum, group, {.timeout = 1s}); });
+    const auto late = thrown_by<Timeout>([&] { all_reduce(x.view(), ReduceOp::sum, group, {.timeout = 3s}); });
     EXPECT_EQ(late.missing(), std::vector<int>{2}) << late.what();
   });
   EXPECT_EQ(fake::calls("ncclAllReduce"), 0);

@@ -70,14 +70,14 @@ TEST(Making, ACommunicatorThatTakesForEverIsATimeout) {
   fake::reset(2);
   fake::in_progress("ncclCommInitRankConfig", -1, Result::success, {.rank = 0});
   fake::in_progress("ncclCommInitRankConfig", -1, Result::success, {.rank = 1});
-  for (const auto& text : on_making({.count = 2, .timeout = 1000ms})) {
-    EXPECT_TRUE(has(text, "within 1000 ms")) << text;
+  for (const auto& text : on_making({.count = 2, .timeout = 3000ms})) {
+    EXPECT_TRUE(has(text, "within 3000 ms")) << text;
     EXPECT_TRUE(has(text, "all ranks are there")) << text;
   }
 }
 TEST(Making, MoreRanksThanDevicesAreRefused) {
   fake::reset(2);
-  const auto texts = on_making({.count = 3, .devices = 2, .timeout = 1000ms});
+  const auto texts = on_making({.count = 3, .devices = 2, .timeout = 3000ms});
   EXPECT_TRUE(has(texts[2], "local rank 2 has no device of its own")) << texts[2];
   for (const int r : {0, 1}) EXPECT_TRUE(has(texts[static_cast<std::size_t>(r)], "rank 2 did not come")) << texts[static_cast<std::size_t>(r)];
 }

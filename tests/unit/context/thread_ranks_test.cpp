@@ -206,7 +206,7 @@ struct CountsDown {
 TEST(ThreadRanks, RanksThatAreThreadsShrinkWithoutOneThatComesTooLate) {
   std::latch agreed(2);
   run_threads(3, [&](int rank) {
-    auto group = new_group({2, 1, 0}, {.timeout = std::chrono::seconds(1)});
+    auto group = new_group({2, 1, 0}, {.timeout = std::chrono::seconds(3)});
     barrier(*group);
     if (rank == 1) {
       group->abort("no more of this");
@@ -226,7 +226,7 @@ TEST(ThreadRanks, RanksThatAreThreadsShrinkWithoutOneThatComesTooLate) {
 // Rank 0 says that it is there, and nothing more.
 TEST(ThreadRanks, RanksThatAreThreadsShrinkWhereTheFirstDoesNotDecide) {
   run_threads(2, [](int rank) {
-    auto group = *new_group({0, 1}, {.timeout = std::chrono::milliseconds(300)});
+    auto group = *new_group({0, 1}, {.timeout = std::chrono::milliseconds(1500)});
     barrier(group);
     if (rank == 0) {
       PrefixStore("shrink/0.1/" + group.name() + "#0/", context::current().groups.store()).set("here/0", "1");

@@ -101,7 +101,7 @@ TEST_F(EtcdStoreTest, LongValuesAreReplacedWhole) {
 
 // Whoever came first would be the first to expire without signs of life.
 TEST_F(EtcdStoreTest, ThePresenceOfAKilledProcessExpiresAndThatOfALivingOneDoesNot) {
-  const std::string brief = server_->url("/test?ttl=2");
+  const std::string brief = server_->url("/test?ttl=5");
   const auto own = opened(brief);
   const pid_t child = ::fork();
   if (child == 0) {
@@ -126,7 +126,7 @@ TEST_F(EtcdStoreTest, ThePresenceOfAKilledProcessExpiresAndThatOfALivingOneDoesN
 }
 
 TEST_F(EtcdStoreTest, AChildOfForkIsRefused) {
-  auto store = opened(server_->url("/test?ttl=2"));
+  auto store = opened(server_->url("/test?ttl=5"));
   const std::string key = "a key whose wait lets the thread of the store come to its own wait";
   EXPECT_THROW(store->get(key, 100ms), Timeout);
   const pid_t child = ::fork();
@@ -168,15 +168,15 @@ TEST_F(EtcdStoreTest, AWaitGoesOnWhenEtcdWasKilledAndRestarted) {
 TEST_F(EtcdStoreTest, AnEtcdThatIsGoneIsNamedWithTheReason) {
   auto store = opened(server_->url());
   server_->kill();
-  store->set_timeout(100ms);
-  for (const auto& call : std::vector<std::function<void()>>{[&] { store->set("k", "v"); }, [&] { store->get("k", 50ms); },
+  store->set_timeout(500ms);
+  for (const auto& call : std::vector<std::function<void()>>{[&] { store->set("k", "v"); }, [&] { store->get("k", 300ms); },
                                                              [&] { store->add("k", 1); }, [&] { store->num_keys(); }}) {
     expect_parts(thrown_by<Timeout>(call).what(), {"http://" + server_->endpoint(), "could not be reached", "onnect"});
   }
   const Deadline deadline(20s);
   store.reset();  // which does not wait for ever either
   EXPECT_FALSE(deadline.passed());
-  expect_parts(thrown_by<Timeout>([&] { opened(server_->url(), {}, 100ms); }).what(), {server_->endpoint()});
+  expect_parts(thrown_by<Timeout>([&] { opened(server_->url(), {}, 500ms); }).what(), {server_->endpoint()});
 }
 
 // Each change is carried out, its answer is lost, and it is sent again.

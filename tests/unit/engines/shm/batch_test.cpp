@@ -309,7 +309,7 @@ TEST_F(Coalescing, ADeadlineEndsWhatTheOthersHaveNot) {
   std::latch over(1);
   run_threads(2, [&](int rank) {
     auto x = lists(rank == 0 ? 8 : 3, rank);
-    auto works = gate.posted(rank, [&] { return post_all(x, {.timeout = 300ms}); });
+    auto works = gate.posted(rank, [&] { return post_all(x, {.timeout = 2s}); });
     for (std::size_t i = 0; i < works.size(); ++i) {
       if (i < 3) EXPECT_NO_THROW(works[i].wait()) << i;
       else EXPECT_THROW(works[i].wait(), Timeout) << i;

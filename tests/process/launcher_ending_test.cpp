@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 
@@ -219,6 +220,13 @@ TEST(MemoryEvents, MemoryEventsAreTakenWhileTheyAreNew) {
   EXPECT_FALSE(events.take_kill()) << "two looks have found it";
   count_kills(9);
   EXPECT_TRUE(events.take_kill());
+}
+
+TEST(MemoryEvents, AFileThatCannotBeReadCountsNothing) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() + "/memory.events");
+  launcher::MemoryEvents events(folder.path());
+  EXPECT_FALSE(events.take_kill());
 }
 
 // K9: SIGTERM after the grace, SIGKILL after another.

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -277,7 +276,9 @@ TemporaryFolder::~TemporaryFolder() {
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();  // an iterator would throw where a process ends while its file in /proc is read
+  return text.str();
 }
 
 }  // namespace unisono::testing

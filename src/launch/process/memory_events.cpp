@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include "base/processors.h"
@@ -33,7 +32,9 @@ MemoryEvents::MemoryEvents(const std::string& folder, std::chrono::milliseconds 
 
 std::optional<std::uint64_t> MemoryEvents::count() const {
   std::ifstream file(file_);
-  return kills_in(std::string(std::istreambuf_iterator<char>(file), {}));
+  std::string text;
+  std::getline(file, text, '\0');  // all of it; an iterator would throw where it cannot be read
+  return kills_in(text);
 }
 
 void MemoryEvents::wait_for(PollSet& set) const {

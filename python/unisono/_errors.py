@@ -375,7 +375,7 @@ class Cancelled(Error, concurrent.futures.CancelledError):
 
     >>> import time
     >>> with unisono.Controller(workers=1) as workers:
-    ...     first, second = workers[0].call(time.sleep, 0.2), workers[0].call(time.sleep, 60)
+    ...     first, second = workers[0].call(time.sleep, 1), workers[0].call(time.sleep, 60)
     ...     if second.cancel():
     ...         try:
     ...             second.result()

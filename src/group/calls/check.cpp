@@ -121,9 +121,8 @@ void check_counts(const GroupFacts& group, const detail::Request& request, Colle
   if (traits.out == Layout::block) call.in = TensorView(nullptr, call.out.dtype(), std::size_t{0});
 }
 
-// Finds out where the buffers lie: both on the host, or both on a device that the group can use.
-[[gnu::always_inline]] inline void check_places(const GroupFacts& group, std::string_view name, const detail::Request& request,
-                                                CollectiveCall& call) {
+// Finds out where the buffers lie, of which a device may have one: both on the host, or both on a device that the group can use.
+void check_places(const GroupFacts& group, std::string_view name, const detail::Request& request, CollectiveCall& call) {
   locate(group, call.in);
   locate(group, call.out, &call.in);
   check_device(group, name, call.in, request.lists != nullptr);
@@ -166,11 +165,12 @@ void check_counts(const GroupFacts& group, const detail::Request& request, Colle
 // Input and output may be one view, or the smaller one may be its rank's block of the larger one; else they may not touch.
 [[gnu::always_inline]] inline void check_overlap(const GroupFacts& group, std::string_view name, const OperationTraits& traits,
                                                  const CollectiveCall& call) {
-  if (overlap(call.in, call.out)) {
-    const bool may_be_same = traits.in == traits.out && (traits.in == Layout::whole || group.size() == 1);
-    const bool is_own_block = (traits.in == Layout::block && is_block(call.out, call.in, own_block(call, group.rank()))) ||
-                              (traits.out == Layout::block && is_block(call.in, call.out, own_block(call, group.rank())));
-    if (may_be_same ? !same_view(call.in, call.out) : !is_own_block) {
+  const bool may_be_same = traits.in == traits.out && (traits.in == Layout::whole || group.size() == 1);
+  const bool is_in_place = may_be_same && same_view(call.in, call.out);
+  if (!is_in_place && overlap(call.in, call.out)) {
+    const bool is_own_block = !may_be_same && ((traits.in == Layout::block && is_block(call.out, call.in, own_block(call, group.rank()))) ||
+                                               (traits.out == Layout::block && is_block(call.in, call.out, own_block(call, group.rank()))));
+    if (!is_own_block) {
       const bool is_one_buffer = !may_be_same && same_view(call.in, call.out);
       if (is_one_buffer) wrong(group, name, "input and output are one buffer", "give another one for the output");
       wrong(group, name, "input and output overlap in part");
@@ -206,7 +206,8 @@ CollectiveCall check_collective(const GroupFacts& group, const detail::Request& 
   if (request.edges) call.also = request.edges->terms();
   if (operation == Operation::barrier) return call;
   if (has_root(operation)) take_root(group, name, traits, request.root, call);
-  check_places(group, name, request, call);
+  if (group.device() || is_on_device(call.in) || is_on_device(call.out)) [[unlikely]]
+    check_places(group, name, request, call);
   if (request.factor) check_factor(group, call, *request.factor);
   if (group.compares_shapes()) [[unlikely]]
     add_shape(call);

@@ -59,32 +59,36 @@ TEST(Engines, TheMemoryOfDevicesHasItsOwn) {
   EXPECT_EQ(select_for_group(tcp, "cpu:native,cuda:imagined", {0, 0}).device, "imagined");
 }
 
-/// A stand-in for NCCL, which only a rank can see.
+/// A stand-in for NCCL, which only a rank can see. It is there as long as such an object: the engine stays registered for the tests behind.
 struct PretendedNccl {
-  bool is_there = true;
-  std::vector<OwnDevice> devices;  // by local rank; none: each has one of its own that has no address
-  static PretendedNccl& instance() {
-    static PretendedNccl nccl;
+  PretendedNccl() {
     static const bool once = [] {
       EngineTraits traits;
       traits.device = Device::Type::cuda;
-      traits.why_not_as_a_rank = [] { return std::string(nccl.is_there ? "" : "no device"); };
+      traits.why_not_as_a_rank = [] { return std::string(current != nullptr && current->is_there ? "" : "no device"); };
       traits.own_device = [](int local_rank) {
-        return nccl.devices.empty() ? OwnDevice{.device = {Device::Type::cuda, local_rank}} : nccl.devices.at(static_cast<std::size_t>(local_rank));
+        return current->devices.empty() ? OwnDevice{.device = {Device::Type::cuda, local_rank}}
+                                        : current->devices.at(static_cast<std::size_t>(local_rank));
       };
       register_engine(
           "nccl", [](const EngineOptions&) { return std::make_unique<Imagined>(); }, traits);
       return true;
     }();
     static_cast<void>(once);
-    nccl = {};
-    return nccl;
+    current = this;
   }
+  ~PretendedNccl() { current = nullptr; }
+  PretendedNccl(const PretendedNccl&) = delete;
+  PretendedNccl& operator=(const PretendedNccl&) = delete;
+
+  bool is_there = true;
+  std::vector<OwnDevice> devices;  // by local rank; none: each has one of its own that has no address
+  static inline PretendedNccl* current = nullptr;
 };
 
 TEST(Engines, NcclServesTheMemoryOfDevicesWhereItCan) {
   imagined();
-  PretendedNccl& nccl = PretendedNccl::instance();
+  PretendedNccl nccl;
   const auto device = [](const std::vector<int>& machines, const std::string& asked) {
     Joiners joiners(machines);
     joiners.store_->set("engines/verdict", "take native");
@@ -125,7 +129,7 @@ std::vector<std::string> devices_of(const std::vector<int>& machines, const std:
 // The processes of a launcher that shows each its own device all know it as the first one: only the address tells.
 TEST(Engines, RanksOfOneDeviceGoThroughTheHost) {
   using Chosen = std::vector<std::string>;
-  PretendedNccl& nccl = PretendedNccl::instance();
+  PretendedNccl nccl;
   const Device first{Device::Type::cuda, 0}, second{Device::Type::cuda, 1};
   nccl.devices = {{first, "0000:01:00.0", false}, {first, "0000:02:00.0", false}};
   EXPECT_EQ(devices_of({0, 0}, "auto"), (Chosen{"nccl cuda:0", "nccl cuda:0"}));
@@ -146,7 +150,7 @@ TEST(Engines, RanksOfOneDeviceGoThroughTheHost) {
 
 TEST(Engines, RanksShareADeviceWhereAllOfThemMay) {
   using Chosen = std::vector<std::string>;
-  PretendedNccl& nccl = PretendedNccl::instance();
+  PretendedNccl nccl;
   const Device device{Device::Type::cuda, 0};
   nccl.devices = {{device, "0000:01:00.0", true}, {device, "0000:01:00.0", true}};
   EXPECT_EQ(devices_of({0, 0}, "auto"), (Chosen{"nccl cuda:0", "nccl cuda:0"}));
@@ -159,7 +163,7 @@ TEST(Engines, RanksShareADeviceWhereAllOfThemMay) {
 
 // A rank without one has its memory on the host, and the others meet it there.
 TEST(Engines, DevicesAreUsedWhereAllRanksHaveOne) {
-  PretendedNccl::instance();
+  const PretendedNccl nccl;
   Joiners joiners({0, 0});
   joiners.store_->set("engines/1", "auto\n\n\n");
   const Selection selection = joiners.select(0, "auto");

@@ -38,6 +38,16 @@ const char* const settings_of_ssh = R"(Host *
   ForwardAgent yes
 )";
 
+// Gives a host a /run and a /root of its own. What was built stays where it is, in /root too.
+constexpr const char* homes_of_their_own = R"(set -e
+mount -t tmpfs none /run
+mkdir -m 755 /run/sshd
+mkdir /run/built
+mount --bind "$1" /run/built
+mount -t tmpfs none /root
+case $1 in /root/*) mkdir -p "$1"; mount --bind /run/built "$1" ;; esac
+)";
+
 void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 }  // namespace
@@ -63,7 +73,7 @@ SshHosts::SshHosts(int count, const std::vector<std::string>& flags) {
   write(folder() + "/ssh_config", fmt::format(fmt::runtime(settings_of_ssh), folder()));
   write(folder() + "/known_hosts", "* " + contents(folder() + "/host_key.pub"));
   for (int i = 0; i < count; ++i) {
-    hosts_->run(i, {"sh", "-c", "mount -t tmpfs none /run && mkdir -m 755 /run/sshd && mount -t tmpfs none /root"});
+    hosts_->run(i, {"sh", "-c", homes_of_their_own, "-", std::filesystem::path(UNISONO_COMMAND).parent_path().parent_path()});
     servers_.push_back(hosts_->start(i, {sshd, "-D", "-e", "-f", folder() + "/sshd_config"}));
     EXPECT_TRUE(servers_.back()->until_err_has("Server listening on")) << servers_.back()->err();
   }

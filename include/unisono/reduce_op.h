@@ -65,6 +65,7 @@ template <class T, class F>
 constexpr std::optional<ReduceOp> standard_operation() {
   const auto is_either = []<class A, class B>(std::type_identity<A>, std::type_identity<B>) { return std::same_as<F, A> || std::same_as<F, B>; };
   using std::type_identity;
+  // NOLINTBEGIN(modernize-use-transparent-functors): both kinds are asked for
   if (is_either(type_identity<std::plus<>>(), type_identity<std::plus<T>>())) return ReduceOp::sum;
   if (is_either(type_identity<std::multiplies<>>(), type_identity<std::multiplies<T>>())) return ReduceOp::product;
   if (is_either(type_identity<std::bit_and<>>(), type_identity<std::bit_and<T>>())) return ReduceOp::band;
@@ -72,6 +73,7 @@ constexpr std::optional<ReduceOp> standard_operation() {
   if (is_either(type_identity<std::bit_xor<>>(), type_identity<std::bit_xor<T>>())) return ReduceOp::bxor;
   if (is_either(type_identity<std::logical_and<>>(), type_identity<std::logical_and<T>>())) return ReduceOp::land;
   if (is_either(type_identity<std::logical_or<>>(), type_identity<std::logical_or<T>>())) return ReduceOp::lor;
+  // NOLINTEND(modernize-use-transparent-functors)
   // Their header takes as long to compile as ours, so they are known by their names: those of libstdc++ and of two versions of libc++.
   const auto is_one_of = [](std::string_view first, std::string_view second, std::string_view third) {
     constexpr std::string_view text = name_of_type<F>(), before = "F = std::ranges::";

@@ -76,24 +76,10 @@ std::string sizes_in(const std::string& account) {
   std::vector<int> sizes;
   for (int size = 0; text >> size; text.ignore(text.peek() == ',' ? 1 : 0)) {
     const std::size_t n = sizes.size();
-    if (n >= 2 && (sizes[n - 2] < sizes[n - 1]) == (sizes[n - 1] < size)) sizes.pop_back();
+    if (n >= 2 && sizes[n - 2] < sizes[n - 1] && sizes[n - 1] < size) sizes.pop_back();
     sizes.push_back(size);
   }
   return fmt::format("{}", fmt::join(sizes, ","));
-}
-
-bool has_sizes(const std::string& account, const std::string& expected) {
-  const auto numbers = [](const std::string& list) {
-    std::istringstream text(list);
-    std::vector<int> all;
-    for (std::string number; std::getline(text, number, ',');) all.push_back(std::stoi(number));
-    return all;
-  };
-  const std::vector<int> seen = numbers(sizes_in(account)), wanted = numbers(expected);
-  if (seen == wanted) return true;
-  const bool is_made_good = wanted.size() == 3 && wanted.front() == wanted.back();
-  if (!is_made_good || seen.empty() || seen.front() != wanted.front() || seen.back() != wanted.back()) return false;
-  return seen.size() == 1 || (seen.size() == 3 && seen[1] > wanted[1] && seen[1] < wanted[0]);
 }
 
 pid_t pid_of(const RunningCommand& job, int rank) {

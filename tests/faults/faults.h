@@ -39,12 +39,9 @@ std::vector<std::string> lines_of_rank(const RunningCommand& job, int rank);
 /// The rank's only line that begins so, without that beginning; a failure where there is none or more.
 std::string line_of(const std::vector<std::string>& lines, const std::string& beginning);
 
-/// Returns the sizes of the groups in the account that a member of an elastic job gives at the end, "6,4,6". Ranks may be lost, and newcomers taken
-/// in, one after another: sizes in the middle of that are left out.
+/// Returns the sizes of the groups in the account that a member of an elastic job gives at the end, "6,4,6". Newcomers may be taken in one after
+/// another: sizes in the middle of a growth are left out.
 std::string sizes_in(const std::string& account);
-/// Tells whether the groups in that account had these sizes, "6,4,6". Where the survivors need long to agree, newcomers are there before a step is
-/// done without them: then the smallest group may be larger, or missing.
-bool has_sizes(const std::string& account, const std::string& expected);
 
 /// The time at which an elastic job that cannot come to its end says so, and ends: two minutes from now.
 Variables end_of_training();

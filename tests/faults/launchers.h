@@ -71,7 +71,7 @@ class Launchers {
       EXPECT_EQ(count(all, fmt::format("places {}, ", places)), size) << all;
     }
     if (!sizes.empty()) {
-      EXPECT_TRUE(has_sizes(account, sizes)) << all;
+      EXPECT_EQ(sizes_in(account), sizes) << all;
     }
     EXPECT_EQ(count(err(), "first cause"), 0) << err();
   }

@@ -114,15 +114,20 @@ TEST_P(Mpi, GettersAndCallsFindTheProgramsMpi) {
 
 TEST_P(Mpi, RanksThatContradictMpisAreRefusedWithBoth) {
   COVERS("K-17", "Q-10", "B-05");
-  const Outcome by_file = program(2, {"contradict", path("meeting")});
-  // MPICH 4.2's mpirun ends with 0 now and then if all ranks fail at once.
-  const bool may_end_with_zero = GetParam() == Starter::mpirun_mpich;
-  EXPECT_TRUE(by_file.code != 0 || may_end_with_zero);
-  EXPECT_NE((by_file.err + by_file.out).find("rank 0 of the job"), std::string::npos) << by_file.err;
-  EXPECT_NE((by_file.err + by_file.out).find("is rank 1 of 2 by MPI"), std::string::npos) << by_file.err;
-  const Outcome by_argument = program(2, {"contradict"});
-  EXPECT_TRUE(by_argument.code != 0 || may_end_with_zero);
-  EXPECT_NE((by_argument.err + by_argument.out).find("by the argument rank, but"), std::string::npos) << by_argument.err;
+  // MPICH 4.2's mpirun ends with 0 now and then if all ranks fail at once: it is asked again.
+  const auto refused = [&](const std::string& place) {
+    Outcome outcome;
+    for (int tries = 0; tries == 0 || (outcome.code == 0 && tries < 5 && GetParam() == Starter::mpirun_mpich); ++tries) {
+      outcome = place.empty() ? program(2, {"contradict"}) : program(2, {"contradict", path(place + std::to_string(tries))});
+    }
+    EXPECT_NE(outcome.code, 0);
+    return outcome.err + outcome.out;
+  };
+  const std::string by_file = refused("meeting");
+  EXPECT_NE(by_file.find("rank 0 of the job"), std::string::npos) << by_file;
+  EXPECT_NE(by_file.find("is rank 1 of 2 by MPI"), std::string::npos) << by_file;
+  const std::string by_argument = refused({});
+  EXPECT_NE(by_argument.find("by the argument rank, but"), std::string::npos) << by_argument;
 }
 
 TEST_P(Mpi, AnMpiOfTheOtherKindIsUnavailable) {

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <filesystem>
-
 #include "covers.h"
 #include "job.h"
 
@@ -60,10 +58,9 @@ TEST(CollectivesOfHosts, CollectivesOfHostsNeedNothingButTheEnvironment) {  // B
 
 TEST(CollectivesOfHosts, CollectivesOfHostsGoOverOurOwnConnectionsWhereNobodyAsksForOthers) {
   MAKE_HOSTS(hosts, 2);
-  const auto plugin = std::filesystem::path(HOST_RANK).parent_path().parent_path() / "lib" / "libunisono_gloo.so";
   auto variables = secret;
   for (const std::string backend : {"auto", "gloo"}) {
-    if (backend == "gloo" && !std::filesystem::exists(plugin)) GTEST_SKIP() << "with gloo: the plug-in is not built";
+    if (backend == "gloo" && !has_gloo()) GTEST_SKIP() << "with gloo: the plug-in is not built";
     variables["UNISONO_BACKEND"] = backend;
     for (const std::string level : {"warning", "info"}) {
       variables["UNISONO_LOG"] = level;

@@ -153,8 +153,7 @@ TEST(RefusedEncryption, EncryptionOnSomeRanksOnlyIsRefused) {
 }
 
 TEST(RefusedEncryption, BackendsThatDoNotEncryptBetweenHostsAreRefused) {
-  const auto build = std::filesystem::path(HOST_RANK).parent_path().parent_path();
-  if (!std::filesystem::exists(build / "lib" / "libunisono_gloo.so")) GTEST_SKIP() << "skipped: the plug-in gloo is not built";
+  if (!has_gloo()) GTEST_SKIP() << "skipped: the plug-in gloo is not built";
   MAKE_HOSTS(hosts, 2);
   const auto job = start_job(hosts, 2, {HOST_RANK, "sum"}, {"--backend", "gloo"}, encrypted);
   std::string out;

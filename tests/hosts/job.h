@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +18,11 @@ using Variables = std::map<std::string, std::string>;
 inline Variables with(Variables variables, const Variables& more) {
   for (const auto& [name, value] : more) variables[name] = value;
   return variables;
+}
+
+/// Tells whether this build has the plug-in for Gloo.
+inline bool has_gloo() {
+  return std::filesystem::exists(std::filesystem::path(HOST_RANK).parent_path().parent_path() / "lib" / "libunisono_gloo.so");
 }
 
 inline const Variables secret{{"UNISONO_TOKEN", "the secret of these tests"}};

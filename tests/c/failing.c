@@ -29,7 +29,7 @@ void missing(void) {
   unisono_group* sound = NULL;
   unisono_call_options soon = {0};
   soon.size = sizeof soon;
-  soon.timeout_ms = 1500;  // rank 1 and 2 have to come within it
+  soon.timeout_ms = 1500;  // ranks 1 and 2 have to come within it
   OK(unisono_split_group(unisono_world(), 0, 0, NULL, &sound));
   if (rank != 0) {
     REFUSED(UNISONO_TIMEOUT, "barrier", unisono_barrier(unisono_world(), &soon));

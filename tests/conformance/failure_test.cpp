@@ -18,7 +18,7 @@ namespace {
 
 constexpr Worlds poisoned{.at_least = 2, .at_most = 5, .poisons = true};
 
-// Of a call that one rank does not make. The others come to it within this time, on a busy machine too: only then is nobody else missed.
+// The timeout of a call that one rank does not make. The others come within it on a busy machine too, so nobody else is missed.
 constexpr auto time_to_come = 2s;
 
 // Everything throws the same from now on, at once.

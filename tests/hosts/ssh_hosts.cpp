@@ -38,14 +38,19 @@ const char* const settings_of_ssh = R"(Host *
   ForwardAgent yes
 )";
 
-// Gives a host a /run and a /root of its own. What was built stays where it is, in /root too.
+// Gives a host a /run and a /root of its own. The folders that are given stay where they are, in /root too.
 constexpr const char* homes_of_their_own = R"(set -e
 mount -t tmpfs none /run
 mkdir -m 755 /run/sshd
-mkdir /run/built
-mount --bind "$1" /run/built
+mkdir /run/root
+mount --bind /root /run/root
 mount -t tmpfs none /root
-case $1 in /root/*) mkdir -p "$1"; mount --bind /run/built "$1" ;; esac
+for folder; do
+  if [ "${folder#/root/}" != "$folder" ] && [ -d "/run$folder" ]; then
+    mkdir -p "$folder"
+    mount --bind "/run$folder" "$folder"
+  fi
+done
 )";
 
 void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
@@ -72,8 +77,10 @@ SshHosts::SshHosts(int count, const std::vector<std::string>& flags) {
   write(folder() + "/sshd_config", fmt::format(fmt::runtime(settings_of_sshd), folder()));
   write(folder() + "/ssh_config", fmt::format(fmt::runtime(settings_of_ssh), folder()));
   write(folder() + "/known_hosts", "* " + contents(folder() + "/host_key.pub"));
+  const auto built = std::filesystem::path(UNISONO_COMMAND).parent_path().parent_path();
+  const auto libtorch = built.parent_path() / "python";  // of scripts/get/torch
   for (int i = 0; i < count; ++i) {
-    hosts_->run(i, {"sh", "-c", homes_of_their_own, "-", std::filesystem::path(UNISONO_COMMAND).parent_path().parent_path()});
+    hosts_->run(i, {"sh", "-c", homes_of_their_own, "-", built, libtorch});
     servers_.push_back(hosts_->start(i, {sshd, "-D", "-e", "-f", folder() + "/sshd_config"}));
     EXPECT_TRUE(servers_.back()->until_err_has("Server listening on")) << servers_.back()->err();
   }

@@ -175,7 +175,6 @@ HWY_INLINE hn::Vec<D> canonical(D d, hn::Vec<D> v) {
 }
 
 struct Plain {
-  static constexpr bool frequent = false;  // true: fan-ins of 3 and 4 have code of their own
   template <class D>
   HWY_INLINE hn::Vec<D> enter(D, hn::Vec<D> v) const {
     return v;
@@ -187,7 +186,6 @@ struct Plain {
 };
 
 struct Sum : Plain {
-  static constexpr bool frequent = true;
   HWY_INLINE auto combine(auto /*d*/, auto a, auto b) const { return hn::Add(a, b); }
 };
 

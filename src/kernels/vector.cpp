@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace unisono::kernels::HWY_NAMESPACE {
 
-// The operands of a fold. Fan is the number of inputs if the compiler knows it, else 0.
+// The operands of a fold. Fan is the number of inputs if the compiler knows it, else 0. It knows two: code of its own for three or four gains 1 %.
 template <class Storage, std::size_t Fan>
 struct Streams {
   using Element = typename Storage::Element;
@@ -87,10 +87,6 @@ HWY_NOINLINE bool fold(void* out, const void* const* inputs, std::size_t fan_in,
     fold_few(Streams<typename Storage::Single, 0>{to, inputs, fan_in}, count, op);
   } else if (fan_in == 2) {
     fold_all(Streams<Storage, 2>{to, inputs, fan_in}, count, op);
-  } else if (Op::frequent && fan_in == 3) {
-    fold_all(Streams < Storage, Op::frequent ? 3 : 0 > {to, inputs, fan_in}, count, op);
-  } else if (Op::frequent && fan_in == 4) {
-    fold_all(Streams < Storage, Op::frequent ? 4 : 0 > {to, inputs, fan_in}, count, op);
   } else {
     fold_all(Streams<Storage, 0>{to, inputs, fan_in}, count, op);
   }

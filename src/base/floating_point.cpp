@@ -42,13 +42,15 @@ FixedFloatingPoint::~FixedFloatingPoint() {
 
 FixedFloatingPoint::FixedFloatingPoint() noexcept : own_(0) {
   asm volatile("mrs %0, fpcr" : "=r"(own_));
-  if (own_ != 0) [[unlikely]]
+  if (own_ != 0) [[unlikely]] {
     asm volatile("msr fpcr, xzr");
+  }
 }
 
 FixedFloatingPoint::~FixedFloatingPoint() {
-  if (own_ != 0) [[unlikely]]
+  if (own_ != 0) [[unlikely]] {
     asm volatile("msr fpcr, %0" : : "r"(own_));
+  }
 }
 
 #else

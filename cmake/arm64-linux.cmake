@@ -1,4 +1,5 @@
-# For scripts/test/arm64: Debian's cross compiler, the libraries of a folder that the script fills, and QEMU to run what was built.
+# For scripts/test/arm64 and `scripts/package/wheels --arm64`: Debian's cross compiler, the libraries of the folder that scripts/get/arm64 fills, and
+# QEMU to run what was built.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -30,7 +30,7 @@ function(wheel_part name version licence purl)
   endforeach()
 endfunction()
 
-set(documents /usr/share/doc)
+set(documents ${CMAKE_SYSROOT}/usr/share/doc)
 set(apache /usr/share/common-licenses/Apache-2.0)
 wheel_part(fmt "${fmt_VERSION}" MIT pkg:github/fmtlib/fmt ${documents}/libfmt-dev/copyright)
 wheel_part(highway "${HWY_VERSION}" Apache-2.0 pkg:github/google/highway ${documents}/libhwy-dev/copyright ${apache})

@@ -3,7 +3,7 @@
 #   scripts_test.sh SCRIPTS_FOLDER
 set -euo pipefail
 failures=0
-for script in docs get/dependencies get/docs get/frameworks get/torch package/torch-wheels test/torch-wheels test/without-compiler demo.sh test.sh test/sanitizers check/abi check/format check/language check/lengths check/recipes check/wheel package/old-glibc package/tag package/wheels test/compiler test/old-system check/tidy get/clang check/feature-coverage test/instruction-sets test/mutants package/deb test/deb bench/between-hosts bench/startup bench/one-host bench/peers bench/controller bench/torch-operators; do
+for script in docs get/arm64 get/dependencies get/docs get/frameworks get/torch package/torch-wheels test/torch-wheels test/without-compiler demo.sh test.sh test/sanitizers check/abi check/format check/language check/lengths check/recipes check/wheel package/old-glibc package/tag package/wheels test/arm64-wheel test/compiler test/old-system check/tidy get/clang check/feature-coverage test/instruction-sets test/mutants package/deb test/deb bench/between-hosts bench/startup bench/one-host bench/peers bench/controller bench/torch-operators; do
   code=0
   output=$("$1/$script" --nonsense 2>&1 </dev/null) || code=$?
   if ((code != 2)) || [[ "$output" != usage:* ]]; then

@@ -13,6 +13,10 @@ bool is_run(Starter starter) { return starter == Starter::run_openmpi || starter
 
 std::string mpirun(Starter starter) { return kind_of(starter) == "openmpi" ? OPENMPI_RUN : MPICH_RUN; }
 
+// MPICH 4.2's mpirun often ends with 0 if all ranks fail at once. So each rank says its own failure.
+constexpr const char* failure_said = "a rank has failed, code ";
+constexpr const char* says_failure = R"("$@"; code=$?; [ $code = 0 ] || echo "a rank has failed, code $code" >&2; exit $code)";
+
 }  // namespace
 
 std::string kind_of(Starter starter) { return starter == Starter::mpirun_openmpi || starter == Starter::run_openmpi ? "openmpi" : "mpich"; }
@@ -43,6 +47,7 @@ Outcome run_ranks(Starter starter, int ranks, std::vector<std::string> program, 
       words.emplace_back("--oversubscribe");
     }
     words.insert(words.end(), {"-n", std::to_string(ranks)});
+    if (kind_of(starter) == "mpich") words.insert(words.end(), {"/bin/sh", "-c", says_failure, "sh"});
   }
   words.insert(words.end(), program.begin(), program.end());
   RunningCommand command(words);
@@ -50,6 +55,7 @@ Outcome run_ranks(Starter starter, int ranks, std::vector<std::string> program, 
   outcome.code = command.wait(std::chrono::seconds(120));
   outcome.out = command.out();
   outcome.err = command.err();
+  if (outcome.code == 0 && outcome.err.find(failure_said) != std::string::npos) outcome.code = 1;
   outcome.fine = count(outcome.out, "fine");
   return outcome;
 }

@@ -143,7 +143,7 @@ void LockstepTask::publish(std::size_t k) {
     line.followers = engine_.batch_.leader() == this ? engine_.batch_.board(first_, inline_ ? 0 : step_bytes_) : std::uint8_t{0};
     line.signature = signature_;
     if (!call().label.empty()) line.set_label(call());
-    line.set_staging(engine_.staging_.word(announces_));
+    line.set_staging(engine_.staging_.word(step_bytes_ >= Staging::least_bytes));
     if (announces_) line.announce(engine_.direct_.announce(call()));
   }
   line.step.store(step, std::memory_order_seq_cst);  // litmus: step-publish. Before looking for waiters

@@ -125,7 +125,7 @@ enum class Reach : std::uint32_t { untried = 0, yes = 1, no = 2 };
 
 struct alignas(2 * cache_line) Member : HostMember {
   PoolCard pool;
-  std::atomic<std::uint32_t> trial{0}, trial_number{0}, trial_reads{0};  // see CopyTrial
+  std::atomic<std::uint32_t> trial{0}, trial_number{0};  // see DistanceTrial
   std::atomic<StagingWord> trial_found{StagingWord::nothing};
 };
 

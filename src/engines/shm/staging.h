@@ -13,7 +13,7 @@ enum class StagingWord : std::uint8_t { nothing, trial, cached, past_caches };
 
 /// How this process writes what other ranks read out of shared memory. A cached store has to take the line from the core that has read it last, and
 /// the reader takes it back; between cores that share no cache each of these transfers costs as much as a read of memory, or more. A store past the
-/// caches takes no line. A trial finds which one is faster (CopyTrial).
+/// caches takes no line. A trial finds which cores these are (DistanceTrial).
 class Staging {
  public:
   /// A smaller copy is over before the stores past the caches are.

@@ -5,25 +5,25 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "engines/shm/copy_trial.h"
+#include "engines/shm/distance_trial.h"
 
 namespace unisono::engines::shm {
 
-bool StagingChoice::is_trial_due(bool is_large) {
+bool StagingChoice::is_trial_due(bool fills_slots) {
   constexpr std::uint32_t calls_between_looks = 64;  // at the clock
-  if (!is_large && Staging::word() != StagingWord::nothing) return false;
-  if (is_crowded_ || segment_.ranks() == 1 || segment_.slot_bytes() < CopyTrial::block_bytes) return false;
+  if (!fills_slots && Staging::word() != StagingWord::nothing) return false;
+  if (is_crowded_ || segment_.ranks() == 1) return false;
   return calls_++ % calls_between_looks == 0 && base::Clock::now() >= next_trial_;
 }
 
-void StagingChoice::follow(std::uint32_t step, StagingWord told) {
-  if (told == StagingWord::trial) make_trial(step);
+void StagingChoice::follow(StagingWord told) {
+  if (told == StagingWord::trial) make_trial();
   else if (told != StagingWord::nothing) Staging::set(told);
 }
 
-void StagingChoice::make_trial(std::uint32_t step) {
-  constexpr std::chrono::milliseconds between_trials{250};  // each of which takes less than a thousandth of that
-  CopyTrial trial(segment_, step + 1, trials_++);
+void StagingChoice::make_trial() {
+  constexpr std::chrono::milliseconds between_trials{50};  // each of which takes less than a thousandth of that
+  DistanceTrial trial(segment_, trials_++);
   if (rank_ > 1) return;
   const auto streams = rank_ == 0 ? trial.lead() : trial.follow();
   next_trial_ = base::Clock::now() + between_trials;

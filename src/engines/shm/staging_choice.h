@@ -15,23 +15,23 @@ class StagingChoice {
   /// `is_crowded`: there are more ranks than processors.
   StagingChoice(Segment& segment, int rank, bool is_crowded) : segment_(segment), rank_(rank), is_crowded_(is_crowded) {}
 
-  /// Returns what this rank tells with the first step of a call. `is_large`: the call fills slots.
-  StagingWord word(bool is_large) {
+  /// Returns what this rank tells with the first step of a call. `fills_slots`: by Staging::least_bytes or more in a step.
+  StagingWord word(bool fills_slots) {
     if (rank_ != 0) return StagingWord::nothing;
-    return is_trial_due(is_large) ? StagingWord::trial : Staging::word();
+    return is_trial_due(fills_slots) ? StagingWord::trial : Staging::word();
   }
   /// Called after the first step of each call: makes the trial, or follows what rank 0 tells.
   void follow(std::uint32_t step) {
     const StagingWord told = segment_.line(0, step).staging();
     if (told != Staging::word()) [[unlikely]]
-      follow(step, told);
+      follow(told);
   }
 
  private:
-  /// Returns true in the first call, and then in large ones as often as virtual processors may have moved to other cores.
-  bool is_trial_due(bool is_large);
-  void follow(std::uint32_t step, StagingWord told);
-  void make_trial(std::uint32_t step);
+  /// Returns true in the first call, and then in those that fill slots as often as virtual processors may have moved to other cores.
+  bool is_trial_due(bool fills_slots);
+  void follow(StagingWord told);
+  void make_trial();
 
   Segment& segment_;
   int rank_;

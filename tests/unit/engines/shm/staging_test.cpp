@@ -1,4 +1,4 @@
-// The trial that finds how slots are written faster, and what follows from it.
+// The trial that finds how distant the cores are, and how slots are written then.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,15 +7,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <latch>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
 #include "engines/shm/engine.h"
-#include "engines/shm/copy_trial.h"
+#include "engines/shm/distance_trial.h"
 #include "engines/shm/staging.h"
 #include "engines/shm/staging_choice.h"
 #include "two_engines.h"
@@ -23,7 +23,7 @@
 
 using namespace unisono;
 
-using engines::shm::CopyTrial;
+using engines::shm::DistanceTrial;
 using engines::shm::Staging;
 using engines::shm::StagingChoice;
 using engines::shm::StagingWord;
@@ -38,10 +38,10 @@ namespace {
 constexpr std::size_t kib = 1024;
 
 /// Tells the first step of a call, and follows it on both ranks, as two threads. Returns the word of rank 0.
-StagingWord follow_both(const TwoRanks& world, std::array<StagingChoice, 2>& ranks, bool is_large) {
-  const StagingWord told = ranks[0].word(is_large);
+StagingWord follow_both(const TwoRanks& world, std::array<StagingChoice, 2>& ranks, bool fills_slots) {
+  const StagingWord told = ranks[0].word(fills_slots);
   world.segment->line(0, step).set_staging(told);
-  EXPECT_EQ(ranks[1].word(is_large), StagingWord::nothing);
+  EXPECT_EQ(ranks[1].word(fills_slots), StagingWord::nothing);
   std::atomic<bool> runs = false;
   std::thread other([&] {
     runs = true;
@@ -53,11 +53,11 @@ StagingWord follow_both(const TwoRanks& world, std::array<StagingChoice, 2>& ran
   return told;
 }
 
-bool is_made(const TwoRanks& world, std::array<StagingChoice, 2>& ranks, bool is_large) {
-  return follow_both(world, ranks, is_large) == StagingWord::trial;
+bool is_made(const TwoRanks& world, std::array<StagingChoice, 2>& ranks, bool fills_slots) {
+  return follow_both(world, ranks, fills_slots) == StagingWord::trial;
 }
 
-TEST(CopyTrial, ATrialIsMadeInTheFirstCallAndNowAndThenInLargeOnes) {
+TEST(DistanceTrial, ATrialIsMadeInTheFirstCallAndNowAndThenInThoseThatFillSlots) {
   Staging::set(StagingWord::nothing);
   const TwoRanks world;
   std::array ranks{StagingChoice(*world.segment, 0, false), StagingChoice(*world.segment, 1, false)};
@@ -75,52 +75,51 @@ TEST(CopyTrial, ATrialIsMadeInTheFirstCallAndNowAndThenInLargeOnes) {
   EXPECT_FALSE(is_made(world, ranks, true)) << "the next call is early";
 }
 
-TEST(CopyTrial, RanksThatShareProcessorsMakeNoTrial) {
+TEST(DistanceTrial, RanksThatShareProcessorsMakeNoTrial) {
   Staging::set(StagingWord::nothing);
   const TwoRanks world;
   StagingChoice crowded(*world.segment, 0, true);
   EXPECT_EQ(crowded.word(true), StagingWord::nothing);
 }
 
-TEST(CopyTrial, ATrialIsGivenUpWhereTheOtherRankDoesNotAnswer) {
+TEST(DistanceTrial, ATrialIsGivenUpWhereTheOtherRankDoesNotAnswer) {
   const TwoRanks world;
-  CopyTrial trial(*world.segment, step + 1);
+  DistanceTrial trial(*world.segment);
   EXPECT_EQ(trial.lead(), std::nullopt);
 }
 
-// The slot belongs to the next step once the trial is over.
-TEST(CopyTrial, ATrialIsNotOverWhileTheOtherRankReadsTheSlot) {
+// Rank 1 answers as late as a core that is far away, and so in each turn.
+TEST(DistanceTrial, LateAnswersMeanDistantCores) {
   const TwoRanks world;
-  auto& reads = world.segment->member(1).trial_reads;
-  std::atomic<bool> is_over = false;
-  // Rank 1 takes part, and is stopped amid its first copy.
-  world.segment->member(1).trial_number.store(1);
-  reads.store(1);
-  std::latch runs{1};
-  std::thread other([&] {
-    runs.count_down();
-    while (world.segment->member(0).trial.load() < 63) std::this_thread::yield();
-    for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20); std::chrono::steady_clock::now() < until;) {
-      if (is_over) break;
-      std::this_thread::yield();
-    }
-    EXPECT_FALSE(is_over);
-    reads.store(0);
-  });
-  runs.wait();
-  CopyTrial trial(*world.segment, step + 1);
-  static_cast<void>(trial.lead());
-  is_over = true;
-  other.join();
+  std::optional<bool> found;
+  const base::Deadline deadline(std::chrono::seconds(60));
+  for (std::uint32_t number = 0; !found && !deadline.passed(); ++number) {  // on a busy machine rank 1 may be away for longer than rank 0 waits
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+      world.segment->member(1).trial_number.store(number + 1);
+      std::uint32_t last = 0;
+      while (!is_over) {
+        const std::uint32_t turn = world.segment->member(0).trial.load();
+        if (turn == std::exchange(last, turn)) continue;
+        for (const auto until = base::Clock::now() + std::chrono::microseconds(1); base::Clock::now() < until;) {
+        }
+        world.segment->member(1).trial.store(turn);
+      }
+    });
+    found = DistanceTrial(*world.segment, number).lead();
+    is_over = true;
+    other.join();
+  }
+  EXPECT_EQ(found, true);
 }
 
-TEST(CopyTrial, BothRanksLearnTheResult) {
+TEST(DistanceTrial, BothRanksLearnTheResult) {
   const TwoRanks world;
   std::optional<bool> found, told;
   const base::Deadline deadline(std::chrono::seconds(60));
   for (std::uint32_t trial = 0; !told && !deadline.passed(); ++trial) {  // on a busy machine a rank may be away for longer than the other one waits
-    std::thread other([&] { told = CopyTrial(*world.segment, step + 1, trial).follow(); });
-    found = CopyTrial(*world.segment, step + 1, trial).lead();
+    std::thread other([&] { told = DistanceTrial(*world.segment, trial).follow(); });
+    found = DistanceTrial(*world.segment, trial).lead();
     other.join();
   }
   ASSERT_TRUE(found);

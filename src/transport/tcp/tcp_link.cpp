@@ -182,8 +182,17 @@ void TcpLink::sent(Peer& peer) {
 }
 
 std::unique_ptr<Task> TcpLink::task_of(TransferPtr transfer, bool sends) {
-  if (transfer->state.load(std::memory_order_acquire) == Transfer::State::done) return std::make_unique<DoneTask>();
+  if (transfer->state.load(std::memory_order_acquire) == Transfer::State::done) {
+    if (!sends) found_without_poll();
+    return std::make_unique<DoneTask>();
+  }
   return std::make_unique<TransferTask>(shared_from_this(), std::move(transfer), sends);
+}
+
+// A caller whose data is always there already never polls. If the thread were not told of it, each message would wake the thread, as a rule on the
+// caller's processor, and so the data would always be there already.
+void TcpLink::found_without_poll() {
+  if (thread_ && !callers_poll_.load(std::memory_order_relaxed)) thread_->count_poll();
 }
 
 std::unique_ptr<Task> TcpLink::send(const void* data, std::size_t bytes, int rank, ChannelKey channel) {
@@ -267,7 +276,10 @@ void TcpLink::post(int rank, std::uint64_t group, std::span<const std::byte> hea
 bool TcpLink::take(int rank, std::uint64_t group, std::string& into) {
   const std::lock_guard lock(mutex_);
   Peer& peer = connected(rank);
-  if (peer.take_call(group, into)) return true;
+  if (peer.take_call(group, into)) {
+    found_without_poll();
+    return true;
+  }
   if (demand_) demand_->await(peer);
   return false;
 }

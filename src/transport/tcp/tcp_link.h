@@ -52,7 +52,7 @@ class LinkThread {
   void stop() noexcept;
   /// Returns true in the process that has made the thread: a child of fork has the object but not the thread.
   bool is_of_this_process() const;
-  /// Called when a caller polls.
+  /// Called when a caller polls, or could have.
   void count_poll();
   /// Called by a caller that waits: sleeps until an event, `wake_sleeper`, or for that time. `prepare` is called before, and then `is_over`. Returns
   /// false at once where another thread sleeps here.
@@ -137,6 +137,8 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
  private:
   using Time = base::Clock::time_point;
   std::unique_ptr<Task> task_of(TransferPtr transfer, bool sends);
+  /// Called when a caller has received something that the thread had read before.
+  void found_without_poll();
 
   // Called with the mutex held.
   /// Returns true for a rank that has left and whose notices have all been delivered. It stays true.

@@ -25,12 +25,12 @@ void StagingChoice::make_trial() {
   constexpr std::chrono::milliseconds between_trials{50};  // each of which takes less than a thousandth of that
   DistanceTrial trial(segment_, trials_++);
   if (rank_ > 1) return;
-  const auto streams = rank_ == 0 ? trial.lead() : trial.follow();
+  const auto are_distant = rank_ == 0 ? trial.lead() : trial.follow();
   next_trial_ = base::Clock::now() + between_trials;
-  if (!streams) return;
+  if (!are_distant) return;
   const StagingWord before = Staging::word();
-  Staging::set_past_caches(*streams);
-  if (before != Staging::word()) base::debug(fmt::format("slots are written {} the caches", *streams ? "past" : "through"));
+  Staging::set_past_caches(*are_distant);
+  if (before != Staging::word()) base::debug(fmt::format("slots are written {} the caches", *are_distant ? "past" : "through"));
 }
 
 }  // namespace unisono::engines::shm

@@ -52,7 +52,7 @@ class LinkThread {
   void stop() noexcept;
   /// Returns true in the process that has made the thread: a child of fork has the object but not the thread.
   bool is_of_this_process() const;
-  /// Called when a caller polls, or could have.
+  /// Called when a caller polls, or finds without it what it wants.
   void count_poll();
   /// Called by a caller that waits: sleeps until an event, `wake_sleeper`, or for that time. `prepare` is called before, and then `is_over`. Returns
   /// false at once where another thread sleeps here.

@@ -1,11 +1,7 @@
-// The tcp engine: the link's channels between the ranks of a group; and which thread reads what comes.
+// The tcp engine: the link's channels between the ranks of a group.
 #include "engines/tcp/tcp.h"
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <numeric>
-#include <string>
 
 #include "link_testing.h"
 #include "unisono/engine.h"
@@ -183,24 +179,6 @@ TEST(Link, AReceiveOfAnotherLengthIsItsOwnErrorOnceTheMessageHasBeenSent) {
   finish(*links[0]->send(data.data(), data.size(), 1, {5, 0}));
   finish(*links[1]->recv(in.data(), in.size(), 0, {5, 0}));
   EXPECT_EQ(in, data);
-}
-
-// The thread reads what comes while no caller does. It would do so for ever if it did not learn of a caller that finds everything read already.
-TEST(Link, ACallerThatNeverHasToPollHasTheSocketsForItself) {
-  const auto links = make_links(2);
-  constexpr std::uint64_t group = 7;
-  const std::array<std::byte, 1> data{};
-  std::string taken;
-  bool is_left_alone = false;
-  for (const base::Deadline deadline(10s); !is_left_alone && !deadline.passed();) {
-    links[0]->post(1, group, {}, data);
-    is_left_alone = !eventually([&] { return links[1]->take(0, group, taken); }, 5ms);
-  }
-  ASSERT_TRUE(is_left_alone);
-  EXPECT_TRUE(eventually([&] {
-    links[1]->poll();
-    return links[1]->take(0, group, taken);
-  }));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "base/deadline.h"
 #include "coordination/coordination.h"
+#include "base/repeated_texts.h"
 #include "unisono/store.h"
 
 namespace unisono::context {
@@ -24,10 +25,10 @@ class Formation {
     std::string operation;  // the name in error messages
     std::string group;      // the group's name; empty while there is no world
     int rank = 0, size = 1;
-    std::vector<std::string> hosts = {};  // by rank, where they are known already
-    std::shared_ptr<Store> store;         // the group's own part of the job's store
-    bool serves_store = false;            // true if the store ends with this process
-    std::function<void()> look = [] {};   // throws if it is known, without the store, that a member will not come
+    base::RepeatedTexts hosts = {};      // by rank, where they are known already
+    std::shared_ptr<Store> store;        // the group's own part of the job's store
+    bool serves_store = false;           // true if the store ends with this process
+    std::function<void()> look = [] {};  // throws if it is known, without the store, that a member will not come
   };
   explicit Formation(Parts parts);
   ~Formation();
@@ -73,10 +74,10 @@ WorldView view_of(const std::shared_ptr<coordination::Coordination>& world);
 class MemberWatch {
  public:
   struct Parts {
-    std::string operation, group;    // the names in error messages
-    int rank = 0;                    // this rank in the group
-    std::vector<int> members;        // ranks in the world, in group order
-    std::vector<std::string> hosts;  // names of their hosts
+    std::string operation, group;  // the names in error messages
+    int rank = 0;                  // this rank in the group
+    std::vector<int> members;      // ranks in the world, in group order
+    base::RepeatedTexts hosts;     // names of their hosts
     int world_size = 1;
     WorldView world;
     std::shared_ptr<Store> store;  // the group's own part of the job's store

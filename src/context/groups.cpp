@@ -121,7 +121,7 @@ void say_backend(Store& store, const Plan& plan, int rank) {
 }
 
 /// Makes the core of a group that has several members or works on devices. The death or failure of a member is noticed meanwhile, as in any call.
-std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const std::vector<std::string>& host_names) {
+std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int rank, const base::RepeatedTexts& host_names) {
   const group::Group& world = *state.world->implementation();
   const base::Deadline deadline(timeout_of(plan, world));
   const store::RequestLimit limit(base::clamped(deadline.timeout()) + time_after_deadline);
@@ -148,10 +148,11 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
   options.key = plan.key;
   options.rank = rank;
   options.global_ranks = plan.members;
-  options.host_names = host_names;
   options.store = formation.watched();
   options.launcher.store = state.launcher.store();
-  for (const int r : plan.members) options.launcher.names.push_back(state.job.name_of(r));
+  if (state.job.has_names()) {
+    for (const int r : plan.members) options.launcher.names.push_back(state.job.name_of(r));
+  }
   options.world = world.core().shared_coordination();
   const auto explained = [&](const auto& step) {
     try {
@@ -189,7 +190,7 @@ ProcessGroup form(State& state, const Plan& plan) {
   group::GroupParts parts;
   parts.name = plan.name;
   parts.rank = static_cast<int>(std::find(members.begin(), members.end(), state.rank) - members.begin());
-  for (const int r : members) parts.host_names.push_back(world.facts().host_name(r));
+  parts.host_names = base::RepeatedTexts(members.size(), [&](std::size_t i) -> const std::string& { return world.facts().host_name(members[i]); });
   parts.global_ranks = members;
   parts.generation = state.job.generation();
   parts.timeout = timeout_of(plan, world);

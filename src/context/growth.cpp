@@ -61,7 +61,7 @@ int culprit_of(const std::exception_ptr& error, int rank) {
 std::unique_ptr<State> form(const Job& job, const rendezvous::JobIdentity& identity, const std::shared_ptr<Store>& store,
                             const base::Deadline& deadline, const std::function<void()>& look) {
   Formation::Parts parts{.operation = "grow_group", .group = {}, .rank = identity.rank, .size = identity.world_size, .store = {}};
-  for (const rendezvous::Member& member : identity.members) parts.hosts.push_back(member.host);
+  parts.hosts = rendezvous::host_names(identity.members);
   parts.store = std::make_shared<PrefixStore>(GrowthKeys::prefix(identity.growth.generation) + "world", store);
   parts.look = look;
   Formation formation(std::move(parts));

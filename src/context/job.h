@@ -34,6 +34,8 @@ struct Job {
   bool owes_finalize() const { return terms.are_job && !terms.is_adopted; }
   /// Returns true where processes that the launcher starts later are taken in.
   bool can_grow() const { return facts.growth.store != nullptr; }
+  /// Returns true where the launcher's names for the processes are not their ranks.
+  bool has_names() const { return !facts.growth.names.empty(); }
   /// Returns the name that the launcher has given the process of a rank of the world.
   std::string name_of(int rank_in_world) const {
     const auto& names = facts.growth.names;

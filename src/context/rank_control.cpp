@@ -70,9 +70,10 @@ void bring_without_waiting(Outcome outcome, const ProcessGroup& group, std::stri
 
 /// Returns how many ranks the fullest host has, which is the same on every rank.
 int most_local_ranks(const context::State& state) {
-  std::map<std::string, int> ranks;
+  std::map<std::string_view, int> ranks;
   int most = 1;
-  for (const std::string& host : state.topology.host_names) most = std::max(most, ++ranks[host]);
+  const base::RepeatedTexts& hosts = state.topology.host_names;
+  for (std::size_t r = 0; r < hosts.size(); ++r) most = std::max(most, ++ranks[hosts[r]]);
   return most;
 }
 

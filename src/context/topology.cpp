@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -42,38 +43,37 @@ namespace {
 
 /// The report of a rank on its host. `machine` and `identity` differ only where a test lets ranks present themselves as being elsewhere.
 struct HostRecord {
-  std::string machine;
-  std::string identity;
-  std::string name;
+  std::string_view machine;
+  std::string_view identity;
+  std::string_view name;
 };
 
-void present(std::vector<HostRecord>& records) {
-  const std::vector<std::string> presented = detail::presented_hosts();
+/// `presented`: the names that ranks present themselves by; empty: they do not.
+void present(std::vector<HostRecord>& records, const std::vector<std::string>& presented) {
   if (presented.empty()) return;
   if (presented.size() != records.size()) {
     throw InvalidArgument("hosts of " + std::to_string(presented.size()) + " ranks are to appear, and there are " + std::to_string(records.size()));
   }
   for (std::size_t r = 0; r < records.size(); ++r) {
-    records[r].identity = "presented " + presented[r];
-    records[r].name = presented[r];
+    records[r].identity = records[r].name = presented[r];
   }
 }
 
 Topology topology_of(std::vector<HostRecord> records, int rank) {
-  present(records);
+  const std::vector<std::string> presented = detail::presented_hosts();
+  present(records, presented);
   Topology topology;
-  std::unordered_map<std::string, int> hosts, machines;  // numbered in the order of each one's lowest rank
-  const auto index_of = [](std::unordered_map<std::string, int>& known, const std::string& identity) {
+  std::unordered_map<std::string_view, int> hosts, machines;  // numbered in the order of each one's lowest rank
+  const auto index_of = [](std::unordered_map<std::string_view, int>& known, std::string_view identity) {
     return known.try_emplace(identity, static_cast<int>(known.size())).first->second;
   };
-  const std::string& own = records[static_cast<std::size_t>(rank)].identity;
+  const std::string_view own = records[static_cast<std::size_t>(rank)].identity;
   const std::string_view kernel = base::kernel_of(records[static_cast<std::size_t>(rank)].machine);
   topology.nproc_per_node = 0;
   topology.ranks_under_kernel = 0;
   topology.local_members.clear();
   for (int r = 0; r < static_cast<int>(records.size()); ++r) {
     const HostRecord& record = records[static_cast<std::size_t>(r)];
-    topology.host_names.push_back(record.name);
     topology.hosts.push_back(index_of(hosts, record.identity));
     index_of(machines, record.machine);
     if (base::kernel_of(record.machine) == kernel) ++topology.ranks_under_kernel;
@@ -82,6 +82,7 @@ Topology topology_of(std::vector<HostRecord> records, int rank) {
     ++topology.nproc_per_node;
     topology.local_members.push_back(r);
   }
+  topology.host_names = base::RepeatedTexts(records.size(), [&](std::size_t r) { return records[r].name; });
   topology.nnodes = static_cast<int>(hosts.size());
   topology.machines = static_cast<int>(machines.size());
   topology.node_rank = index_of(hosts, own);
@@ -92,7 +93,7 @@ Topology topology_of(std::vector<HostRecord> records, int rank) {
 
 Topology topology_of(std::span<const rendezvous::Member> members, int rank) {
   std::vector<HostRecord> records;
-  for (const rendezvous::Member& member : members) records.push_back({member.machine, member.machine, member.host});
+  for (const rendezvous::Member& member : members) records.push_back({member.machine.get(), member.machine.get(), member.host.get()});
   Topology topology = topology_of(std::move(records), rank);
   base::Processors all = base::own_processors();
   for (const rendezvous::Member& member : members) {
@@ -103,7 +104,8 @@ Topology topology_of(std::span<const rendezvous::Member> members, int rank) {
 }
 
 Topology topology_of_threads(int rank, int world_size) {
-  const HostRecord here{base::machine_id(), base::machine_id(), base::host_name()};
+  const std::string machine = base::machine_id(), name = base::host_name();
+  const HostRecord here{machine, machine, name};
   return topology_of(std::vector<HostRecord>(static_cast<std::size_t>(world_size), here), rank);
 }
 

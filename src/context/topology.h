@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/repeated_texts.h"
 #include "rendezvous/rendezvous.h"
 
 namespace unisono::context {
@@ -15,12 +16,12 @@ struct Topology {
   int nproc_per_node = 1;
   int nnodes = 1;
   int node_rank = 0;
-  int ranks_under_kernel = 1;             // that share this rank's processors, whatever network and PID namespaces they are in
-  int processors = 1;                     // that they have together; ranks that are bound to one each have as many as they are
-  int machines = 1;                       // real hosts; nnodes counts them as ranks present themselves, which differs in tests only
-  std::vector<std::string> host_names{};  // by global rank
-  std::vector<int> hosts{};               // by global rank: the number of its host, in the order of each host's lowest rank
-  std::vector<int> local_members{0};      // global ranks of this host's processes
+  int ranks_under_kernel = 1;         // that share this rank's processors, whatever network and PID namespaces they are in
+  int processors = 1;                 // that they have together; ranks that are bound to one each have as many as they are
+  int machines = 1;                   // real hosts; nnodes counts them as ranks present themselves, which differs in tests only
+  base::RepeatedTexts host_names{};   // by global rank
+  std::vector<int> hosts{};           // by global rank: the number of its host, in the order of each host's lowest rank
+  std::vector<int> local_members{0};  // global ranks of this host's processes
 
   /// Returns what the user or the launcher gave, else the hint, else what the exchange of reports found. Warns of a contradiction.
   int choose_local_rank(std::optional<int> given, std::optional<int> hint) const;

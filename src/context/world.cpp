@@ -42,7 +42,6 @@ group::CoreOptions options_of_world(const State& state, const rendezvous::JobIde
   options.group_name = state.job.terms.name;
   options.rank = identity.rank;
   for (int r = 0; r < identity.world_size; ++r) options.global_ranks.push_back(r);
-  options.host_names = topology.host_names;
   // Tests let ranks present themselves as being on other hosts. Engines that were asked for by name see these hosts; the native engine does not.
   if (topology.machines > 1 || backend != "auto") options.hosts = topology.hosts;
   options.local_rank = topology.local_rank;
@@ -84,17 +83,21 @@ int local_rank_of(const rendezvous::JobIdentity& identity, const Terms& terms, c
   return topology.choose_local_rank(identity.local_rank, local_rank_hint());
 }
 
-std::vector<std::string> names_of(const std::vector<rendezvous::Member>& members) {
-  std::vector<std::string> names;
-  for (const rendezvous::Member& member : members) names.push_back(fmt::format("{} {} {}", member.machine, member.host, member.pid));
-  return names;
+/// Returns what tells each of these processes from all others.
+std::vector<std::uint64_t> marks_of(const std::vector<rendezvous::Member>& members) {
+  std::vector<std::uint64_t> marks;
+  marks.reserve(members.size());
+  for (const rendezvous::Member& member : members) {
+    marks.push_back(base::stable_hash(fmt::format("{} {} {}", member.machine.get(), member.host.get(), member.pid)));
+  }
+  return marks;
 }
 
 /// Returns what tells this world of processes from others that exist at the same time.
 std::uint64_t mark_of(const rendezvous::JobIdentity& identity) {
   base::StableHash hash;
   hash.add(static_cast<std::uint64_t>(identity.growth.generation));
-  for (const std::string& name : names_of(identity.members)) hash.add(name + "\n");
+  for (const std::uint64_t mark : marks_of(identity.members)) hash.add(mark);
   return hash.value();
 }
 
@@ -105,7 +108,7 @@ void identify(const State& state, const std::vector<rendezvous::Member>& members
                                 .node = state.topology.node_rank,
                                 .host = base::host_name(),
                                 .job = state.job.facts.job_id,
-                                .members = names_of(members)});
+                                .members = marks_of(members)});
 }
 
 }  // namespace
@@ -159,7 +162,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   parts.generation = state->job.generation();
   parts.core = make_group_core(selection, core_options);
   parts.timeout = timeout;
-  if (!terms.are_job) parts.recorded_ranks = state->recorder->ranks_of(names_of(identity.members));
+  if (!terms.are_job) parts.recorded_ranks = state->recorder->ranks_of(marks_of(identity.members));
   parts.on_failure = [raw = state.get()](const Failure& failure) {
     if (!raw->is_after_mismatch()) raw->launcher.tell_failure(failure.culprit, failure.message);
   };
@@ -193,7 +196,7 @@ void check_request(const InitOptions& options, const base::Environment& environm
 
 Formation::Parts formation_of_world(const rendezvous::JobIdentity& identity) {
   Formation::Parts parts{.operation = "initialize", .group = {}, .rank = identity.rank, .size = identity.world_size, .store = {}};
-  for (const rendezvous::Member& member : identity.members) parts.hosts.push_back(member.host);
+  parts.hosts = rendezvous::host_names(identity.members);
   if (identity.world_size == 1) {
     parts.store = std::make_shared<MemoryStore>();
     return parts;

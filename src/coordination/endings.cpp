@@ -37,10 +37,9 @@ Ending exited_with(int code) { return {PeerFailed::Cause::exited, fmt::format("e
 Ending killed_by(int signal) { return {PeerFailed::Cause::killed, "was killed by " + base::signal_name(signal)}; }
 
 std::optional<Ending> RecordedEndings::of(int rank, std::chrono::milliseconds at_most) const {
-  const auto index = static_cast<std::size_t>(rank);
-  if (!store_ || index >= launched_.size()) return std::nullopt;
+  if (!store_) return std::nullopt;
   try {
-    const std::string key = "unisono/exit/" + launched_[index];
+    const std::string key = "unisono/exit/" + name_of_(rank);
     std::istringstream text(at_most.count() > 0 ? store_->get(key, at_most) : store_->try_get(key).value_or(""));  // "exit 7", "signal 9", "lost 0"
     std::string kind;
     int number = 0;

@@ -2,11 +2,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/deadline.h"
 #include "unisono/failure.h"
@@ -38,14 +38,15 @@ Ending killed_by(int signal);
 class RecordedEndings {
  public:
   RecordedEndings() = default;
-  /// `store`: the launcher's; may be null. `launched`: its names for the ranks.
-  RecordedEndings(std::shared_ptr<Store> store, std::vector<std::string> launched) : store_(std::move(store)), launched_(std::move(launched)) {}
+  using NameOf = std::function<std::string(int rank)>;
+  /// `store`: the launcher's; may be null. `name_of` returns the launcher's name for a rank.
+  RecordedEndings(std::shared_ptr<Store> store, NameOf name_of) : store_(std::move(store)), name_of_(std::move(name_of)) {}
   /// Waits for the record of a rank for that time at most. Returns none where there is no launcher, or no record.
   std::optional<Ending> of(int rank, std::chrono::milliseconds at_most) const;
 
  private:
   std::shared_ptr<Store> store_;
-  std::vector<std::string> launched_;
+  NameOf name_of_;
 };
 
 /// Returns how long the end of a process may take to show, after it has left a group like this.

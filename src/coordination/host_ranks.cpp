@@ -24,7 +24,8 @@ HostRanks join_host(const HostOptions& options) {
   std::vector<base::Notifier*> notifiers;
   if (options.world) notifiers = notifiers_of(*options.world, options.global_ranks);
   auto memory = engines::share_host_memory(*options.store, options.rank, ranks, options.names, deadline, std::move(notifiers), options.world);
-  auto peers = std::make_unique<Peers>(memory, options.rank, options.global_ranks, RecordedEndings(options.job_store, options.launched));
+  RecordedEndings recorded(options.job_store, [launched = options.launched](int r) { return launched[static_cast<std::size_t>(r)]; });
+  auto peers = std::make_unique<Peers>(memory, options.rank, options.global_ranks, std::move(recorded));
   peers->arrive(::getpid());
   // Every rank has mapped the memory and recorded itself before any of them watches or waits.
   store::Assembly(*options.store, "mapped", ranks).come(options.rank, deadline.left());

@@ -39,7 +39,8 @@ class Notices {
   /// `group`: equal on all members, and different from that of any other group. `global_ranks`: of the members, in group order.
   Notices(std::shared_ptr<transport::Link> link, std::uint64_t group, const std::vector<int>& global_ranks)
       : link_(std::move(link)), group_(group), global_ranks_(global_ranks) {
-    for (std::size_t r = 0; r < global_ranks.size(); ++r) rank_of_global_[global_ranks[r]] = static_cast<int>(r);
+    for (std::size_t r = 0; r < global_ranks.size(); ++r) by_global_rank_.push_back(static_cast<int>(r));
+    std::ranges::sort(by_global_rank_, {}, [this](int r) { return global_rank_of(r); });
   }
   ~Notices() { end(); }
   Notices(const Notices&) = delete;
@@ -64,7 +65,7 @@ class Notices {
   /// Returns the content behind the kind.
   static base::ByteReader content_of(std::string_view notice) { return base::ByteReader(notice.substr(std::min<std::size_t>(1, notice.size()))); }
   void tell(int rank, std::string_view notice) {
-    if (link_) link_->notify(global_ranks_[static_cast<std::size_t>(rank)], group_, notice);
+    if (link_) link_->notify(global_rank_of(rank), group_, notice);
   }
   /// Sends a notice to many members, given by their ranks in the world.
   void announce(const std::vector<int>& global_ranks, std::string_view notice, transport::Link::Announcement what) {
@@ -73,16 +74,17 @@ class Notices {
 
  private:
   void dispatch(int global_rank, std::string_view notice) {
-    const auto member = rank_of_global_.find(global_rank);
-    if (member == rank_of_global_.end() || notice.empty()) return;
+    const auto member = std::ranges::lower_bound(by_global_rank_, global_rank, {}, [this](int r) { return global_rank_of(r); });
+    if (member == by_global_rank_.end() || global_rank_of(*member) != global_rank || notice.empty()) return;
     const auto handler = handlers_.find(static_cast<NoticeKind>(notice.front()));
-    if (handler != handlers_.end()) handler->second(member->second, notice);
+    if (handler != handlers_.end()) handler->second(*member, notice);
   }
+  int global_rank_of(int rank) const { return global_ranks_[static_cast<std::size_t>(rank)]; }
 
   std::shared_ptr<transport::Link> link_;
   std::uint64_t group_;
   std::vector<int> global_ranks_;
-  std::map<int, int> rank_of_global_;
+  std::vector<int> by_global_rank_;  ///< the members in the order of their ranks in the world
   std::map<NoticeKind, Handler> handlers_;
 };
 

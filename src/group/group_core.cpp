@@ -21,7 +21,6 @@ GroupCore::GroupCore(Parts parts)
     coordination::Coordination& coordination = *coordination_;
     ChannelCarrier::Parts carrier;
     carrier.rank = topology.rank;
-    carrier.size = topology.size();
     carrier.tell = [&coordination](int r, std::string_view notice) { coordination.notices().tell(r, notice); };
     carrier.poll = [&coordination] { coordination.poll(); };
     carrier.channels = channels_of(executor_->engine(), coordination);

@@ -91,7 +91,6 @@ struct LauncherOfRanks {
 /// The facts about a group whose core is made: those for its engines, whose `hosts` may be empty here (all members are on one) and whose `store` is
 /// the group's own, and these.
 struct CoreOptions : EngineOptions {
-  std::vector<std::string> host_names;                             ///< of the members
   double crowding = 1;                                             ///< the ranks of this and of other hosts for each processor that they share
   base::Secret token;                                              ///< the job's secret; empty where there is none
   LauncherOfRanks launcher = {};                                   ///< of the members

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/repeated_texts.h"
 #include "group/calls/check.h"
 #include "group/group_core.h"
 #include "recorder/recorder.h"
@@ -29,7 +30,7 @@ struct GroupParts {
   std::vector<int> global_ranks;
   int generation = 0;                    // of the job, in whose world these ranks are; 0: of no job that grows
   std::vector<int> recorded_ranks = {};  // by the former, the ranks of the job that the record is of, -1: of none; empty: they are the same
-  std::vector<std::string> host_names;   // of the members
+  base::RepeatedTexts host_names;        // of the members
   std::unique_ptr<GroupCore> core;
   std::chrono::milliseconds timeout{};
   std::shared_ptr<Progress> progress;

@@ -18,6 +18,12 @@ using coordination::Coordination;
 using coordination::CoordinationParts;
 using coordination::GroupTopology;
 
+/// Returns the launcher's name for a member. `names`: its names for the members; empty: their global ranks.
+std::string launched_name(const std::vector<std::string>& names, const std::vector<int>& global_ranks, int member) {
+  const auto m = static_cast<std::size_t>(member);
+  return names.empty() ? std::to_string(global_ranks[m]) : names[m];
+}
+
 /// The hosts of the members, numbered anew within the group.
 std::vector<int> hosts_of(const CoreOptions& options) {
   std::vector<int> hosts(options.global_ranks.size(), 0);
@@ -37,11 +43,9 @@ std::shared_ptr<Store> store_of_host(const CoreOptions& options, const GroupTopo
   return std::make_shared<PrefixStore>(fmt::format("host/{}/", topology.host()), options.launcher.store_of_host(options.store));
 }
 
-/// Returns the launcher's names for the members.
-std::vector<std::string> launched_names(const CoreOptions& options) {
-  std::vector<std::string> names = options.launcher.names;
-  for (std::size_t r = names.size(); r < options.global_ranks.size(); ++r) names.push_back(std::to_string(options.global_ranks[r]));
-  return names;
+/// Returns what the launcher has recorded of the members.
+coordination::RecordedEndings recorded_endings(const CoreOptions& options) {
+  return {options.launcher.store, [names = options.launcher.names, ranks = options.global_ranks](int r) { return launched_name(names, ranks, r); }};
 }
 
 coordination::HostRanks join_host(const CoreOptions& options, const GroupTopology& topology, bool is_engine_of_group) {
@@ -52,10 +56,9 @@ coordination::HostRanks join_host(const CoreOptions& options, const GroupTopolog
                                  .job_store = options.launcher.store,
                                  .world = options.world,
                                  .timeout = options.timeout};
-  const std::vector<std::string> launched = launched_names(options);
   for (const int r : topology.members) {
     host.global_ranks.push_back(options.global_ranks[static_cast<std::size_t>(r)]);
-    host.launched.push_back(launched[static_cast<std::size_t>(r)]);
+    host.launched.push_back(launched_name(options.launcher.names, options.global_ranks, r));
   }
   return coordination::join_host(host);
 }
@@ -147,7 +150,7 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
   CoordinationParts parts{.key = options.key, .global_ranks = options.global_ranks, .topology = GroupTopology(options.rank, hosts_of(options))};
   const GroupTopology topology = parts.topology;
   if (options.world) parts.whereabouts = options.world->whereabouts();
-  parts.recorded = coordination::RecordedEndings(options.launcher.store, launched_names(options));
+  parts.recorded = recorded_endings(options);
   parts.crowding = options.world ? options.world->crowding() : options.crowding;
   const bool is_serial = topology.size() == 1 && maker.make && !maker.traits.spans_hosts;
   if (topology.host_count() > 1 && !maker.traits.spans_hosts) {

@@ -170,11 +170,11 @@ std::uint16_t Recorder::add_group(std::string_view name, int size, const World& 
   return groups_;
 }
 
-std::vector<int> Recorder::ranks_of(std::span<const std::string> members) {
+std::vector<int> Recorder::ranks_of(std::span<const std::uint64_t> members) {
   const std::lock_guard lock(mutex_);
   std::vector<int> ranks;
   if (members_.empty()) return ranks;
-  for (const std::string& member : members) {
+  for (const std::uint64_t member : members) {
     const auto found = std::ranges::find(members_, member);
     ranks.push_back(found == members_.end() ? -1 : static_cast<int>(found - members_.begin()));
   }

@@ -73,12 +73,12 @@ class Recorder {
   struct Identity {
     int rank = -1, size = 0, local_rank = -1, node = -1;
     std::string_view host, job;
-    std::vector<std::string> members = {};  ///< by rank, what tells each process from all others
+    std::vector<std::uint64_t> members = {};  ///< by rank, what tells each process from all others
   };
   /// Says which rank of which job this is. The first job counts.
   void set_identity(const Identity& identity);
   /// Returns the ranks that these processes have in the job, -1 for one that has none; nothing where the job's members are not known.
-  std::vector<int> ranks_of(std::span<const std::string> members);
+  std::vector<int> ranks_of(std::span<const std::uint64_t> members);
   /// Where the ranks belong that a group's calls name. A job that takes other processes in has a generation for each of its worlds.
   struct World {
     int generation = 0;  ///< 0: not known
@@ -146,7 +146,7 @@ class Recorder {
   std::mutex mutex_;  // of what follows
   std::uint16_t groups_ = 0;
   bool has_failed_ = false, has_identity_ = false;
-  std::vector<std::string> members_;
+  std::vector<std::uint64_t> members_;
 };
 
 /// True where this process has a trace.

@@ -124,7 +124,9 @@ bool read(base::ByteReader& in, Announcement& said) {
   said.world_size = in.get<std::int32_t>();
   said.port = in.get<std::uint16_t>();
   said.member.pid = in.get<std::int32_t>();
-  for (std::string* const text : {&said.member.host, &said.member.machine, &said.library}) *text = printable(text_of(in));
+  said.member.host = printable(text_of(in));
+  said.member.machine = printable(text_of(in));
+  said.library = printable(text_of(in));
   said.job = text_of(in);
   said.agreed = in.get<std::uint8_t>() == 1;
   if (const auto kind = in.get<std::uint8_t>(); kind != 0)
@@ -178,7 +180,8 @@ std::string encode(const Announcement& said, std::string_view token, std::string
   bytes.put(said.number).put(static_cast<std::uint8_t>(echoes));
   for (std::size_t i = 0; i < echoes; ++i) bytes.put(said.heard[i]);
   bytes.put(std::int32_t{said.member.rank}).put(std::int32_t{said.world_size}).put(said.port).put(std::int32_t{said.member.pid});
-  for (const std::string* const text : {&said.member.host, &said.member.machine, &said.library, &said.job}) put_text(bytes, *text, longest_field);
+  for (const std::string* const text : {&said.member.host.get(), &said.member.machine.get(), &said.library, &said.job})
+    put_text(bytes, *text, longest_field);
   bytes.put(static_cast<std::uint8_t>(said.agreed ? 1 : 0)).put(said.refusal ? static_cast<std::uint8_t>(said.refusal->kind) : std::uint8_t{0});
   if (said.refusal) put_text(bytes, said.refusal->text, longest_refusal);
   return bytes.raw(code_of(bytes.bytes(), token, place)).take();

@@ -63,10 +63,8 @@ JobIdentity meet_in_store(Plan plan, const std::shared_ptr<Store>& store) {
 }
 
 /// The processes of the start have their ranks as names.
-Growth growth_of_start(std::shared_ptr<Store> store, int rank, int world_size, const Route& route) {
-  Growth growth{.store = std::move(store), .own_name = std::to_string(rank), .names = {}, .generation = 1, .route = route};
-  for (int r = 0; r < world_size; ++r) growth.names.push_back(std::to_string(r));
-  return growth;
+Growth growth_of_start(std::shared_ptr<Store> store, int rank, const Route& route) {
+  return {.store = std::move(store), .own_name = std::to_string(rank), .names = {}, .generation = 1, .route = route};
 }
 
 // Meets in the store that the launcher makes for every attempt. A rank may run one program after another: each is a generation of its own.
@@ -78,7 +76,7 @@ JobIdentity meet_under_launcher(Plan plan, const std::shared_ptr<Store>& store) 
   request.is_alive = [](const Record& record) { return !base::has_ended(record.member.pid, record.presence); };
   Joined joined = *join(watched, request, Deadline(plan.timeout));
   auto view = joined.generation == 1 ? store : nullptr;
-  plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, {});
+  plan.identity.growth = growth_of_start(store, joined.rank, {});
   plan.place = "the store of unisono run";
   return settle(std::move(plan), std::move(joined), store, {}, {}, Owner::library, std::move(view));
 }
@@ -91,7 +89,7 @@ JobIdentity meet_among_hosts(Plan plan, const std::shared_ptr<Store>& launcher, 
   store::WatchedStore watched(store, [&] { throw_if_a_rank_ended(*launcher); });
   Joined joined = *join(watched, join_request(plan), deadline);
   plan.identity.token = job.token;
-  plan.identity.growth = growth_of_start(store, joined.rank, plan.world_size, own_end(*job.client));
+  plan.identity.growth = growth_of_start(store, joined.rank, own_end(*job.client));
   plan.place = "the store of unisono run on host 0";
   return settle(std::move(plan), std::move(joined), store, own_end(*job.client));
 }

@@ -107,7 +107,7 @@ constexpr std::chrono::milliseconds leave_time(1000);
 std::string name_of(const std::vector<Member>& members) {
   constexpr std::size_t length = 16;
   std::string all;
-  for (const Member& member : members) all += fmt::format("{}\n{}\n{}\n", member.machine, member.host, member.pid);
+  for (const Member& member : members) all += fmt::format("{}\n{}\n{}\n", member.machine.get(), member.host.get(), member.pid);
   return store::digest(all).substr(0, length);
 }
 
@@ -234,7 +234,7 @@ JobIdentity settle(Plan plan, Joined joined, const std::shared_ptr<Store>& store
   if (!route && !one_network && identity.rank == 0 && identity.token && *identity.token == "none") warn_of_no_token();
   identity.address = own_address(plan.environment, route, one_network);
   const auto in_other_network = [&](const Member& member) {
-    return base::network_of(member.machine) != base::network_of(identity.members.front().machine);
+    return base::network_of(member.machine.get()) != base::network_of(identity.members.front().machine.get());
   };
   if (std::ranges::any_of(identity.members, in_other_network)) check_for_other_hosts(identity.address, plan.environment);
   if (plan.store_may_end) {
@@ -265,7 +265,8 @@ void check_secret(const JobIdentity& identity, const base::Environment& environm
   const Member& first = identity.members.front();
   const auto elsewhere = std::ranges::find_if(identity.members, [&](const Member& member) { return member.machine != first.machine; });
   if (elsewhere == identity.members.end()) return;
-  store::check_token_between(fmt::format("rank {} on {}, rank {} on {}", first.rank, first.host, elsewhere->rank, elsewhere->host), identity.token);
+  store::check_token_between(fmt::format("rank {} on {}, rank {} on {}", first.rank, first.host.get(), elsewhere->rank, elsewhere->host.get()),
+                             identity.token);
 }
 
 }  // namespace unisono::rendezvous

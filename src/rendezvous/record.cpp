@@ -173,7 +173,7 @@ class Reading {
   std::string_view rest_;
 };
 
-using Host = std::pair<std::string, std::string>;
+using Host = std::pair<base::SharedText, base::SharedText>;
 Host host_of(const Member& member) { return {member.host, member.machine}; }
 
 }  // namespace
@@ -187,20 +187,20 @@ Record own_record(std::optional<int> rank) {
 
 std::string encode(const Record& record) {
   const Member& member = record.member;
-  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}", member.rank, member.pid, member.host, member.machine, record.nonce, record.presence);
+  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}", member.rank, member.pid, member.host.get(), member.machine.get(), record.nonce, record.presence);
 }
 
 Record decode(std::string_view text) {
   const auto fields = split(text, '\t');
   if (fields.size() != 6) throw ProtocolError("the store holds a malformed record of a rank");
   Record record;
-  record.member = {number<int>(fields[0]), number<int>(fields[1]), std::string(fields[2]), std::string(fields[3])};
+  record.member = {number<int>(fields[0]), number<int>(fields[1]), fields[2], fields[3]};
   record.nonce = fields[4];
   record.presence = number<std::int64_t>(fields[5]);
   return record;
 }
 
-std::string where(const Member& member) { return fmt::format("{}:{}", member.host, member.pid); }
+std::string where(const Member& member) { return fmt::format("{}:{}", member.host.get(), member.pid); }
 
 std::string list(const std::vector<int>& ranks) {
   constexpr std::size_t most = 32;  // ranks that a message names
@@ -244,8 +244,8 @@ std::string MemberList::encode(std::span<const Record> records) {
     const auto [known, is_new] = hosts.emplace(host, hosts.size() + 1);
     list.number(is_new ? 0 : known->second);
     if (is_new) {
-      list.text(host.first, name);
-      list.machine(host.second, machine);
+      list.text(host.first.get(), name);
+      list.machine(host.second.get(), machine);
     }
     const auto end = std::ranges::find_if(records, [&](const Record& record) { return host_of(record.member) != host; });
     const auto run = static_cast<std::size_t>(end - records.begin());

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/repeated_texts.h"
+#include "base/shared_text.h"
 #include "base/socket.h"
 #include "rendezvous/identity.h"
 #include "unisono/engine.h"
@@ -33,19 +35,24 @@ struct JobRequest {
   FindBootstrap find_bootstrap = {};  ///< for ranks that an MPI's launcher started
 };
 
-/// A process of the job, as it presented itself.
+/// A process of the job, as it presented itself. The members of a list share the texts of their hosts.
 struct Member {
   int rank = -1;
   int pid = 0;
-  std::string host = {};     ///< its name
-  std::string machine = {};  ///< see base::machine_id
+  base::SharedText host = {};     ///< its name
+  base::SharedText machine = {};  ///< see base::machine_id
 };
+
+/// Returns the names of the members' hosts, by rank.
+inline base::RepeatedTexts host_names(const std::vector<Member>& members) {
+  return {members.size(), [&](std::size_t r) -> const std::string& { return members[r].host.get(); }};
+}
 
 /// The way to the processes that the launcher starts while the job runs (growth.h).
 struct Growth {
   std::shared_ptr<Store> store = {};              ///< the job's, which outlives every rank; null where a job cannot grow
   std::string own_name = {};                      ///< the name that the launcher gave this process
-  std::vector<std::string> names = {};            ///< by rank: those of all members
+  std::vector<std::string> names = {};            ///< by rank: those of all members; empty: they are their ranks
   int generation = 1;                             ///< how often the members have changed, counted from 1
   std::optional<base::SocketAddress> route = {};  ///< this side's address on the way to the store, where that is on TCP
 };

@@ -16,7 +16,7 @@ constexpr std::string_view group = "group", token = "a token of many bytes", pla
 void check_heard(const Announcement& said) {
   require(said.world_size >= 1 && said.member.rank >= -1 && said.member.rank < said.world_size, "a rank lies in its world");
   require(!said.nonce.empty() && said.group_name == group, "it has a nonce, and the group's name");
-  for (const std::string& text : {said.member.host, said.member.machine, said.library}) {
+  for (const std::string& text : {said.member.host.get(), said.member.machine.get(), said.library}) {
     for (const char c : text) require(static_cast<unsigned char>(c) >= 0x20, "no text has control characters");
   }
 }

@@ -38,7 +38,7 @@ rendezvous::JobIdentity meet(const std::vector<std::string>& words) {
   if (words.size() > 1) request.init_method = words[1];
   auto identity = rendezvous::meet(request, base::Environment::process());
   std::string others;
-  for (const auto& member : identity.members) others += " " + member.host;
+  for (const auto& member : identity.members) others += " " + member.host.get();
   say(fmt::format("rank {} of {} at {}, with{}", identity.rank, identity.world_size, identity.address, others));
   return identity;
 }

@@ -61,7 +61,7 @@ void on_ranks(const Ranks& ranks, const std::function<void(const ProcessGroup& g
       parts.name = "world";
       parts.rank = rank;
       for (int r = 0; r < ranks.count; ++r) parts.global_ranks.push_back(r);
-      parts.host_names.assign(static_cast<std::size_t>(ranks.count), "here");
+      parts.host_names = base::RepeatedTexts(static_cast<std::size_t>(ranks.count), [](std::size_t) { return "here"; });
       parts.timeout = ranks.timeout;
       parts.progress = progress_of_thread = progress;
       parts.recorder = recorder::Recorder::make_private();

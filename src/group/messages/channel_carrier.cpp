@@ -111,7 +111,7 @@ class ChannelCarrier::ChannelTask final : public Task {
 class ChannelCarrier::SendTask final : public Task {
  public:
   SendTask(ChannelCarrier& carrier, int peer, const MessageHeader& header, const void* data)
-      : carrier_(carrier), to_(carrier.destinations_[static_cast<std::size_t>(peer)]), peer_(peer), header_(header), data_(data) {
+      : carrier_(carrier), to_(carrier.destination_of(peer)), peer_(peer), header_(header), data_(data) {
     if (to_.waiting.empty() && has_room()) {
       leave();
       return;
@@ -184,8 +184,7 @@ class ChannelCarrier::SendTask final : public Task {
   std::unique_ptr<ChannelTask> task_;
 };
 
-ChannelCarrier::ChannelCarrier(Parts parts)
-    : parts_(std::move(parts)), destinations_(static_cast<std::size_t>(parts_.size)), sources_(static_cast<std::size_t>(parts_.size)) {}
+ChannelCarrier::ChannelCarrier(Parts parts) : parts_(std::move(parts)) {}
 
 std::unique_ptr<Task> ChannelCarrier::send(int peer, const MessageHeader& header, const void* data) {
   return std::make_unique<SendTask>(*this, peer, header, data);
@@ -203,7 +202,7 @@ void ChannelCarrier::take(int peer, std::string_view notice) {
   if (!content.ok() || elements.size() != (message.channel == 0 ? message.header.bytes : 0)) return;
   message.elements = elements;
   const std::lock_guard lock(mutex_);
-  Source& source = sources_[static_cast<std::size_t>(peer)];
+  Source& source = sources_[peer];
   source.messages.emplace(source.tickets + 1, std::move(message));
   ++source.tickets;
 }
@@ -211,7 +210,7 @@ void ChannelCarrier::take(int peer, std::string_view notice) {
 void ChannelCarrier::take_report(int peer, std::string_view notice) {
   base::ByteReader content = Notices::content_of(notice);
   const auto taken = content.get<std::uint64_t>();
-  if (content.ok()) destinations_[static_cast<std::size_t>(peer)].taken.store(taken, std::memory_order_release);
+  if (content.ok()) destination_of(peer).taken.store(taken, std::memory_order_release);
 }
 
 // A message that was returned is the receiver's, whether or not a receive takes it soon: those behind it, for which the receiver waits, need its
@@ -221,8 +220,9 @@ std::optional<AnnouncedMessage> ChannelCarrier::next(int peer) {
   std::uint64_t to_report = 0;
   {
     const std::lock_guard lock(mutex_);
-    Source& source = sources_[static_cast<std::size_t>(peer)];
-    if (source.returned == source.tickets) return std::nullopt;
+    const auto found = sources_.find(peer);
+    if (found == sources_.end() || found->second.returned == found->second.tickets) return std::nullopt;
+    Source& source = found->second;
     const std::uint64_t ticket = ++source.returned;
     message = AnnouncedMessage{source.messages.at(ticket).header, ticket};
     source.taken += cost_of(message->header);
@@ -234,7 +234,7 @@ std::optional<AnnouncedMessage> ChannelCarrier::next(int peer) {
 
 void ChannelCarrier::deliver(int peer, std::uint64_t ticket, const MessageHeader& header, Delivery& delivery) {
   const std::lock_guard lock(mutex_);
-  auto& messages = sources_[static_cast<std::size_t>(peer)].messages;
+  auto& messages = sources_.at(peer).messages;
   const auto message = messages.find(ticket);
   if (message->second.channel == 0) {
     const std::string& elements = message->second.elements;
@@ -253,13 +253,13 @@ void ChannelCarrier::deliver(int peer, std::uint64_t ticket, const MessageHeader
 
 void ChannelCarrier::forget(int peer, std::uint64_t ticket) {
   const std::lock_guard lock(mutex_);
-  sources_[static_cast<std::size_t>(peer)].messages.erase(ticket);
+  sources_.at(peer).messages.erase(ticket);
 }
 
 // The bytes of a channel come in the order of the messages, so those of an earlier message that nobody has received would be taken for this one's.
 void ChannelCarrier::check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [other, message] : sources_[static_cast<std::size_t>(peer)].messages) {
+  for (const auto& [other, message] : sources_.at(peer).messages) {
     if (other >= ticket || message.channel != channel) continue;
     throw ProtocolError(fmt::format("a message of rank {} with tag {} has waited to be received while {} others came after it", peer,
                                     message.header.tag, ticket - other),
@@ -274,7 +274,8 @@ void ChannelCarrier::advance(int, Delivery& delivery) {
 bool ChannelCarrier::withdraw(int peer, std::uint64_t ticket, Delivery& delivery) noexcept {
   delivery.task.reset();
   const std::lock_guard lock(mutex_);
-  return sources_[static_cast<std::size_t>(peer)].messages.contains(ticket);
+  const auto source = sources_.find(peer);
+  return source != sources_.end() && source->second.messages.contains(ticket);
 }
 
 }  // namespace unisono::group

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <unordered_map>
 
 #include "coordination/coordination.h"
 #include "coordination/failure_attribution.h"
@@ -35,7 +35,7 @@ class ChannelCarrier final : public engines::MessageCarrier {
  public:
   /// The carrier sends notices by `tell(rank, notice)`. `poll` takes what has come. `rank`: this rank, for errors.
   struct Parts {
-    int rank = 0, size = 1;
+    int rank = 0;
     std::function<void(int rank, std::string_view notice)> tell;
     std::function<void()> poll;
     Channels channels;
@@ -79,13 +79,18 @@ class ChannelCarrier final : public engines::MessageCarrier {
     std::uint64_t tickets = 0, returned = 0;      // the last one given to a message, and the last one that `next` has returned
     std::uint64_t taken = 0, reported = 0;        // the cost of the messages that `next` has returned, in all and as the sender knows it
   };
+  Destination& destination_of(int peer) {
+    const std::lock_guard lock(mutex_);
+    return destinations_[peer];
+  }
   void forget(int peer, std::uint64_t ticket);
   void check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const;
 
   Parts parts_;
-  std::vector<Destination> destinations_;
   mutable std::mutex mutex_;  // of all that follows: notices come from any thread
-  std::vector<Source> sources_;
+  // By rank, those to which or from which there has been a message.
+  std::unordered_map<int, Destination> destinations_;
+  std::unordered_map<int, Source> sources_;
 };
 
 }  // namespace unisono::group

@@ -36,16 +36,12 @@ class MessageMatcher::ProbeTask final : public Task {
   bool advance() override {
     if (arrival_.source >= 0) return true;
     matcher_.pump();
-    for (int source = 0; source < static_cast<int>(matcher_.routes_.size()); ++source) {
-      if (!matcher_.could_come_from(call_.peer, source)) continue;
-      for (const auto& [ticket, header] : matcher_.unexpected_[static_cast<std::size_t>(source)]) {
-        if (!engines::takes_tag(call_.tag, header.tag)) continue;
-        arrival_ = {.source = source, .tag = header.tag, .kind = header.kind, .bytes = header.bytes};
-        matcher_.probes_.remove(this);
-        return true;
-      }
-    }
-    return false;
+    const auto found = matcher_.first_unexpected(call_.peer, call_.tag);
+    if (found == matcher_.unexpected_.end()) return false;
+    const MessageHeader& header = found->second;
+    arrival_ = {.source = found->first.first, .tag = header.tag, .kind = header.kind, .bytes = header.bytes};
+    matcher_.probes_.remove(this);
+    return true;
   }
   std::vector<int> waiting_for() const override { return arrival_.source >= 0 ? std::vector<int>() : matcher_.possible_sources(call_.peer); }
   bool any_will_do() const override { return call_.peer < 0; }
@@ -58,8 +54,7 @@ class MessageMatcher::ProbeTask final : public Task {
   Arrival arrival_;
 };
 
-MessageMatcher::MessageMatcher(int rank, std::vector<Route> routes)
-    : rank_(rank), routes_(std::move(routes)), unexpected_(routes_.size()), posted_(routes_.size()) {
+MessageMatcher::MessageMatcher(int rank, std::vector<Route> routes) : rank_(rank), routes_(std::move(routes)), posted_(routes_.size()) {
   for (const Route& route : routes_) {
     if (route.carrier != nullptr && std::ranges::find(carriers_, route.carrier) == carriers_.end()) carriers_.push_back(route.carrier);
   }
@@ -91,12 +86,19 @@ std::vector<int> MessageMatcher::possible_sources(int peer) const {
 }
 
 std::optional<std::pair<int, MessageHeader>> MessageMatcher::unclaimed(int peer) const {
-  for (const int source : possible_sources(peer)) {
-    for (const auto& [ticket, header] : unexpected_[static_cast<std::size_t>(source)]) {
-      if (engines::takes_tag(any_tag, header.tag)) return std::pair(source, header);  // others are the library's own
-    }
+  const auto found = first_unexpected(peer, any_tag);  // messages with other tags are the library's own
+  if (found == unexpected_.end()) return std::nullopt;
+  return std::pair(found->first.first, found->second);
+}
+
+MessageMatcher::Unexpected::const_iterator MessageMatcher::first_unexpected(int peer, int tag) const {
+  auto message = peer < 0 ? unexpected_.begin() : unexpected_.lower_bound({peer, 0});
+  for (; message != unexpected_.end(); ++message) {
+    const int source = message->first.first;
+    if (peer >= 0 && source != peer) break;
+    if (could_come_from(peer, source) && engines::takes_tag(tag, message->second.tag)) return message;
   }
-  return std::nullopt;
+  return unexpected_.end();
 }
 
 PostedReceive* MessageMatcher::Receives::find(int tag) const {
@@ -118,16 +120,11 @@ void MessageMatcher::Receives::remove(PostedReceive& receive) noexcept {
 }
 
 void MessageMatcher::post(PostedReceive& receive) {
-  for (int source = receive.peer_ < 0 ? 0 : receive.peer_; source < static_cast<int>(routes_.size()); ++source) {
-    if (!could_come_from(receive.peer_, source)) continue;
-    auto& unexpected = unexpected_[static_cast<std::size_t>(source)];
-    const auto found = std::ranges::find_if(unexpected, [&](const auto& message) { return receive.takes(message.second.tag); });
-    if (found != unexpected.end()) {
-      const AnnouncedMessage message{found->second, found->first};
-      unexpected.erase(found);
-      return give_to(receive, source, message);
-    }
-    if (receive.peer_ >= 0) break;
+  if (const auto found = first_unexpected(receive.peer_, receive.tag_); found != unexpected_.end()) {
+    const auto [source, ticket] = found->first;
+    const AnnouncedMessage message{found->second, ticket};
+    unexpected_.erase(found);
+    return give_to(receive, source, message);
   }
   receive.is_posted_ = true;
   receive.number_ = ++numbers_;
@@ -178,7 +175,7 @@ void MessageMatcher::give(int source, const AnnouncedMessage& message) {
   PostedReceive* const from_any = source == rank_ ? nullptr : posted_for_any_.find(message.header.tag);
   PostedReceive* const receive = from_any == nullptr || (from_source != nullptr && from_source->number_ < from_any->number_) ? from_source : from_any;
   if (receive == nullptr) {
-    unexpected_[static_cast<std::size_t>(source)].emplace(message.ticket, message.header);
+    unexpected_.emplace(std::pair(source, message.ticket), message.header);
     return;
   }
   unpost(*receive);

@@ -115,6 +115,10 @@ class MessageMatcher {
     void remove(PostedReceive& receive) noexcept;
   };
 
+  /// The messages that have come and no receive has taken, by source and ticket: those of a source are in their order.
+  using Unexpected = std::map<std::pair<int, std::uint64_t>, engines::MessageHeader>;
+  /// Returns the first of them that a receive from `peer` (-1: from any) with this tag takes, or the end.
+  Unexpected::const_iterator first_unexpected(int peer, int tag) const;
   static bool could_come_from(int peer, int source, int rank) { return peer < 0 ? source != rank : peer == source; }
   bool could_come_from(int peer, int source) const { return could_come_from(peer, source, rank_); }
   Receives& posted_for(int peer) { return peer < 0 ? posted_for_any_ : posted_[static_cast<std::size_t>(peer)]; }
@@ -124,9 +128,9 @@ class MessageMatcher {
 
   int rank_;
   std::vector<Route> routes_;
-  std::vector<engines::MessageCarrier*> carriers_;                           // each carrier of the routes once
-  std::vector<std::map<std::uint64_t, engines::MessageHeader>> unexpected_;  // by source and ticket, which is their order: no receive has taken them
-  std::vector<Receives> posted_;                                             // by source, as they were posted: they have no message yet
+  std::vector<engines::MessageCarrier*> carriers_;  // each carrier of the routes once
+  Unexpected unexpected_;
+  std::vector<Receives> posted_;  // by source, as they were posted: they have no message yet
   Receives posted_for_any_;
   std::uint64_t numbers_ = 0;           // of the receives that were posted
   Receives given_;                      // those that report, before next_given has returned them

@@ -72,7 +72,7 @@ std::string why_no_answer(const ToldAddress& told, const Deadline& deadline) {
 
 /// Tells whether the address is loopback of another host: here it leads to this one, where something else may listen.
 bool is_loopback_elsewhere(const Record& zero, const ToldAddress& told) {
-  const bool is_elsewhere = base::network_of(zero.member.machine) != base::network_of(base::machine_id());
+  const bool is_elsewhere = base::network_of(zero.member.machine.get()) != base::network_of(base::machine_id());
   return is_elsewhere && base::resolve(told.host, 0).front().is_loopback();
 }
 
@@ -305,7 +305,7 @@ void StoreMeeting::meet_fixed(JobOptions& options, const rendezvous::JoinRequest
   bool one_network = true, one_loopback = true;
   for (const auto& member : joined.members) {
     one_network = one_network && member.machine == joined.members.front().machine;
-    one_loopback = one_loopback && base::network_of(member.machine) == base::network_of(joined.members.front().machine);
+    one_loopback = one_loopback && base::network_of(member.machine.get()) == base::network_of(joined.members.front().machine.get());
   }
   // All of them look, because nobody else would tell them that host 0 has ended.
   if (!one_loopback) rendezvous::check_for_other_hosts(rendezvous::own_address(options.environment, std::nullopt, false), options.environment);

@@ -62,7 +62,7 @@ class Meeting {
     caller_.rank = options.rank;
     caller_.address = options.address;
     if (tree != nullptr) {
-      awaited_ = tree->children(options.rank);
+      awaited_.assign(tree->children(options.rank).begin(), tree->children(options.rank).end());
       if (const int parent = tree->parent(options.rank); parent >= 0) sought_.push_back(parent);
       return;
     }

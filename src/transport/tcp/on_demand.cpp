@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/bytes.h"
+#include "base/printable.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/socket.h"
@@ -34,20 +35,19 @@ struct Inbox {
 };
 
 /// Reads entries into the list, and returns true where they are the sender's last.
-bool read_entries(std::string_view text, std::vector<std::string>& addresses) {
+bool read_entries(std::string_view text, RankAddresses& addresses) {
   base::ByteReader entries(text);
   const bool is_last = entries.get<std::uint8_t>() != 0;
   while (entries.ok() && !entries.rest().empty()) {
     const auto rank = entries.get<std::uint32_t>();
     const std::string_view address = entries.text();
-    if (!entries.ok() || rank >= addresses.size() || address.find(' ') == std::string_view::npos)
-      throw ProtocolError("a malformed list of addresses");
-    addresses[rank] = address;
+    if (!entries.ok() || rank >= addresses.size()) throw ProtocolError("a malformed list of addresses");
+    addresses.set(static_cast<int>(rank), address);
   }
   return is_last;
 }
 
-std::vector<std::string> notices_with(const std::vector<std::string>& addresses) {
+std::vector<std::string> notices_with(const RankAddresses& addresses) {
   std::vector<std::string> notices;
   base::ByteWriter entries;
   const auto end = [&](bool is_last) {
@@ -56,8 +56,9 @@ std::vector<std::string> notices_with(const std::vector<std::string>& addresses)
     entries = {};
   };
   for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
-    if (addresses[rank].empty()) continue;
-    entries.put(static_cast<std::uint32_t>(rank)).text(addresses[rank]);
+    const std::string address = addresses.of(static_cast<int>(rank));
+    if (address.empty()) continue;
+    entries.put(static_cast<std::uint32_t>(rank)).text(address);
     if (entries.bytes().size() > bytes_in_a_notice) end(false);
   }
   end(true);
@@ -66,9 +67,9 @@ std::vector<std::string> notices_with(const std::vector<std::string>& addresses)
 
 constexpr std::chrono::seconds time_to_be_accepted(2);
 
-std::vector<std::string> own_address_alone(const Link::Options& options, const Acceptor& acceptor) {
-  std::vector<std::string> addresses(options.hosts.size());
-  addresses[static_cast<std::size_t>(options.rank)] = address_text(options, acceptor);
+RankAddresses own_address_alone(const Link::Options& options, const Acceptor& acceptor) {
+  RankAddresses addresses(options.hosts.size());
+  addresses.set(options.rank, address_text(options, acceptor));
   return addresses;
 }
 
@@ -82,9 +83,27 @@ std::vector<int> others_than(int rank, std::size_t ranks) {
 
 }  // namespace
 
-std::vector<std::string> exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, std::vector<std::string> addresses,
-                                            const base::Deadline& deadline,
-                                            const std::function<void(int rank, std::uint64_t group, std::string_view text)>& notify) {
+std::string RankAddresses::of(int rank) const {
+  const Place& place = places_[static_cast<std::size_t>(rank)];
+  return place.host == 0 ? std::string() : fmt::format("{} {}", hosts_[place.host - 1], place.port);
+}
+
+void RankAddresses::set(int rank, std::string_view text) {
+  const auto space = text.find(' ');
+  const auto port = base::whole_number<std::uint16_t>(space == std::string_view::npos ? std::string_view() : text.substr(space + 1));
+  if (!port) throw ProtocolError("a malformed address of a rank");
+  const std::string_view host = text.substr(0, space);
+  auto found = numbers_.find(host);
+  if (found == numbers_.end()) {
+    hosts_.emplace_back(host);
+    found = numbers_.emplace(host, static_cast<std::uint32_t>(hosts_.size())).first;
+  }
+  places_[static_cast<std::size_t>(rank)] = {.host = found->second, .port = *port};
+}
+
+RankAddresses exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, RankAddresses addresses,
+                                 const base::Deadline& deadline,
+                                 const std::function<void(int rank, std::uint64_t group, std::string_view text)>& notify) {
   const int parent = tree.parent(options.rank);
   std::set<int> silent(tree.children(options.rank).begin(), tree.children(options.rank).end());
   const auto inbox = std::make_shared<Inbox>();
@@ -135,7 +154,7 @@ OnDemand::OnDemand(const Link::Options& options, WatchTree tree, Connections& co
       connector_(std::move(caller), std::move(acceptor), others_than(options.rank, options.hosts.size()), options.timeout, std::move(owner)) {}
 
 std::string OnDemand::address_of(int rank) const {
-  const std::string& address = addresses_[static_cast<std::size_t>(rank)];
+  const std::string address = addresses_.of(rank);
   return address.empty() ? "an address that is not known yet"
                          : base::describe(parse_address(address, options_.address, fmt::format("address of rank {}", rank)));
 }
@@ -170,7 +189,7 @@ bool OnDemand::accepts(int rank) {
 }
 
 void OnDemand::dial(int rank, Connector::Patience patience) {
-  const std::string& address = addresses_[static_cast<std::size_t>(rank)];
+  const std::string address = addresses_.of(rank);
   if (is_leaving_ || address.empty()) return;
   dialled_.insert(rank);
   connector_.dial(rank, parse_address(address, options_.address, fmt::format("address of rank {}", rank)), patience);

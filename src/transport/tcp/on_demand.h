@@ -17,12 +17,33 @@
 
 namespace unisono::transport {
 
+/// Where ranks listen, "10.0.0.2 41234". The text of a host is kept once, so a rank takes eight bytes.
+class RankAddresses {
+ public:
+  explicit RankAddresses(std::size_t ranks) : places_(ranks) {}
+
+  std::size_t size() const { return places_.size(); }
+  /// Returns an empty text where it is not known.
+  std::string of(int rank) const;
+  /// Throws ProtocolError where the text is no address.
+  void set(int rank, std::string_view text);
+
+ private:
+  struct Place {
+    std::uint32_t host = 0;  ///< counted from 1; 0: not known
+    std::uint16_t port = 0;
+  };
+  std::vector<Place> places_;  ///< by rank
+  std::vector<std::string> hosts_;
+  std::map<std::string, std::uint32_t, std::less<>> numbers_;  ///< of the hosts
+};
+
 /// Learns where all ranks listen, by the tree; collective. Each rank tells its parent the addresses of all ranks below it, and the first rank sends
 /// the list down again. A rank receives the list once, whatever their number. `addresses` has this rank's own; `notify` sends a notice to a neighbour
 /// in the tree. Throws Timeout and PeerFailed.
-std::vector<std::string> exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, std::vector<std::string> addresses,
-                                            const base::Deadline& deadline,
-                                            const std::function<void(int rank, std::uint64_t group, std::string_view text)>& notify);
+RankAddresses exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, RankAddresses addresses,
+                                 const base::Deadline& deadline,
+                                 const std::function<void(int rank, std::uint64_t group, std::string_view text)>& notify);
 
 /// What a link has beside its connections where it does not connect with all ranks at once: it connects with its neighbours in a tree (WatchTree),
 /// and with others when a message is first sent to them or awaited from them. Where a rank is gone, those below it connect with the next one above.
@@ -38,9 +59,8 @@ class OnDemand final : public ConnectionObserver, private RelayOwner {
   /// Returns where a rank listens, for people.
   std::string address_of(int rank) const;
   const WatchTree& tree() const { return membership_.tree(); }
-  /// The addresses at which ranks listen, "10.0.0.2 41234", by rank; empty where they are not known yet.
-  const std::vector<std::string>& addresses() const { return addresses_; }
-  void set_addresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
+  const RankAddresses& addresses() const { return addresses_; }
+  void set_addresses(RankAddresses addresses) { addresses_ = std::move(addresses); }
 
   // ---- what the link's users do
   /// Returns the peer, whether it is connected or not.
@@ -89,7 +109,7 @@ class OnDemand final : public ConnectionObserver, private RelayOwner {
   Connections& connections_;
   Membership membership_;
   Relay relay_;
-  std::vector<std::string> addresses_;
+  RankAddresses addresses_;
   int dialled_parent_ = -1;       ///< the rank above that is being connected with
   std::map<int, Time> orphans_;   ///< ranks that must connect with this one until then, which has their parent's place now
   std::set<int> needed_;          ///< ranks that are being connected with, and for which messages wait

@@ -1,6 +1,7 @@
 #include "transport/tcp/relay.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -9,7 +10,8 @@
 
 namespace unisono::transport {
 
-WatchTree::WatchTree(const std::vector<int>& hosts) : parents_(hosts.size(), -1), children_(hosts.size()) {
+WatchTree::WatchTree(const std::vector<int>& hosts)
+    : parents_(hosts.size(), -1), children_(hosts.empty() ? 0 : hosts.size() - 1), first_children_(hosts.size() + 1, 0) {
   int host_count = 0;
   for (const int host : hosts) host_count = std::max(host_count, host + 1);
   std::vector<std::vector<int>> members(static_cast<std::size_t>(host_count));
@@ -17,14 +19,19 @@ WatchTree::WatchTree(const std::vector<int>& hosts) : parents_(hosts.size(), -1)
   // By their first ranks, so that every parent has a lower rank than its children.
   std::erase_if(members, [](const auto& ranks) { return ranks.empty(); });
   std::ranges::sort(members, {}, [](const auto& ranks) { return ranks.front(); });
+  std::vector<int> hung;  // all ranks but the first one, in the order in which they are children
   const auto hang = [&](int child, int parent) {
     parents_[static_cast<std::size_t>(child)] = parent;
-    children_[static_cast<std::size_t>(parent)].push_back(child);
+    ++first_children_[static_cast<std::size_t>(parent) + 1];
+    hung.push_back(child);
   };
   for (std::size_t h = 0; h < members.size(); ++h) {
     if (h > 0) hang(members[h].front(), members[(h - 1) / arity].front());
     for (std::size_t i = 1; i < members[h].size(); ++i) hang(members[h][i], members[h][(i - 1) / arity]);
   }
+  std::partial_sum(first_children_.begin(), first_children_.end(), first_children_.begin());
+  std::vector<std::uint32_t> next(first_children_.begin(), first_children_.end() - 1);
+  for (const int child : hung) children_[next[static_cast<std::size_t>(parent(child))]++] = child;
 }
 
 int WatchTree::parent_among(int rank, const IsGone& is_gone) const {

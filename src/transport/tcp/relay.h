@@ -34,7 +34,10 @@ class WatchTree {
   int size() const { return static_cast<int>(parents_.size()); }
   /// Returns -1 for rank 0.
   int parent(int rank) const { return parents_[static_cast<std::size_t>(rank)]; }
-  const std::vector<int>& children(int rank) const { return children_[static_cast<std::size_t>(rank)]; }
+  std::span<const int> children(int rank) const {
+    const auto r = static_cast<std::size_t>(rank);
+    return std::span(children_).subspan(first_children_[r], first_children_[r + 1] - first_children_[r]);
+  }
 
   using IsGone = std::function<bool(int rank)>;
   /// Returns the rank that a rank hangs on while some are gone: the nearest ancestor that is not, or, where all of them are, the lowest rank that is
@@ -45,7 +48,8 @@ class WatchTree {
 
  private:
   std::vector<int> parents_;
-  std::vector<std::vector<int>> children_;
+  std::vector<int> children_;                  ///< of all ranks, those of rank 0 first
+  std::vector<std::uint32_t> first_children_;  ///< by rank, where its children begin; then their number
 };
 
 /// A notice that ranks hand on to their neighbours, because its sender is not connected with all ranks that it is for.

@@ -156,13 +156,13 @@ void TcpLink::change(const std::function<void()>& change) {
 
 void TcpLink::learn_addresses(const base::Deadline& deadline) {
   if (!demand_) return;
-  std::vector<std::string> addresses = exchange_addresses(*this, options_, demand_->tree(), demand_->addresses(), deadline,
-                                                          [this](int rank, std::uint64_t group, std::string_view text) {
-                                                            const std::lock_guard lock(mutex_);
-                                                            Peer& peer = demand_->peer_of(rank);
-                                                            peer.notify(group, text);
-                                                            connections_.watch(peer);
-                                                          });
+  RankAddresses addresses = exchange_addresses(*this, options_, demand_->tree(), demand_->addresses(), deadline,
+                                               [this](int rank, std::uint64_t group, std::string_view text) {
+                                                 const std::lock_guard lock(mutex_);
+                                                 Peer& peer = demand_->peer_of(rank);
+                                                 peer.notify(group, text);
+                                                 connections_.watch(peer);
+                                               });
   const std::lock_guard lock(mutex_);
   demand_->set_addresses(std::move(addresses));
 }

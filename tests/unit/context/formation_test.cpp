@@ -63,7 +63,7 @@ TEST(Formation, AHostThatIsNotKnownIsNotNamed) {
     Forming forming;
     Formation(forming.parts(1)).give_up(thrown(std::runtime_error("no memory")));
     auto parts = forming.parts(2, "");
-    parts.hosts = hosts;
+    parts.hosts = base::RepeatedTexts(hosts);
     const Formation other(std::move(parts));
     try {
       static_cast<void>(other.watched()->get("what never comes", 60s));

@@ -18,7 +18,7 @@ namespace unisono::context {
 struct Joiners {
   explicit Joiners(std::vector<int> machines) : machines_(std::move(machines)) {
     topology_.machines = *std::max_element(machines_.begin(), machines_.end()) + 1;
-    for (const int m : machines_) topology_.host_names.push_back("host" + std::to_string(m));
+    topology_.host_names = base::RepeatedTexts(machines_.size(), [&](std::size_t r) { return "host" + std::to_string(machines_[r]); });
     topology_.hosts = machines_;
   }
 

@@ -56,7 +56,7 @@ TEST(RecordedEndings, RecordedEndingsSayHowAProcessHasEnded) {
   store->set("unisono/exit/0", "exit 7");
   store->set("unisono/exit/1", "signal 9");
   store->set("unisono/exit/2", "lost 0");
-  const coordination::RecordedEndings recorded(store, {"0", "1", "2", "3"});
+  const coordination::RecordedEndings recorded(store, [](int rank) { return std::to_string(rank); });
   EXPECT_EQ(recorded.of(0, {})->cause, PeerFailed::Cause::exited);
   EXPECT_EQ(recorded.of(1, {})->cause, PeerFailed::Cause::killed);
   EXPECT_EQ(recorded.of(2, {})->cause, PeerFailed::Cause::disconnected);

@@ -33,7 +33,6 @@ class Messages : public ::testing::Test {
       notices_[at] = std::make_unique<Notices>(links_[at], group, std::vector{0, 1});
       ChannelCarrier::Parts parts;
       parts.rank = rank;
-      parts.size = 2;
       parts.tell = [notices = notices_[at].get(), &told](int peer, std::string_view notice) {
         ++told.notices;
         told.bytes += notice.size();
@@ -196,13 +195,13 @@ TEST_F(Messages, MessagesAreNotAnsweredOneByOne) {
 
 // A process has these for each rank of the job, and exchanges messages with few of them.
 TEST(MessagesOfManyRanks, ARankWithoutMessagesTakesFewBytes) {
-  constexpr std::size_t ranks = 10'000, bytes_of_a_rank = 256;
+  constexpr std::size_t ranks = 10'000, bytes_of_a_rank = 40;
   const auto allocated = [] {
     const auto memory = ::mallinfo2();
     return memory.uordblks + memory.hblkhd;
   };
   const std::size_t before = allocated();
-  const auto carrier = std::make_unique<ChannelCarrier>(ChannelCarrier::Parts{.size = ranks, .tell = {}, .poll = {}, .channels = {}});
+  const auto carrier = std::make_unique<ChannelCarrier>(ChannelCarrier::Parts{.tell = {}, .poll = {}, .channels = {}});
   const MessageMatcher matcher(0, std::vector<MessageMatcher::Route>(ranks, {.carrier = carrier.get()}));
   EXPECT_LE(allocated() - before, ranks * bytes_of_a_rank);
 }

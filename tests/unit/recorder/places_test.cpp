@@ -34,7 +34,7 @@ TEST(Recorder, TheRecorderKnowsThePlacesOfAProgramInAnyLanguage) {
 
 TEST(Recorder, TheRecorderTellsTheRanksOfTheJobByTheProcesses) {
   const auto recorder = Recorder::make_private();
-  const std::vector<std::string> members{"a 1", "a 2", "b 1"}, part{"b 1", "a 1", "c 1"};
+  const std::vector<std::uint64_t> members{11, 12, 21}, part{21, 11, 31};
   EXPECT_TRUE(recorder->ranks_of(part).empty()) << "the members are not known yet";
   recorder->set_identity({.rank = 0, .size = 3, .local_rank = 0, .node = 0, .host = "a", .job = "j", .members = members});
   EXPECT_EQ(recorder->ranks_of(part), (std::vector<int>{2, 0, -1}));

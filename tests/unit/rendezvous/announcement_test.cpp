@@ -83,8 +83,9 @@ TEST(Announcement, AnAnnouncementWithoutATokenIsReadToItsEndOnly) {
 
 TEST(Announcement, AnAnnouncementFitsADatagramWhateverItSays) {
   Announcement said = full_announcement();
-  for (std::string* text : {&said.group_name, &said.nonce, &said.member.host, &said.member.machine, &said.library, &said.job, &said.refusal->text})
-    *text = std::string(10000, 'x');
+  const std::string longest(10000, 'x');
+  for (std::string* text : {&said.group_name, &said.nonce, &said.library, &said.job, &said.refusal->text}) *text = longest;
+  said.member.host = said.member.machine = longest;
   said.heard.resize(10000, 1);
   EXPECT_LE(encode(said, "t", "here").size(), MulticastSocket::largest);
 }

@@ -150,9 +150,7 @@ std::unique_ptr<group::GroupCore> make_core(State& state, const Plan& plan, int 
   options.global_ranks = plan.members;
   options.store = formation.watched();
   options.launcher.store = state.launcher.store();
-  if (state.job.has_names()) {
-    for (const int r : plan.members) options.launcher.names.push_back(state.job.name_of(r));
-  }
+  if (state.job.has_names()) options.launcher.names = state.job.names_of(plan.members);
   options.world = world.core().shared_coordination();
   const auto explained = [&](const auto& step) {
     try {

@@ -133,12 +133,6 @@ void check(const State& state, const ProcessGroup& group, const char* operation)
                         {.operation = operation, .group = group.name(), .rank = group.rank()});
 }
 
-std::vector<std::string> names_of(const State& state, const ProcessGroup& group) {
-  std::vector<std::string> names;
-  for (const int r : group.global_ranks()) names.push_back(state.job.name_of(r));
-  return names;
-}
-
 /// Throws PeerFailed where a member of the group has died or failed.
 void look_at_members(const ProcessGroup& group) {
   coordination::Coordination& coordination = group.implementation()->coordination();
@@ -182,7 +176,8 @@ ProcessGroup grow(const ProcessGroup& group, std::source_location where) {
   for (;;) {
     std::int64_t called = 0;
     if (const auto newcomers = waiting(state, group); !newcomers.empty()) {
-      called = keys.call(names_of(state, group), newcomers, std::min(group.implementation()->facts().timeout(), longest_growth)).number;
+      called =
+          keys.call(state.job.names_of(group.global_ranks()), newcomers, std::min(group.implementation()->facts().timeout(), longest_growth)).number;
     }
     const std::int64_t number = agree(called, "grow_group", group, where);
     if (number == 0) return group;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "rendezvous/rendezvous.h"
@@ -41,6 +42,11 @@ struct Job {
     const auto& names = facts.growth.names;
     const auto index = static_cast<std::size_t>(rank_in_world);
     return index < names.size() ? names[index] : std::to_string(rank_in_world);
+  }
+  std::vector<std::string> names_of(std::span<const int> ranks_in_world) const {
+    std::vector<std::string> names;
+    for (const int r : ranks_in_world) names.push_back(name_of(r));
+    return names;
   }
 };
 

@@ -13,7 +13,8 @@ namespace unisono::context {
 /// Tells `unisono run`, if it started this rank, the rank's status. No function throws: a launcher that is gone has nothing to learn.
 class StatusReporter {
  public:
-  /// `store`: the launcher's; null under other launchers. `names`: by rank of the world, those that the launcher gave the processes.
+  /// `store`: the launcher's; null under other launchers. `names`: by rank of the world, those that the launcher gave the processes;
+  /// empty: they are the ranks.
   StatusReporter(std::shared_ptr<Store> store, int rank, std::vector<std::string> names)
       : store_(std::move(store)), rank_(rank), names_(std::move(names)) {}
 

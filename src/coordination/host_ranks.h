@@ -17,7 +17,7 @@ struct HostOptions {
   std::vector<int> names = {};             ///< of the ranks in errors, where these differ from their ranks here
   std::shared_ptr<Store> store = {};       ///< of these ranks, under a prefix
   std::shared_ptr<Store> job_store = {};   ///< the launcher's, where it records how processes ended; may be null
-  std::vector<std::string> launched = {};  ///< the launcher's names for these processes
+  std::vector<std::string> launched = {};  ///< the launcher's names for these processes, where there is a `job_store`
   /// the world, whose notifiers are used again, so that a process sleeps in one place whatever it waits for; null: it is being made
   std::shared_ptr<Coordination> world = {};
   std::chrono::milliseconds timeout{};

@@ -39,6 +39,7 @@ class Notices {
   /// `group`: equal on all members, and different from that of any other group. `global_ranks`: of the members, in group order.
   Notices(std::shared_ptr<transport::Link> link, std::uint64_t group, const std::vector<int>& global_ranks)
       : link_(std::move(link)), group_(group), global_ranks_(global_ranks) {
+    by_global_rank_.reserve(global_ranks.size());
     for (std::size_t r = 0; r < global_ranks.size(); ++r) by_global_rank_.push_back(static_cast<int>(r));
     std::ranges::sort(by_global_rank_, {}, [this](int r) { return global_rank_of(r); });
   }

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "coordination/coordination.h"
 #include "coordination/failure_attribution.h"
@@ -87,8 +88,9 @@ class ChannelCarrier final : public engines::MessageCarrier {
   void check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const;
 
   Parts parts_;
-  mutable std::mutex mutex_;  // of all that follows: notices come from any thread
-  // By rank, those to which or from which there has been a message.
+  // Of both lists and of the sources: notices come from any thread. A destination stays in its place, and the thread that sends uses it, but for
+  // `taken`. Ranks get their place with their first message.
+  mutable std::mutex mutex_;
   std::unordered_map<int, Destination> destinations_;
   std::unordered_map<int, Source> sources_;
 };

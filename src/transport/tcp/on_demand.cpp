@@ -91,10 +91,12 @@ std::string RankAddresses::of(int rank) const {
 void RankAddresses::set(int rank, std::string_view text) {
   const auto space = text.find(' ');
   const auto port = base::whole_number<std::uint16_t>(space == std::string_view::npos ? std::string_view() : text.substr(space + 1));
-  if (!port) throw ProtocolError("a malformed address of a rank");
+  const bool is_address = port.value_or(0) != 0 && space > 0;
+  if (!is_address) throw ProtocolError(fmt::format("a malformed address of rank {}", rank));
   const std::string_view host = text.substr(0, space);
   auto found = numbers_.find(host);
   if (found == numbers_.end()) {
+    if (hosts_.size() == places_.size()) throw ProtocolError("more addresses than ranks");  // each rank has one
     hosts_.emplace_back(host);
     found = numbers_.emplace(host, static_cast<std::uint32_t>(hosts_.size())).first;
   }

@@ -40,7 +40,7 @@ class RankAddresses {
 
 /// Learns where all ranks listen, by the tree; collective. Each rank tells its parent the addresses of all ranks below it, and the first rank sends
 /// the list down again. A rank receives the list once, whatever their number. `addresses` has this rank's own; `notify` sends a notice to a neighbour
-/// in the tree. Throws Timeout and PeerFailed.
+/// in the tree. Throws Timeout, PeerFailed and ProtocolError.
 RankAddresses exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, RankAddresses addresses,
                                  const base::Deadline& deadline,
                                  const std::function<void(int rank, std::uint64_t group, std::string_view text)>& notify);

@@ -20,10 +20,18 @@ TEST(RankAddresses, AnAddressComesBackAsItWasSet) {
 
 TEST(RankAddresses, ATextWithoutAPortIsRefusedAndChangesNothing) {
   RankAddresses addresses(1);
-  for (const char* text : {"", "10.0.0.2", "10.0.0.2 ", "10.0.0.2 port", "10.0.0.2 65536", "10.0.0.2 -1", "10.0.0.2 1 2"}) {
+  for (const char* text : {"", "10.0.0.2", "10.0.0.2 ", "10.0.0.2 port", "10.0.0.2 65536", "10.0.0.2 -1", "10.0.0.2 1 2", "10.0.0.2 0", " 41234"}) {
     EXPECT_THROW(addresses.set(0, text), ProtocolError) << text;
     EXPECT_EQ(addresses.of(0), "");
   }
+}
+
+TEST(RankAddresses, MoreHostsThanRanksAreRefused) {
+  RankAddresses addresses(2);
+  addresses.set(0, "a 1");
+  addresses.set(0, "b 1");
+  EXPECT_THROW(addresses.set(0, "c 1"), ProtocolError);
+  EXPECT_EQ(addresses.of(0), "b 1");
 }
 
 }  // namespace

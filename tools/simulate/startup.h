@@ -33,7 +33,7 @@ struct StartupCosts {
   double heartbeat_us = 3;             ///< of a rank, for one that it sends or receives
   double heartbeat_period_s = 1;       ///< the time in which a connection carries something
   double connection_bytes = 14 << 10;  ///< of memory: what a reader has used of its buffer, and the system's for a socket
-  double member_bytes = 280;           ///< of memory: what a rank of the job adds to each other one
+  double member_bytes = 150;           ///< of memory: what a rank of the job adds to each other one
   double address_bytes = 28;           ///< of a rank in the list of addresses
   int fan_out = 8;                     ///< of a tree (WatchTree::arity)
   int most_eager = 64;                 ///< peers of a rank that connects with all of them

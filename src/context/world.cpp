@@ -56,20 +56,19 @@ group::CoreOptions options_of_world(const State& state, const rendezvous::JobIde
   return options;
 }
 
-/// Makes the cores of later groups on the engines of the world, or on those that a group asks for. `all_hosts`: by global rank.
-CoreMaker core_maker(const Selection& selection, const group::CoreOptions& of_world, const std::vector<int>& all_hosts) {
-  return [selection, hosts = of_world.hosts, all_hosts, local_rank = of_world.local_rank, address = of_world.address, networks = of_world.networks](
-             const group::CoreOptions& given, const std::string& backend) {
+/// Makes the cores of later groups on the engines of the world, or on those that a group asks for. `state` outlives it.
+CoreMaker core_maker(const State& state, const Selection& selection, const group::CoreOptions& of_world) {
+  return [&state, selection, has_hosts = !of_world.hosts.empty(), local_rank = of_world.local_rank, address = of_world.address,
+          networks = of_world.networks](const group::CoreOptions& given, const std::string& backend) {
     group::CoreOptions of_group = given;
-    const auto place = [&](const std::vector<int>& hosts_of_world) {
-      of_group.hosts.clear();
-      for (const int r : given.global_ranks) {
-        if (!hosts_of_world.empty()) of_group.hosts.push_back(hosts_of_world[static_cast<std::size_t>(r)]);
-      }
-    };
-    place(all_hosts);
+    const std::vector<int>& hosts = state.topology.hosts;  // none in a world of one
+    of_group.hosts.clear();
+    for (const int r : given.global_ranks) {
+      if (!hosts.empty()) of_group.hosts.push_back(hosts[static_cast<std::size_t>(r)]);
+    }
     const Selection of_its_own = select_for_group(selection, backend, of_group.hosts);
-    if (of_its_own.asked == selection.asked || of_its_own.asked == "auto") place(hosts);
+    const bool is_as_world = of_its_own.asked == selection.asked || of_its_own.asked == "auto";
+    if (is_as_world && !has_hosts) of_group.hosts.clear();
     of_group.local_rank = local_rank;
     of_group.address = address;
     of_group.networks = networks;
@@ -155,7 +154,7 @@ std::unique_ptr<State> form_world(const InitOptions& options, const Terms& terms
   if (selection.device.empty() && selection.own_device) static_cast<void>(engines::require_runtime(selection.own_device->type));
 
   const group::CoreOptions core_options = options_of_world(*state, identity, formation, selection.asked, deadline.left());
-  state->groups = FormedGroups(formation.store(), core_maker(selection, core_options, topology.hosts));
+  state->groups = FormedGroups(formation.store(), core_maker(*state, selection, core_options));
   formation.store()->set_timeout(timeout);
   group::GroupParts parts;
   parts.name = terms.name;

@@ -45,6 +45,8 @@ std::shared_ptr<Store> store_of_host(const CoreOptions& options, const GroupTopo
 
 /// Returns what the launcher has recorded of the members.
 coordination::RecordedEndings recorded_endings(const CoreOptions& options) {
+  const bool is_world = options.world == nullptr;  // whose members have their global ranks as names, where these are not given
+  if (is_world && options.launcher.names.empty()) return {options.launcher.store, [](int r) { return std::to_string(r); }};
   return {options.launcher.store, [names = options.launcher.names, ranks = options.global_ranks](int r) { return launched_name(names, ranks, r); }};
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -179,7 +180,7 @@ TEST(StateServer, TheServerTellsThisUser) {
 }
 
 TEST(StateServer, AStateThatCannotBeToldEndsNothing) {
-  bool fails = true;
+  std::atomic<bool> fails = true;
   launcher::StateServer server([&]() -> std::vector<JobSeen> {
     if (fails) throw std::runtime_error("the store is lost");
     JobSeen seen = host_with(0, 100 * second);

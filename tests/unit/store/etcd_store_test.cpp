@@ -102,10 +102,13 @@ TEST_F(EtcdStoreTest, LongValuesAreReplacedWhole) {
 // Whoever came first would be the first to expire without signs of life.
 TEST_F(EtcdStoreTest, ThePresenceOfAKilledProcessExpiresAndThatOfALivingOneDoesNot) {
   const std::string brief = server_->url("/test?ttl=5");
-  const auto own = opened(brief);
-  const pid_t child = ::fork();
+  int own_is_there[2];
+  ASSERT_EQ(::pipe(own_is_there), 0);
+  const pid_t child = ::fork();  // before there are threads, which ThreadSanitizer wants
   if (child == 0) {
     try {
+      char byte = 0;
+      if (::read(own_is_there[0], &byte, 1) != 1) ::_exit(1);
       const auto theirs = opened(brief);
       theirs->set("child", std::to_string(theirs->presence()));
       ::pause();
@@ -114,6 +117,9 @@ TEST_F(EtcdStoreTest, ThePresenceOfAKilledProcessExpiresAndThatOfALivingOneDoesN
     }
     ::_exit(1);
   }
+  const auto own = opened(brief);
+  ASSERT_EQ(::write(own_is_there[1], "", 1), 1);
+  for (const int end : own_is_there) ::close(end);
   const std::int64_t theirs = std::stoll(own->get("child", 30s));
   EXPECT_TRUE(own->is_present(theirs));
   ::kill(child, SIGKILL);

@@ -17,12 +17,12 @@ class SharedText {
   SharedText(const char* text) : SharedText(std::string(text)) {}                                // NOLINT(google-explicit-constructor)
 
   /// Returns the text, valid as long as a copy of this.
-  const std::string& get() const noexcept {
+  const std::string& get() const {
     static const std::string& empty = *new std::string;  // never destroyed: static objects may end after it
     return text_ ? *text_ : empty;
   }
-  friend bool operator==(const SharedText& a, const SharedText& b) noexcept { return a.text_ == b.text_ || a.get() == b.get(); }
-  friend auto operator<=>(const SharedText& a, const SharedText& b) noexcept { return a.get() <=> b.get(); }
+  friend bool operator==(const SharedText& a, const SharedText& b) { return a.text_ == b.text_ || a.get() == b.get(); }
+  friend auto operator<=>(const SharedText& a, const SharedText& b) { return a.get() <=> b.get(); }
   friend std::ostream& operator<<(std::ostream& out, const SharedText& text) { return out << text.get(); }
 
  private:

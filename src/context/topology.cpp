@@ -104,7 +104,8 @@ Topology topology_of(std::span<const rendezvous::Member> members, int rank) {
 }
 
 Topology topology_of_threads(int rank, int world_size) {
-  const std::string machine = base::machine_id(), name = base::host_name();
+  const std::string& machine = base::machine_id();
+  const std::string name = base::host_name();
   const HostRecord here{machine, machine, name};
   return topology_of(std::vector<HostRecord>(static_cast<std::size_t>(world_size), here), rank);
 }

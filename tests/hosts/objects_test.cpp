@@ -51,9 +51,14 @@ TEST(ObjectsOfHosts, ChangedObjectsAreRefused) {
 
 TEST(ObjectsOfHosts, AChangedCallOfFewBytesIsRefusedByTheConnection) {
   MAKE_HOSTS(hosts, 2);
-  const std::string said = run_objects(hosts, "call", attacked());
+  std::string said;
+  // The worker ends the connection and says why. The controller's end may end the job before the worker's words are there.
+  for (int attempts = 5; attempts > 0 && count(said, "a frame that was changed on the way") == 0; --attempts) {
+    said = run_objects(hosts, "call", attacked());
+    EXPECT_EQ(count(said, changed), 0) << said;
+    EXPECT_GE(count(said, "failed"), 1) << said;
+  }
   EXPECT_GE(count(said, "a frame that was changed on the way"), 1) << said;
-  EXPECT_EQ(count(said, changed), 0) << said;
 }
 
 TEST(ObjectsOfHosts, RepeatedObjectsAreRefused) {

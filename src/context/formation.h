@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "coordination/coordination.h"
 #include "base/repeated_texts.h"
+#include "coordination/coordination.h"
 #include "unisono/store.h"
 
 namespace unisono::context {

@@ -211,10 +211,14 @@ TEST(BlockingCalls, RowOfCallsSeldomAsksTheDevice) {
     all_reduce(x.view(), ReduceOp::max, group);
     const int before = fake::calls("cudaEventQuery");
     constexpr int calls = 160;
-    const auto begin = std::chrono::steady_clock::now();
+    [[maybe_unused]] const auto begin = std::chrono::steady_clock::now();
     for (int call = 0; call < calls; ++call) all_reduce(x.view(), ReduceOp::max, group);
-    // The progress thread looks once in a period, which counts where the calls are slow.
+      // The progress thread looks once in a period, which counts where a sanitizer makes the calls slow.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     const auto periods = (std::chrono::steady_clock::now() - begin) / group::unnotified_period;
+#else
+    constexpr int periods = 0;
+#endif
     EXPECT_LT(fake::calls("cudaEventQuery") - before, calls / 2 + periods);
     EXPECT_EQ(x.values(), (std::vector<int>{1, 0}));
   });

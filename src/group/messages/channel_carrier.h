@@ -88,8 +88,8 @@ class ChannelCarrier final : public engines::MessageCarrier {
   void check_channel(int peer, std::uint64_t ticket, std::uint32_t channel) const;
 
   Parts parts_;
-  // Of both lists and of the sources: notices come from any thread. A destination stays in its place, and the thread that sends uses it, but for
-  // `taken`. Ranks get their place with their first message.
+  // The mutex guards both lists and the sources, since notices come from any thread. A destination itself is used by the thread that sends, but for
+  // its `taken`. A rank gets its entry with its first message.
   mutable std::mutex mutex_;
   std::unordered_map<int, Destination> destinations_;
   std::unordered_map<int, Source> sources_;

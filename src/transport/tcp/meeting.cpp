@@ -12,13 +12,13 @@
 #include <fmt/ranges.h>
 
 #include "base/error_text.h"
-#include "base/printable.h"
 #include "base/socket.h"
 #include "base/switches.h"
 #include "base/tls.h"
 #include "store/authentication.h"
 #include "store/table.h"
 #include "transport/tcp/handshake.h"
+#include "transport/tcp/rank_addresses.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {
@@ -230,10 +230,8 @@ std::string address_text(const Link::Options& options, const Acceptor& acceptor)
 }
 
 SocketAddress parse_address(const std::string& text, const std::string& own, std::string_view source) {
-  const auto space = text.find(' ');
-  const auto port = base::whole_number<std::uint16_t>(space == std::string::npos ? std::string_view() : std::string_view(text).substr(space + 1));
-  if (port.value_or(0) == 0) throw ProtocolError(fmt::format("a malformed {}", source));
-  return base::resolve(text.substr(0, space), *port).front().as_seen_from(base::resolve(own, 0).front());
+  const auto [host, port] = split_address(text, source);
+  return base::resolve(std::string(host), port).front().as_seen_from(base::resolve(own, 0).front());
 }
 
 std::vector<int> peers_of(const Link::Options& options) {

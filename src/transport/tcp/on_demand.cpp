@@ -8,7 +8,6 @@
 #include <fmt/ranges.h>
 
 #include "base/bytes.h"
-#include "base/printable.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/socket.h"
@@ -82,26 +81,6 @@ std::vector<int> others_than(int rank, std::size_t ranks) {
 }
 
 }  // namespace
-
-std::string RankAddresses::of(int rank) const {
-  const Place& place = places_[static_cast<std::size_t>(rank)];
-  return place.host == 0 ? std::string() : fmt::format("{} {}", hosts_[place.host - 1], place.port);
-}
-
-void RankAddresses::set(int rank, std::string_view text) {
-  const auto space = text.find(' ');
-  const auto port = base::whole_number<std::uint16_t>(space == std::string_view::npos ? std::string_view() : text.substr(space + 1));
-  const bool is_address = port.value_or(0) != 0 && space > 0;
-  if (!is_address) throw ProtocolError(fmt::format("a malformed address of rank {}", rank));
-  const std::string_view host = text.substr(0, space);
-  auto found = numbers_.find(host);
-  if (found == numbers_.end()) {
-    if (hosts_.size() == places_.size()) throw ProtocolError("more addresses than ranks");  // each rank has one
-    hosts_.emplace_back(host);
-    found = numbers_.emplace(host, static_cast<std::uint32_t>(hosts_.size())).first;
-  }
-  places_[static_cast<std::size_t>(rank)] = {.host = found->second, .port = *port};
-}
 
 RankAddresses exchange_addresses(Link& link, const Link::Options& options, const WatchTree& tree, RankAddresses addresses,
                                  const base::Deadline& deadline,

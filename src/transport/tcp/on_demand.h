@@ -13,30 +13,10 @@
 #include "transport/tcp/connections.h"
 #include "transport/tcp/connector.h"
 #include "transport/tcp/link.h"
+#include "transport/tcp/rank_addresses.h"
 #include "transport/tcp/relay.h"
 
 namespace unisono::transport {
-
-/// Where ranks listen, "10.0.0.2 41234". The text of a host is kept once, so a rank takes eight bytes.
-class RankAddresses {
- public:
-  explicit RankAddresses(std::size_t ranks) : places_(ranks) {}
-
-  std::size_t size() const { return places_.size(); }
-  /// Returns an empty text where it is not known.
-  std::string of(int rank) const;
-  /// Throws ProtocolError where the text is no address.
-  void set(int rank, std::string_view text);
-
- private:
-  struct Place {
-    std::uint32_t host = 0;  ///< counted from 1; 0: not known
-    std::uint16_t port = 0;
-  };
-  std::vector<Place> places_;  ///< by rank
-  std::vector<std::string> hosts_;
-  std::map<std::string, std::uint32_t, std::less<>> numbers_;  ///< of the hosts
-};
 
 /// Learns where all ranks listen, by the tree; collective. Each rank tells its parent the addresses of all ranks below it, and the first rank sends
 /// the list down again. A rank receives the list once, whatever their number. `addresses` has this rank's own; `notify` sends a notice to a neighbour

@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "base/shared_text.h"
-
 namespace unisono::base {
 namespace {
 
@@ -24,14 +22,6 @@ TEST(RepeatedTexts, EqualTextsAndCopiesOfAListShareMemory) {
   EXPECT_EQ(&texts[0], &texts[2]);
   EXPECT_NE(&texts[0], &texts[1]);
   EXPECT_EQ(&copy[1], &texts[1]);
-}
-
-TEST(SharedText, CopiesShareTheirMemoryAndAreEqualByTheirTexts) {
-  const SharedText text("host"), copy = text, other(std::string("host"));
-  EXPECT_EQ(&copy.get(), &text.get());
-  EXPECT_EQ(text, other);
-  EXPECT_LT(SharedText(), text);
-  EXPECT_EQ(SharedText(), SharedText(""));
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // The addresses of ranks that connect on demand.
+#include "transport/tcp/rank_addresses.h"
+
 #include <gtest/gtest.h>
 
-#include "transport/tcp/on_demand.h"
 #include "unisono/error.h"
 
 namespace unisono::transport {

@@ -42,9 +42,9 @@ void relax() noexcept {
 #endif
 }
 
-void futex_sleep(std::atomic<std::uint32_t>& word, std::uint32_t expected) noexcept {
-  // The sleep is limited to a second, so that the caller checks its deadline in between.
-  const timespec limit{.tv_sec = 1, .tv_nsec = 0};
+void futex_sleep(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::milliseconds most) noexcept {
+  constexpr std::int64_t in_second = 1000, of_millisecond = 1'000'000;
+  const timespec limit{.tv_sec = most.count() / in_second, .tv_nsec = most.count() % in_second * of_millisecond};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, expected, &limit, nullptr, 0);
 }
 
@@ -94,8 +94,12 @@ void Arena::barrier() {
     for (int i = 0; i < yields && !released(); ++i) ::sched_yield();
     if (!released()) {
       const base::Deadline deadline(timeout_);
+      const std::chrono::milliseconds look_after{progress_ ? 10 : 1000};  // at the deadline, and for the progress
       header_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-      while (!released() && !deadline.passed()) futex_sleep(header_->generation, generation);
+      while (!released() && !deadline.passed()) {
+        if (progress_) progress_();
+        futex_sleep(header_->generation, generation, look_after);
+      }
       header_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
       if (!released()) throw std::runtime_error("the ranks of the bench did not meet within " + std::to_string(timeout_.count()) + " ms");
     }

@@ -3,9 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace unisono::bench {
 
@@ -41,6 +43,9 @@ class Arena {
   int ranks() const noexcept { return ranks_; }
   bool share_processors() const noexcept { return !spin_; }
 
+  /// `progress` is called now and then by a rank that has waited in the barrier for long; empty for nothing.
+  void while_waiting(std::function<void()> progress) { progress_ = std::move(progress); }
+
   /// Spins, then yields, then sleeps. Throws PeerGaveUp after fail(), and std::runtime_error past the deadline.
   void barrier();
   /// Wakes all ranks out of the barrier; never throws.
@@ -64,6 +69,7 @@ class Arena {
   int ranks_;
   bool spin_;
   std::chrono::milliseconds timeout_;
+  std::function<void()> progress_;
 };
 
 }  // namespace unisono::bench

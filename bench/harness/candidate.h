@@ -39,6 +39,8 @@ class Candidate {
   /// Prepares calls of this job, outside the timing. The job's buffers stay until the next selection.
   virtual void select(const Job& job) = 0;
   virtual void call() = 0;
+  /// Lets go on what earlier calls have begun; called while the rank waits for others outside of a call.
+  virtual void progress() {}
 
  protected:
   Candidate() = default;

@@ -229,9 +229,13 @@ void take_part(const Plan& plan, Place place) {
     binding.bind();
     add_starter(candidates, plan, place);
     add_roofline(candidates, used);
+    arena.while_waiting([&] {
+      for (const auto& candidate : candidates) candidate->progress();
+    });
     arena.barrier();
     measure(plan, arena, candidates, backend, used);
     arena.barrier();
+    arena.while_waiting({});
     candidates.clear();
     leave_unisono();
   } catch (...) {

@@ -28,7 +28,7 @@ double calls_of(const std::string& text, int rank, const std::string& function) 
 }
 
 TEST_F(BenchExplain, ExplainTellsTheSystemCallsAndCopiesOfEachRank) {
-  RunningCommand command(unisono_command({"bench", "--explain", "all_reduce", "1KiB", "-n", "2", "--hosts", "2", "--backend", "tcp", "--quick"}));
+  RunningCommand command(unisono_command({"bench", "--explain", "all_reduce", "1KiB", "-n", "2", "--hosts", "2", "--quick"}));
   ASSERT_EQ(command.wait(std::chrono::seconds(100)), 0) << command.err();
   for (int rank = 0; rank < 2; ++rank) {
     const double sends = calls_of(command.out(), rank, "sendmsg");

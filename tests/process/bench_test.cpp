@@ -263,6 +263,7 @@ TEST(Bench, WrongUseIsRefusedAtOnceWithAUsageLine) {
                                                        {"--backend", "warp"},
                                                        {"--hosts", "0"},
                                                        {"--hosts", "3", "--ranks", "2"},
+                                                       {"--hosts", "2", "--ranks", "2", "--backend", "native"},
                                                        {"--rounds", "0"},
                                                        {"--compare", "maybe"},
                                                        {"send_recv", "--ranks", "1"},

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "base/deadline.h"
+#include "base/environment.h"
 #include "base/processors.h"
 #include "bench/explain.h"
 #include "bench/report.h"
@@ -151,6 +152,18 @@ void check_device(const BenchOptions& options) {
   if (options.report.explain) of_host("--explain");
 }
 
+/// Returns the backend that is to be measured. Throws BackendUnavailable for an engine that cannot run here.
+std::string backend_of(const BenchOptions& options) {
+  std::string asked = options.backend;
+  // The ranks share a machine, whatever hosts they present, and the choice by machines would be the engine of one host.
+  if (options.hosts > 1 && asked == "auto") asked = base::Environment::process().get("UNISONO_BACKEND").value_or("tcp");
+  const std::string engine = engines::host_backend(asked);
+  if (options.hosts > 1 && engine == "native")
+    throw InvalidArgument("--hosts needs an engine for networks, and native serves one host", {.hint = "--backend tcp"});
+  if (engine != "auto") engines::maker(engine);
+  return asked;
+}
+
 /// Returns how many devices this machine has. Throws BackendUnavailable, with what is missing, if there is none.
 int count_devices() {
   namespace nccl = engines::nccl;
@@ -246,9 +259,7 @@ bench::Plan plan_of(const BenchOptions& options) {
   plan.shared_buffers = options.buffers == "shared";
   if (options.data == "varying") plan.data = bench::DataMode::varying;
   else if (options.data == "touch") plan.data = bench::DataMode::touch;
-  plan.backend = options.backend;
-  if (const std::string name = engines::host_backend(plan.backend); name != "auto")
-    engines::maker(name);  // throws for an engine that cannot run here
+  plan.backend = backend_of(options);
   plan.in_place = options.in_place;
   if (plan.in_place && (plan.operations.size() != 1 || plan.operations.front() != bench::Operation::all_reduce))
     throw InvalidArgument("--in-place goes with all_reduce alone");

@@ -45,6 +45,7 @@ int MPI_Send(const void* in, int count, MPI_Datatype type, int to, int tag, MPI_
 int MPI_Recv(void* out, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status* status);
 int MPI_Isend(const void* in, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request);
 int MPI_Irecv(void* out, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request);
+int MPI_Iprobe(int from, int tag, MPI_Comm comm, int* found, MPI_Status* status);
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]);
 int MPI_Sendrecv(const void* in, int in_count, MPI_Datatype in_type, int to, int in_tag, void* out, int out_count, MPI_Datatype out_type, int from,
                  int out_tag, MPI_Comm comm, MPI_Status* status);

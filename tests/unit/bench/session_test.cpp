@@ -162,6 +162,21 @@ TEST(BenchArena, WaitingEndsAtTheDeadline) {
   EXPECT_THROW(arena.barrier(), std::runtime_error);
 }
 
+// As with an MPI whose sends end in later calls of the sender.
+TEST(BenchArena, ARankThatWaitsMakesTheProgressThatTheOtherNeeds) {
+  const ArenaFile file(2);
+  std::atomic<int> turns = 0;
+  std::jthread other([&] {
+    Arena arena(file.path(), 1, 2, false, 30s);
+    while (turns < 3) std::this_thread::yield();
+    arena.barrier();
+  });
+  Arena arena(file.path(), 0, 2, false, 30s);
+  arena.while_waiting([&] { ++turns; });
+  arena.barrier();
+  EXPECT_GE(turns, 3);
+}
+
 TEST(BenchArena, RanksAgreeOnTheMaximum) {
   const ArenaFile file(3);
   std::vector<std::jthread> threads;

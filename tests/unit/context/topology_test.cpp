@@ -104,6 +104,14 @@ TEST(Topology, TheLocalRankIsWhatWasGivenThenTheHint) {
   EXPECT_NE(testing::internal::GetCapturedStderr().find("local rank 2 was given, but this process is number 1 of its host's 3"), std::string::npos);
 }
 
+TEST(Topology, TheLocalRankOfARankThatPresentsItselfOnAnotherHostIsCountedThere) {
+  const PresentedAs presented({"x", "y", "y"});
+  const Topology topology = topology_of(members_on("aaa"), 2);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(topology.choose_local_rank(2, 2), 1);  // the launcher counts the processes of the machine
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
 // As the processes of a launcher that binds each rank: together they have as many processors as they are.
 TEST(Topology, TheProcessorsOfAllRanksOfThisMachineAreCounted) {
   cpu_set_t all;

@@ -27,10 +27,20 @@ milliseconds bounded(std::uint64_t timeout_ms) {
 
 Relay::Relay(std::shared_ptr<Client> other, Owner owner) : other_(std::move(other)), owner_(std::move(owner)) {
   sender_ = base::Thread("the requests of this host's ranks", [this] { send_requests(); });
-  reader_ = base::Thread("the answers for this host's ranks", [this] { take_answers(); });
+  try {
+    reader_ = base::Thread("the answers for this host's ranks", [this] { take_answers(); });
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
 Relay::~Relay() {
+  end();
+  reader_.join();
+}
+
+void Relay::end() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -38,7 +48,6 @@ Relay::~Relay() {
   changed_.notify_all();
   other_->hang_up();
   sender_.join();
-  reader_.join();
 }
 
 void Relay::forward(std::uint64_t session, std::string_view frame) {

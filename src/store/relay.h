@@ -46,6 +46,8 @@ class Relay final : public Forwarder {
     std::vector<Asker> later;
   };
 
+  /// Ends the sender, and lets the reader end.
+  void end();
   void wait_for(const std::string& key, Asker asker);
   void ask_for(const std::string& key);
   void send_requests();

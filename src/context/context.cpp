@@ -37,12 +37,12 @@ State::~State() {
 }
 
 void State::open_world(group::GroupParts parts) {
+  coordination::Coordination& coordination = parts.core->coordination();
   parts.rank = rank;
-  for (int r = 0; r < world_size; ++r) parts.global_ranks.push_back(r);
+  parts.global_ranks = coordination.global_ranks();
   parts.host_names = topology.host_names;
   parts.progress = progress;
   parts.recorder = recorder;
-  coordination::Coordination& coordination = parts.core->coordination();
   progress->configure(coordination.notifier(), coordination.is_crowded(), coordination.neighbours());
   whole = std::make_shared<group::Group>(std::move(parts));
   world.emplace(whole);

@@ -72,6 +72,7 @@ Topology topology_of(std::vector<HostRecord> records, int rank) {
   topology.nproc_per_node = 0;
   topology.ranks_under_kernel = 0;
   topology.local_members.clear();
+  topology.hosts.reserve(records.size());
   for (int r = 0; r < static_cast<int>(records.size()); ++r) {
     const HostRecord& record = records[static_cast<std::size_t>(r)];
     topology.hosts.push_back(index_of(hosts, record.identity));

@@ -1,6 +1,7 @@
 #include "context/world.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,8 @@ group::CoreOptions options_of_world(const State& state, const rendezvous::JobIde
   group::CoreOptions options;
   options.group_name = state.job.terms.name;
   options.rank = identity.rank;
-  for (int r = 0; r < identity.world_size; ++r) options.global_ranks.push_back(r);
+  options.global_ranks.resize(static_cast<std::size_t>(identity.world_size));
+  std::iota(options.global_ranks.begin(), options.global_ranks.end(), 0);
   // Tests let ranks present themselves as being on other hosts. Engines that were asked for by name see these hosts; the native engine does not.
   if (topology.machines > 1 || backend != "auto") options.hosts = topology.hosts;
   options.local_rank = topology.local_rank;

@@ -123,6 +123,7 @@ schedule::SharedNetworks shared_networks(const CoreOptions& options) {
   std::vector<int> hosts = options.hosts;
   std::ranges::sort(hosts);
   hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  hosts.shrink_to_fit();  // it was as long as the group
   return {.measured = options.networks, .hosts = std::move(hosts), .may_be_known = options.world != nullptr};
 }
 

@@ -54,7 +54,7 @@ class MessageMatcher::ProbeTask final : public Task {
   Arrival arrival_;
 };
 
-MessageMatcher::MessageMatcher(int rank, std::vector<Route> routes) : rank_(rank), routes_(std::move(routes)), posted_(routes_.size()) {
+MessageMatcher::MessageMatcher(int rank, std::vector<Route> routes) : rank_(rank), routes_(std::move(routes)) {
   for (const Route& route : routes_) {
     if (route.carrier != nullptr && std::ranges::find(carriers_, route.carrier) == carriers_.end()) carriers_.push_back(route.carrier);
   }
@@ -62,7 +62,7 @@ MessageMatcher::MessageMatcher(int rank, std::vector<Route> routes) : rank_(rank
 
 void MessageMatcher::note_receives(int peer) {
   const Route& route = routes_[static_cast<std::size_t>(peer)];
-  route.carrier->note_receives(route.peer, posted_[static_cast<std::size_t>(peer)].first != nullptr || posted_for_any_.first != nullptr);
+  route.carrier->note_receives(route.peer, posted_for(peer).first != nullptr || posted_for_any_.first != nullptr);
 }
 
 std::unique_ptr<Task> MessageMatcher::send(const MessageCall& call) {
@@ -128,16 +128,17 @@ void MessageMatcher::post(PostedReceive& receive) {
   }
   receive.is_posted_ = true;
   receive.number_ = ++numbers_;
-  posted_for(receive.peer_).push_back(receive);
+  if (posted_.empty()) posted_.resize(routes_.size());
+  list_of(receive).push_back(receive);
 }
 
 void MessageMatcher::unpost(PostedReceive& receive) noexcept {
-  posted_for(receive.peer_).remove(receive);
+  list_of(receive).remove(receive);
   receive.is_posted_ = false;
 }
 
 bool MessageMatcher::is_wanted_from(int source) const {
-  if (posted_[static_cast<std::size_t>(source)].first != nullptr || (posted_for_any_.first != nullptr && source != rank_)) return true;
+  if (posted_for(source).first != nullptr || (posted_for_any_.first != nullptr && source != rank_)) return true;
   return std::ranges::any_of(probes_, [&](const ProbeTask* probe) { return could_come_from(probe->call().peer, source); });
 }
 
@@ -171,7 +172,7 @@ void MessageMatcher::pump_from(int source) {
 }
 
 void MessageMatcher::give(int source, const AnnouncedMessage& message) {
-  PostedReceive* const from_source = posted_[static_cast<std::size_t>(source)].find(message.header.tag);
+  PostedReceive* const from_source = posted_for(source).find(message.header.tag);
   PostedReceive* const from_any = source == rank_ ? nullptr : posted_for_any_.find(message.header.tag);
   PostedReceive* const receive = from_any == nullptr || (from_source != nullptr && from_source->number_ < from_any->number_) ? from_source : from_any;
   if (receive == nullptr) {

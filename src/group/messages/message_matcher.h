@@ -121,7 +121,12 @@ class MessageMatcher {
   Unexpected::const_iterator first_unexpected(int peer, int tag) const;
   static bool could_come_from(int peer, int source, int rank) { return peer < 0 ? source != rank : peer == source; }
   bool could_come_from(int peer, int source) const { return could_come_from(peer, source, rank_); }
-  Receives& posted_for(int peer) { return peer < 0 ? posted_for_any_ : posted_[static_cast<std::size_t>(peer)]; }
+  /// Returns those that wait for messages of a rank alone.
+  const Receives& posted_for(int source) const {
+    static constexpr Receives none;
+    return posted_.empty() ? none : posted_[static_cast<std::size_t>(source)];
+  }
+  Receives& list_of(const PostedReceive& receive) { return receive.peer_ < 0 ? posted_for_any_ : posted_[static_cast<std::size_t>(receive.peer_)]; }
   bool is_wanted_from(int source) const;
   void pump_from(int source);
   void give_to(PostedReceive& receive, int source, const engines::AnnouncedMessage& message);
@@ -130,7 +135,7 @@ class MessageMatcher {
   std::vector<Route> routes_;
   std::vector<engines::MessageCarrier*> carriers_;  // each carrier of the routes once
   Unexpected unexpected_;
-  std::vector<Receives> posted_;  // by source, as they were posted: they have no message yet
+  std::vector<Receives> posted_;  // by source, as they were posted: they have no message yet. Empty until there has been one
   Receives posted_for_any_;
   std::uint64_t numbers_ = 0;           // of the receives that were posted
   Receives given_;                      // those that report, before next_given has returned them

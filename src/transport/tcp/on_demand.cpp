@@ -74,6 +74,7 @@ RankAddresses own_address_alone(const Link::Options& options, const Acceptor& ac
 
 std::vector<int> others_than(int rank, std::size_t ranks) {
   std::vector<int> others;
+  others.reserve(ranks);
   for (int r = 0; r < static_cast<int>(ranks); ++r) {
     if (r != rank) others.push_back(r);
   }

@@ -5,12 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 preset=release
-if [[ "$*" == --developer ]]; then
-  preset=developer
-elif (($# > 0)); then
-  echo "usage: $0 [--developer]" >&2
-  exit 2
-fi
+case "$*" in
+  "") ;;
+  --developer) preset=developer ;;
+  -h | --help) sed -n '2,3s/^# //p' "$0"; exit 0 ;;
+  *) echo "usage: $0 [--developer]" >&2; exit 2 ;;
+esac
 
 ./scripts/get/dependencies --core
 

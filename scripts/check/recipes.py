@@ -146,6 +146,8 @@ def docker():
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(print(__doc__))
     problems = [problem for check in sys.argv[1:] for problem in globals()[check.removeprefix("--")]()]
     print("\n".join(problems), end="\n" if problems else "")
     sys.exit(bool(problems))

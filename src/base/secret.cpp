@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "base/socket.h"
 #include "unisono/error.h"
 
 namespace unisono::base {
@@ -24,7 +24,7 @@ constexpr std::size_t page_size = slot_size * std::numeric_limits<std::uint64_t>
 
 char* map_pages(std::size_t size) {
   void* const pages = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (pages == MAP_FAILED) throw Error(fmt::format("there is no memory for {} bytes of secrets: {}", size, error_text(errno)));
+  if (pages == MAP_FAILED) throw Error(fmt::format("there is no memory for {} bytes of secrets: {}", size, std::generic_category().message(errno)));
   ::madvise(pages, size, MADV_DONTDUMP);  // where the system refuses, the secret is at least overwritten in the end
   return static_cast<char*>(pages);
 }

@@ -168,6 +168,7 @@ TEST(FailingCall, EveryFailingCallOfRanksThatAreThreadsIsSurvivedOrAnError) { sw
 TEST(FailingCall, EveryFailingCallOfRanksThatAreSpawnedIsSurvivedOrAnError) { sweep(alone("spawn"), {""}, calls); }
 TEST(FailingCall, EveryFailingCallOfAStoreIsSurvivedOrAnError) { sweep(alone("store"), {""}, calls); }
 TEST(FailingCall, EveryFailingCallOfALauncherIsSurvivedOrAnError) { sweep(launchers(1), {"-"}, calls); }
+TEST(FailingCall, EveryFailingCallOfTheLaunchersOfTwoHostsIsSurvivedOrAnError) { sweep(launchers(2), {"-"}, calls); }
 
 }  // namespace
 }  // namespace unisono::testing

@@ -126,9 +126,9 @@ void MessageMatcher::post(PostedReceive& receive) {
     unexpected_.erase(found);
     return give_to(receive, source, message);
   }
+  if (posted_.empty()) posted_.resize(routes_.size());
   receive.is_posted_ = true;
   receive.number_ = ++numbers_;
-  if (posted_.empty()) posted_.resize(routes_.size());
   list_of(receive).push_back(receive);
 }
 

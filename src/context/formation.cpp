@@ -219,11 +219,12 @@ void MemberWatch::throw_failure(int rank, const Failure& failure) const {
                    failure.cause);
 }
 
+int MemberWatch::rank_of(int in_world) const {
+  const auto found = std::ranges::find(parts_.members, in_world);
+  return found == parts_.members.end() ? -1 : static_cast<int>(found - parts_.members.begin());
+}
+
 void MemberWatch::look_at_members() const {
-  const auto rank_of = [&](int in_world) {
-    const auto found = std::ranges::find(parts_.members, in_world);
-    return found == parts_.members.end() ? -1 : static_cast<int>(found - parts_.members.begin());
-  };
   if (const auto failure = parts_.world.look_at(parts_.members)) throw_failure(rank_of(failure->culprit), *failure);
   // A member that gave the world up since this object was made will not come. An earlier failure of the world says nothing about this group.
   const auto of_world = was_sound_ ? parts_.world.failure() : std::nullopt;
@@ -235,10 +236,9 @@ void MemberWatch::look_at_members() const {
 void MemberWatch::look() const {
   look_at_members();
   for (const int in_world : parts_.world.gone()) {
-    const auto found = std::ranges::find(parts_.members, in_world);
-    const int rank = static_cast<int>(found - parts_.members.begin());
+    const int rank = rank_of(in_world);
     // A member that has come may be done with the group already.
-    if (found == parts_.members.end() || rank == parts_.rank || has_come(rank)) continue;
+    if (rank < 0 || rank == parts_.rank || has_come(rank)) continue;
     if (const auto failure = parts_.world.failure(); failure && failure->culprit == in_world) throw_failure(rank, *failure);
     throw_failure(rank, {.kind = Failure::Kind::peer_failed,
                          .cause = PeerFailed::Cause::disconnected,
@@ -263,9 +263,10 @@ std::exception_ptr MemberWatch::explain(const std::exception_ptr& error) const {
   try {
     for (const base::Deadline deadline(time_to_see_a_death); !deadline.passed();) {
       look_at_members();
-      // The store may have ended with a rank that is no member.
+      // The store may have ended with a rank that is no member, or with a member since the look at these.
       const auto other = base::is_a<PeerFailed>(error) ? parts_.world.look_at(all) : std::nullopt;
       if (other) {
+        if (const int member = rank_of(other->culprit); member >= 0) throw_failure(member, *other);
         throw PeerFailed(fmt::format("{} (rank {} of the world), and the job's store with it", other->message, other->culprit),
                          {.operation = parts_.operation, .group = parts_.group, .rank = parts_.rank}, other->cause);
       }

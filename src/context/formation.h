@@ -93,6 +93,8 @@ class MemberWatch {
   std::exception_ptr explain(const std::exception_ptr& error) const;
 
  private:
+  /// Returns the rank in the group of a rank of the world; -1 for one that is no member.
+  int rank_of(int in_world) const;
   bool has_come(int rank) const noexcept;
   [[noreturn]] void throw_failure(int rank, const Failure& failure) const;
   void look_at_members() const;

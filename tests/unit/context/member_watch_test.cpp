@@ -24,6 +24,7 @@ struct ScriptedWorld {
   WorldView view() {
     return {.failure = [this] { return ended; },
             .look_at = [this](std::span<const int> ranks) -> std::optional<Failure> {
+              if (looks_in_vain-- > 0) return std::nullopt;
               return dead && std::ranges::find(ranks, dead->culprit) != ranks.end() ? dead : std::nullopt;
             },
             .gone = [this] { return gone_ranks; }};
@@ -31,6 +32,7 @@ struct ScriptedWorld {
 
   std::optional<Failure> ended, dead;
   std::vector<int> gone_ranks;
+  int looks_in_vain = 0;  ///< before `dead` is found
 };
 
 /// Ranks 4, 2, 5 of the world are to be a group; this one is 2 of the world.
@@ -166,6 +168,18 @@ TEST(MemberWatch, TheStoreMayHaveGoneWithARankThatIsNoMember) {
   EXPECT_NE(text_of<PeerFailed>(explained(group, store_is_gone)).find("rank 0 was killed (rank 0 of the world)"), std::string::npos);
   group.world->dead = loss(1, PeerFailed::killed, "rank 1 was killed");
   EXPECT_NE(text_of<PeerFailed>(explained(group, store_is_gone)).find("rank 1 was killed (rank 1 of the world)"), std::string::npos);
+}
+
+TEST(MemberWatch, AMemberThatDiesAfterTheLookAtTheMembersIsNamedByItsRankInTheGroup) {
+  Watched group;
+  group.world->dead = loss(4, PeerFailed::killed, "rank 4 was killed");
+  group.world->looks_in_vain = 1;
+  try {
+    std::rethrow_exception(explained(group, std::make_exception_ptr(PeerFailed("the store is gone"))));
+  } catch (const PeerFailed& error) {
+    EXPECT_EQ(error.culprit(), 0);
+    EXPECT_EQ(error.message(), "rank 0 was killed");
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -65,8 +66,9 @@ class Notices {
   static base::ByteWriter of_kind(NoticeKind kind) { return std::move(base::ByteWriter().put(static_cast<std::uint8_t>(kind))); }
   /// Returns the content behind the kind.
   static base::ByteReader content_of(std::string_view notice) { return base::ByteReader(notice.substr(std::min<std::size_t>(1, notice.size()))); }
-  void tell(int rank, std::string_view notice) {
-    if (link_) link_->notify(global_rank_of(rank), group_, notice);
+  /// `data`: elements of the ranks, which follow the words of the notice.
+  void tell(int rank, std::string_view notice, std::span<const std::byte> data = {}) {
+    if (link_) link_->notify(global_rank_of(rank), group_, notice, data);
   }
   /// Sends a notice to many members, given by their ranks in the world.
   void announce(const std::vector<int>& global_ranks, std::string_view notice, transport::Link::Announcement what) {

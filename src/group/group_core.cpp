@@ -1,5 +1,6 @@
 #include "group/group_core.h"
 
+#include <span>
 #include <utility>
 
 #include "group/devices/device_streams.h"
@@ -21,7 +22,9 @@ GroupCore::GroupCore(Parts parts)
     coordination::Coordination& coordination = *coordination_;
     ChannelCarrier::Parts carrier;
     carrier.rank = topology.rank;
-    carrier.tell = [&coordination](int r, std::string_view notice) { coordination.notices().tell(r, notice); };
+    carrier.tell = [&coordination](int r, std::string_view notice, std::span<const std::byte> elements) {
+      coordination.notices().tell(r, notice, elements);
+    };
     carrier.poll = [&coordination] { coordination.poll(); };
     carrier.channels = channels_of(executor_->engine(), coordination);
     carrier.attribution = [&coordination, engine = executor_->name()] {

@@ -177,9 +177,12 @@ class Game {
       default: break;
     }
     head.length = static_cast<std::uint32_t>(payload.size());
+    if (head.kind == FrameKind::notice) head.channel = static_cast<std::uint32_t>(in_.choice(payload.size()));
+    const FrameHead sealed = head;
     if (in_.choice(63) == 0) head.length += in_.number<std::uint32_t>();
+    if (head.kind == FrameKind::notice && in_.choice(63) == 0) ++head.channel;
     FrameBytes bytes = to_bytes(head);
-    codes_.seal(bytes, head.kind, payload);
+    codes_.seal(bytes, sealed, payload);
     if (in_.choice(63) == 0) bytes[in_.choice(frame_head_size - 1)] ^= std::byte{1};
     std::string frame(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     frame.append(reinterpret_cast<const char*>(payload.data()), payload.size());

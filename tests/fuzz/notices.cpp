@@ -116,7 +116,7 @@ void check_messages(Input& in) {
   std::size_t told = 0;
   const auto done = [](const auto&...) -> std::unique_ptr<Task> { return std::make_unique<Done>(); };
   group::ChannelCarrier carrier({.rank = 0,
-                                 .tell = [&](int, std::string_view notice) { told += notice.size(); },
+                                 .tell = [&](int, std::string_view notice, auto) { told += notice.size(); },
                                  .poll = [] {},
                                  .channels = {.send = done, .recv = done, .discard = done}});
   while (in.has_more()) {

@@ -165,9 +165,8 @@ class ChannelCarrier::SendTask final : public Task {
     const bool is_inline = bytes <= inline_bytes;
     base::ByteWriter notice = Notices::of_kind(NoticeKind::message);
     notice.put(header_.bytes).put(header_.tag).put(header_.kind).put(is_inline ? std::uint32_t{0} : channel);
-    if (is_inline) notice.raw({static_cast<const char*>(data_), bytes});
     to_.announced += cost_of(header_);
-    parts.tell(peer_, notice.bytes());
+    parts.tell(peer_, notice.bytes(), {static_cast<const std::byte*>(data_), is_inline ? bytes : 0});
     if (is_inline) return;
     if (own_.empty()) keep();
     task_ = std::make_unique<ChannelTask>(parts, peer_, parts.channels.send(data_, bytes, peer_, channel));
@@ -228,7 +227,7 @@ std::optional<AnnouncedMessage> ChannelCarrier::next(int peer) {
     source.taken += cost_of(message->header);
     if (source.taken - source.reported >= report_size) to_report = source.reported = source.taken;
   }
-  if (to_report != 0) parts_.tell(peer, Notices::of_kind(NoticeKind::taken).put(to_report).bytes());
+  if (to_report != 0) parts_.tell(peer, Notices::of_kind(NoticeKind::taken).put(to_report).bytes(), {});
   return message;
 }
 

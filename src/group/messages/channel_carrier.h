@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,10 +35,11 @@ Channels channels_of(Engine& engine, coordination::Coordination& coordination);
 /// too many that were announced before have not been returned by `next` there. Peers are ranks in the group.
 class ChannelCarrier final : public engines::MessageCarrier {
  public:
-  /// The carrier sends notices by `tell(rank, notice)`. `poll` takes what has come. `rank`: this rank, for errors.
+  /// The carrier sends notices by `tell(rank, notice, elements)`; the elements follow the notice. `poll` takes what has come. `rank`: this rank, for
+  /// errors.
   struct Parts {
     int rank = 0;
-    std::function<void(int rank, std::string_view notice)> tell;
+    std::function<void(int rank, std::string_view notice, std::span<const std::byte> elements)> tell;
     std::function<void()> poll;
     Channels channels;
     /// Makes the attribution that finds out why a channel broke; null: its exception is thrown as it is.

@@ -28,7 +28,7 @@ enum class FrameKind : std::uint8_t {
   withdrawn,  ///< id of a request: its sender has given up
   refused,    ///< id of a request: its receiver does not take it; total: the Refusal
   consumed,   ///< total: bytes of eager messages (cost_of) that were received since the last one, so that there is room again
-  notice,     ///< a short text: group, length
+  notice,     ///< a short text: group, length; channel: so many bytes at its end are the ranks' data
   call,       ///< what a rank says of the next call of a group: group, length
   heartbeat,
   goodbye,  ///< the last frame: the sender finalizes
@@ -71,10 +71,15 @@ FrameBytes to_bytes(const FrameHead& head);
 /// A message of a call begins with so many bytes that compare the call; what follows is the ranks' data.
 inline constexpr std::size_t call_head_size = 32;
 inline constexpr std::size_t longest_call = (std::size_t{128} << 10) + call_head_size;
-/// Returns how many bytes of a payload are words between the libraries themselves, and not the ranks' data.
-constexpr std::size_t covered_bytes(FrameKind kind, std::size_t length) {
-  const bool is_word = kind == FrameKind::notice || kind == FrameKind::spread || kind == FrameKind::gone;
-  return is_word ? length : kind == FrameKind::call ? std::min(length, call_head_size) : 0;
+/// Returns how many bytes of a payload, the first ones, are words between the libraries themselves, and not the ranks' data.
+constexpr std::size_t covered_bytes(const FrameHead& head) {
+  switch (head.kind) {
+    case FrameKind::notice: return head.length - std::min(head.length, head.channel);
+    case FrameKind::spread:
+    case FrameKind::gone: return head.length;
+    case FrameKind::call: return std::min<std::size_t>(head.length, call_head_size);
+    default: return 0;
+  }
 }
 /// Throws ProtocolError with the reason unless a peer may send the head. It checks a length before anything is allocated for it.
 FrameHead to_head(const std::byte* bytes);
@@ -95,12 +100,12 @@ class FrameCodes {
     return hash;
   }
   /// Writes the code of the next frame into its head.
-  void seal(FrameBytes& head, FrameKind kind, std::span<const std::byte> payload, std::span<const std::byte> more = {}) {
-    base::SipHash hash = begin(head);
-    const std::size_t covered = covered_bytes(kind, payload.size() + more.size()), of_first = std::min(covered, payload.size());
+  void seal(FrameBytes& bytes, const FrameHead& head, std::span<const std::byte> payload, std::span<const std::byte> more = {}) {
+    base::SipHash hash = begin(bytes);
+    const std::size_t covered = std::min(covered_bytes(head), payload.size() + more.size()), of_first = std::min(covered, payload.size());
     hash.bytes(payload.first(of_first));
     hash.bytes(more.first(covered - of_first));
-    base::store_little_endian(hash.finish(), head.data() + coded_head_size);
+    base::store_little_endian(hash.finish(), bytes.data() + coded_head_size);
   }
 
  private:

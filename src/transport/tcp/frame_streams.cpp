@@ -42,7 +42,7 @@ constexpr Rule rules[] = {
     {"withdrawn", 0, 0, false, false, true, false},
     {"refused", 0, 0, false, false, true, true},
     {"consumed", 0, 0, false, false, false, true},
-    {"notice", 0, longest_notice, true, false, false, false},
+    {"notice", 0, longest_notice, true, true, false, false},
     {"call", 0, longest_call, true, false, false, false},
     {"heartbeat", 0, 0, false, false, false, false},
     {"goodbye", 0, 0, false, false, false, false},
@@ -106,6 +106,7 @@ FrameHead to_head(const std::byte* bytes) {
       (!rule.total && head.total != 0)) {
     throw ProtocolError(fmt::format("a {} frame with fields that it does not have", rule.name));
   }
+  if (head.kind == FrameKind::notice && head.channel > head.length) throw ProtocolError("a notice with more data than bytes");
   return head;
 }
 
@@ -121,7 +122,7 @@ void FrameReader::begin_frame(FrameSink& sink) {
   hash_ = codes_.begin(bytes);
   code_ = base::load_little_endian<std::uint64_t>(bytes.data() + coded_head_size);
   head_ = to_head(bytes.data());
-  covered_ = covered_bytes(head_.kind, head_.length);
+  covered_ = covered_bytes(head_);
   if (covered_ == 0) check_code();
   target_ = sink.begin(head_);
   rest_ = head_.length;
@@ -220,7 +221,7 @@ std::size_t FrameWriter::taken(ssize_t result) {
 
 FrameBytes FrameWriter::sealed(const FrameHead& head, std::span<const std::byte> payload, std::span<const std::byte> more) {
   FrameBytes bytes = to_bytes(head);
-  codes_.seal(bytes, head.kind, payload, more);
+  codes_.seal(bytes, head, payload, more);
   return bytes;
 }
 

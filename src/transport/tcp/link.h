@@ -80,9 +80,9 @@ class Link : public CallMail {
   /// Ends a group: its tasks throw, their memory is not used any more, and later data for it is dropped.
   virtual void end(std::uint64_t group) = 0;
 
-  /// Sends a short text to the listener of a group at a rank, where it is kept until there is a listener. Never waits; the order is kept between two
-  /// ranks. A notice to a lost peer is discarded.
-  virtual void notify(int peer, std::uint64_t group, std::string_view text) = 0;
+  /// Sends a short text, and data of the ranks behind it, to the listener of a group at a rank, where both are kept until there is a listener. Never
+  /// waits; the order is kept between two ranks. A notice to a lost peer is discarded.
+  virtual void notify(int peer, std::uint64_t group, std::string_view text, std::span<const std::byte> data = {}) = 0;
 
   /// What a notice to many ranks of a group is about.
   enum class Announcement {

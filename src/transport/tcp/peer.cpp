@@ -71,9 +71,12 @@ void Peer::withdraw(const TransferPtr& transfer) {
   transfer->data = nullptr;  // the rest of a message that was cleared is discarded
 }
 
-void Peer::notify(std::uint64_t group, std::string_view text) {
-  const FrameHead head{.kind = FrameKind::notice, .length = static_cast<std::uint32_t>(text.size()), .group = group};
-  post(head, std::as_bytes(std::span(text)), {});
+void Peer::notify(std::uint64_t group, std::string_view text, std::span<const std::byte> data) {
+  const FrameHead head{.kind = FrameKind::notice,
+                       .length = static_cast<std::uint32_t>(text.size() + data.size()),
+                       .group = group,
+                       .channel = static_cast<std::uint32_t>(data.size())};
+  post(head, std::as_bytes(std::span(text)), data);
 }
 
 void Peer::post(const FrameHead& frame, std::span<const std::byte> head, std::span<const std::byte> data) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -112,7 +113,7 @@ class Peer final : public FrameSink {
   /// Withdraws a transfer whose task is destroyed before its end: its memory is not used any more.
   void withdraw(const TransferPtr& transfer);
   /// Sends a frame, or keeps it for a connection that is not there yet.
-  void notify(std::uint64_t group, std::string_view text);
+  void notify(std::uint64_t group, std::string_view text, std::span<const std::byte> data = {});
   void post(const FrameHead& frame, std::span<const std::byte> head, std::span<const std::byte> data);
   /// Sends a frame at once, or not at all.
   void send_if_open(const FrameHead& frame, std::span<const std::byte> payload);

@@ -244,11 +244,12 @@ void TcpLink::end(std::uint64_t group) {
   after(true);
 }
 
-void TcpLink::notify(int rank, std::uint64_t group, std::string_view text) {
-  if (text.size() > longest_notice) throw InvalidArgument(fmt::format("a notice of {} bytes: at most {} are allowed", text.size(), longest_notice));
+void TcpLink::notify(int rank, std::uint64_t group, std::string_view text, std::span<const std::byte> data) {
+  const std::size_t size = text.size() + data.size();
+  if (size > longest_notice) throw InvalidArgument(fmt::format("a notice of {} bytes: at most {} are allowed", size, longest_notice));
   const std::lock_guard lock(mutex_);
   Peer& peer = connected(rank);
-  peer.notify(group, text);
+  peer.notify(group, text, data);
   sent(peer);
 }
 

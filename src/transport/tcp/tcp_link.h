@@ -110,7 +110,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::unique_ptr<Task> send(const void* data, std::size_t bytes, int rank, ChannelKey channel) override;
   std::unique_ptr<Task> recv(void* data, std::size_t bytes, int rank, ChannelKey channel) override;
   void end(std::uint64_t group) override;
-  void notify(int peer, std::uint64_t group, std::string_view text) override;
+  void notify(int peer, std::uint64_t group, std::string_view text, std::span<const std::byte> data) override;
   void post(int peer, std::uint64_t group, std::span<const std::byte> head, std::span<const std::byte> data) override;
   bool take(int peer, std::uint64_t group, std::string& into) override;
   void look(int peer) override;

@@ -112,7 +112,7 @@ TEST(Signature, TheSignatureOfMessagesIsTheSameEverywhere) {
 
   std::vector<std::string> notices;
   group::ChannelCarrier carrier(
-      {.rank = 0, .tell = [&](int, std::string_view notice) { notices.emplace_back(notice); }, .poll = [] {}, .channels = {}});
+      {.rank = 0, .tell = [&](int, std::string_view notice, auto) { notices.emplace_back(notice); }, .poll = [] {}, .channels = {}});
   group::MessageMatcher messages(0, {{}, {.carrier = &carrier, .peer = 1}});
   EXPECT_TRUE(messages.send(call)->advance());
   // The kind "message": 0 bytes, tag 0, the kind of the elements, and that they stand here.

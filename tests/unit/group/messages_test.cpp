@@ -33,10 +33,10 @@ class Messages : public ::testing::Test {
       notices_[at] = std::make_unique<Notices>(links_[at], group, std::vector{0, 1});
       ChannelCarrier::Parts parts;
       parts.rank = rank;
-      parts.tell = [notices = notices_[at].get(), &told](int peer, std::string_view notice) {
+      parts.tell = [notices = notices_[at].get(), &told](int peer, std::string_view notice, std::span<const std::byte> elements) {
         ++told.notices;
-        told.bytes += notice.size();
-        notices->tell(peer, notice);
+        told.bytes += notice.size() + elements.size();
+        notices->tell(peer, notice, elements);
       };
       parts.channels = {.send =
                             [link](const void* data, std::size_t n, int peer, std::uint32_t channel) {

@@ -143,6 +143,7 @@ TEST(LinkEnds, FramesThatNoRankSendsEndTheConnection) {
   const Case cases[] = {
       {{.kind = static_cast<FrameKind>(0)}, "unknown kind 0"},
       {{.kind = static_cast<FrameKind>(200)}, "unknown kind 200"},
+      {{.kind = FrameKind::notice, .length = 5, .group = 1, .channel = 6}, "a notice with more data than bytes"},
       {{.kind = FrameKind::eager, .length = 262145}, "262145"},
       {{.kind = FrameKind::eager, .length = 0x80000000U}, "2147483648"},
       {{.kind = FrameKind::data, .length = 0xffffffffU, .id = 1}, "4294967295"},
@@ -233,10 +234,11 @@ TEST(LinkEnds, AnEndInTheMiddleOfAFrameIsALossAtEveryByte) {
 TEST(LinkEnds, AFrameThatWasChangedIsALoss) {
   const FrameHead notice{.kind = FrameKind::notice, .length = 5, .group = 1},
       message{.kind = FrameKind::eager, .length = 5, .group = 1, .channel = 1};
-  FrameHead call = notice;
+  FrameHead call = notice, with_data = notice;
   call.kind = FrameKind::call;
-  for (const FrameHead& head : {notice, message, call}) {
-    const std::size_t covered = transport::frame_head_size + transport::covered_bytes(head.kind, 5);
+  with_data.channel = 2;  // of its bytes are the ranks' own
+  for (const FrameHead& head : {notice, with_data, message, call}) {
+    const std::size_t covered = transport::frame_head_size + transport::covered_bytes(head);
     for (std::size_t at = 0; at < covered; ++at) {
       auto both = make_link_and_hand();
       both.link->listen(1, [&](int, std::string_view text) { ADD_FAILURE() << "it was told \"" << text << "\", changed at " << at; });

@@ -234,7 +234,7 @@ TEST(LinkOnDemand, SilenceIsTheSameLossForAll) {
                                     .length = static_cast<std::uint32_t>(payload.size()),
                                     .group = base::stable_hash("addresses of the link")};
     auto bytes = transport::to_bytes(head);
-    codes.seal(bytes, head.kind, std::as_bytes(std::span(payload)));
+    codes.seal(bytes, head, std::as_bytes(std::span(payload)));
     const std::string frame = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + payload;
     ASSERT_EQ(base::send(hand->connections.at(0).fd.get(), hand->connections.at(0).tls.get(), frame.data(), frame.size()),
               static_cast<ssize_t>(frame.size()));

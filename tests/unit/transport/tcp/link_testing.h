@@ -119,7 +119,7 @@ struct LinkAndHand {
   /// The bytes of a frame, with the code that it has where it is the next one to be sent.
   std::string sealed(const transport::FrameHead& head, std::string_view payload = {}) const {
     auto bytes = transport::to_bytes(head);
-    codes->seal(bytes, head.kind, std::as_bytes(std::span(payload)));
+    codes->seal(bytes, head, std::as_bytes(std::span(payload)));
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()).append(payload);
   }
   void say(const transport::FrameHead& head, std::string_view payload = {}) const { say_bytes(sealed(head, payload)); }

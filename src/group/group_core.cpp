@@ -26,7 +26,7 @@ GroupCore::GroupCore(Parts parts)
       coordination.notices().tell(r, notice, elements);
     };
     carrier.poll = [&coordination] { coordination.poll(); };
-    carrier.channels = channels_of(executor_->engine(), coordination);
+    carrier.channels = channels_of(executor_->engine(), coordination, parts.engine_is_on_link);
     carrier.attribution = [&coordination, engine = executor_->name()] {
       return std::make_unique<coordination::FailureAttribution>(coordination, coordination::FailureAttribution::Unexplained{.engine = engine});
     };

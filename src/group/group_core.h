@@ -43,6 +43,7 @@ class GroupCore {
     schedule::Engines engines;
     std::string name;  ///< as `ProcessGroup::backend` returns it; empty: the engine's
     schedule::SharedNetworks networks = {};
+    bool engine_is_on_link = false;  ///< it works on our connections
   };
   explicit GroupCore(Parts parts);
   ~GroupCore();

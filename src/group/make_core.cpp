@@ -174,6 +174,7 @@ std::unique_ptr<GroupCore> make_core(const CoreOptions& options, const engines::
                      : connect(options, topology, maker.connects_all, secret_of(options, topology, parts.host), notifier_of(topology, parts));
   }
   GroupCore::Parts core;
+  core.engine_is_on_link = maker.connects_all;
   if (maker.is_shared_memory) {
     core.engines.group = parts.host.engine;
   } else {

@@ -19,8 +19,8 @@ using engines::AnnouncedMessage;
 using engines::Delivery;
 using engines::MessageHeader;
 
-// The elements stand in the notice up to this size.
-constexpr std::size_t inline_bytes = std::size_t{4} << 10;
+/// Bytes of elements that stand in the notice where a channel would go over the same connection, in a frame more.
+constexpr std::size_t inline_bytes_on_link = std::size_t{16} << 10;
 
 // Notices never wait, so the sender bounds those that nobody has taken: beyond the room its messages wait here. The receiver reports what it has
 // taken once that is worth a notice, so a few messages cost none. Of the room 1 MiB is left where just that much has been taken and not been
@@ -29,21 +29,22 @@ constexpr std::size_t report_size = std::size_t{256} << 10;
 constexpr std::size_t room = (std::size_t{1} << 20) + report_size;
 constexpr std::size_t header_cost = 128;  // bytes that a message takes at its receiver beside its elements
 
-std::size_t cost_of(const MessageHeader& header) {
+std::size_t cost_of(const MessageHeader& header, const Channels& channels) {
   const auto bytes = static_cast<std::size_t>(header.bytes);
-  return header_cost + (bytes <= inline_bytes ? bytes : 0);
+  return header_cost + (bytes <= channels.inline_bytes ? bytes : 0);
 }
 
 }  // namespace
 
-Channels channels_of(Engine& engine, coordination::Coordination& coordination) {
+Channels channels_of(Engine& engine, coordination::Coordination& coordination, bool engine_is_on_link) {
   if (engine.has_channels()) {
     return {
         .send = [&engine](const void* data, std::size_t bytes, int peer,
                           std::uint32_t channel) { return engine.start_send(data, bytes, peer, channel); },
         .recv = [&engine](void* data, std::size_t bytes, int peer, std::uint32_t channel) { return engine.start_recv(data, bytes, peer, channel); },
         .discard = [&engine](std::size_t bytes, int peer, std::uint32_t channel) { return engine.start_discard(bytes, peer, channel); },
-        .largest = engine.largest_channel()};
+        .largest = engine.largest_channel(),
+        .inline_bytes = engine_is_on_link ? inline_bytes_on_link : Channels().inline_bytes};
   }
   // The number keeps them apart from the channels that a tcp engine of the same group would use.
   const std::uint64_t group = ~coordination.group_id();
@@ -61,7 +62,8 @@ Channels channels_of(Engine& engine, coordination::Coordination& coordination) {
               [&link, global, group](std::size_t bytes, int peer, std::uint32_t channel) {
                 return link.recv(nullptr, bytes, global(peer), {group, channel});
               },
-          .largest = std::numeric_limits<std::uint32_t>::max()};
+          .largest = std::numeric_limits<std::uint32_t>::max(),
+          .inline_bytes = inline_bytes_on_link};
 }
 
 /// Moves elements on a channel. Where the channel breaks, the cause is found out.
@@ -139,7 +141,7 @@ class ChannelCarrier::SendTask final : public Task {
  private:
   bool has_room() const {
     const std::uint64_t taken = to_.taken.load(std::memory_order_acquire);
-    return (to_.announced > taken ? to_.announced - taken : 0) + cost_of(header_) <= room;
+    return (to_.announced > taken ? to_.announced - taken : 0) + cost_of(header_, carrier_.parts_.channels) <= room;
   }
   // Each task sees to itself alone, so that what goes wrong with one is no other's error.
   bool advance_first() {
@@ -162,10 +164,10 @@ class ChannelCarrier::SendTask final : public Task {
     // Channel 0 is that of collectives. The others take turns.
     const auto channel = static_cast<std::uint32_t>(1 + to_.messages++ % parts.channels.largest);
     const auto bytes = static_cast<std::size_t>(header_.bytes);
-    const bool is_inline = bytes <= inline_bytes;
+    const bool is_inline = bytes <= parts.channels.inline_bytes;
     base::ByteWriter notice = Notices::of_kind(NoticeKind::message);
     notice.put(header_.bytes).put(header_.tag).put(header_.kind).put(is_inline ? std::uint32_t{0} : channel);
-    to_.announced += cost_of(header_);
+    to_.announced += cost_of(header_, parts.channels);
     parts.tell(peer_, notice.bytes(), {static_cast<const std::byte*>(data_), is_inline ? bytes : 0});
     if (is_inline) return;
     if (own_.empty()) keep();
@@ -224,7 +226,7 @@ std::optional<AnnouncedMessage> ChannelCarrier::next(int peer) {
     Source& source = found->second;
     const std::uint64_t ticket = ++source.returned;
     message = AnnouncedMessage{source.messages.at(ticket).header, ticket};
-    source.taken += cost_of(message->header);
+    source.taken += cost_of(message->header, parts_.channels);
     if (source.taken - source.reported >= report_size) to_report = source.reported = source.taken;
   }
   if (to_report != 0) parts_.tell(peer, Notices::of_kind(NoticeKind::taken).put(to_report).bytes(), {});

@@ -27,8 +27,10 @@ struct Channels {
   std::function<std::unique_ptr<Task>(void* data, std::size_t bytes, int peer, std::uint32_t channel)> recv;
   std::function<std::unique_ptr<Task>(std::size_t bytes, int peer, std::uint32_t channel)> discard;
   std::uint32_t largest = 32767;
+  std::size_t inline_bytes = std::size_t{4} << 10;  ///< of a message: up to so many stand in its notice, for which no channel is needed
 };
-Channels channels_of(Engine& engine, coordination::Coordination& coordination);
+/// `engine_is_on_link`: it works on our connections, as notices do.
+Channels channels_of(Engine& engine, coordination::Coordination& coordination, bool engine_is_on_link);
 
 /// Carries messages between ranks of different hosts. A short notice goes ahead of each and holds its header. The elements stand in the notice where
 /// they are few. Else they follow on a channel of their own, which is read when a receive has taken the message. A message waits at its sender while

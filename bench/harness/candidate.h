@@ -39,7 +39,9 @@ class Candidate {
   /// Prepares calls of this job, outside the timing. The job's buffers stay until the next selection.
   virtual void select(const Job& job) = 0;
   virtual void call() = 0;
-  /// Lets go on what earlier calls have begun; called while the rank waits for others outside of a call.
+  /// Returns true if what a call has begun may need `progress` when it has returned.
+  virtual bool needs_progress() const { return false; }
+  /// Lets that go on; called while the rank waits for others outside of a call.
   virtual void progress() {}
 
  protected:

@@ -229,9 +229,9 @@ void take_part(const Plan& plan, Place place) {
     binding.bind();
     add_starter(candidates, plan, place);
     add_roofline(candidates, used);
-    arena.while_waiting([&] {
-      for (const auto& candidate : candidates) candidate->progress();
-    });
+    for (const auto& candidate : candidates) {
+      if (candidate->needs_progress()) arena.while_waiting([waits = candidate.get()] { waits->progress(); });
+    }
     arena.barrier();
     measure(plan, arena, candidates, backend, used);
     arena.barrier();

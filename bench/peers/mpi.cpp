@@ -56,6 +56,7 @@ class MpiCandidate final : public Candidate {
 
   // Errors are fatal to MPI_COMM_WORLD by default: it prints them and ends all ranks.
   void call() override { call_(*this); }
+  bool needs_progress() const override { return true; }
   /// An MPI may leave the rest of a send that it has called complete to a later call of the sender (weak progress: MPI 4.1, section 2.9).
   void progress() override {
     int found = 0;

@@ -35,7 +35,7 @@ enum class NoticeKind : std::uint8_t {
 class Notices {
  public:
   /// A handler is called by the thread that polls the link, which may be any.
-  using Handler = std::function<void(int from, std::string_view notice)>;
+  using Handler = std::function<void(int from, std::string notice)>;
 
   /// `group`: equal on all members, and different from that of any other group. `global_ranks`: of the members, in group order.
   Notices(std::shared_ptr<transport::Link> link, std::uint64_t group, const std::vector<int>& global_ranks)
@@ -52,7 +52,7 @@ class Notices {
   void handle(NoticeKind kind, Handler handler) { handlers_[kind] = std::move(handler); }
   /// Begins to call the handlers. Notices that came earlier are delivered then.
   void begin() {
-    link_->listen(group_, [this](int global_rank, std::string_view notice) { dispatch(global_rank, notice); });
+    link_->listen(group_, [this](int global_rank, std::string notice) { dispatch(global_rank, std::move(notice)); });
   }
   /// Ends the notices: no handler runs any more when it returns, and later notices are dropped.
   void end() {
@@ -76,11 +76,11 @@ class Notices {
   }
 
  private:
-  void dispatch(int global_rank, std::string_view notice) {
+  void dispatch(int global_rank, std::string notice) {
     const auto member = std::ranges::lower_bound(by_global_rank_, global_rank, {}, [this](int r) { return global_rank_of(r); });
     if (member == by_global_rank_.end() || global_rank_of(*member) != global_rank || notice.empty()) return;
     const auto handler = handlers_.find(static_cast<NoticeKind>(notice.front()));
-    if (handler != handlers_.end()) handler->second(*member, notice);
+    if (handler != handlers_.end()) handler->second(*member, std::move(notice));
   }
   int global_rank_of(int rank) const { return global_ranks_[static_cast<std::size_t>(rank)]; }
 

@@ -32,7 +32,7 @@ GroupCore::GroupCore(Parts parts)
     };
     channels_ = std::make_unique<ChannelCarrier>(std::move(carrier));
     coordination::Notices& notices = coordination_->notices();
-    notices.handle(coordination::NoticeKind::message, [this](int from, std::string_view notice) { channels_->take(from, notice); });
+    notices.handle(coordination::NoticeKind::message, [this](int from, std::string notice) { channels_->take(from, std::move(notice)); });
     notices.handle(coordination::NoticeKind::taken, [this](int from, std::string_view notice) { channels_->take_report(from, notice); });
   }
   std::vector<MessageMatcher::Route> routes(static_cast<std::size_t>(topology.size()));

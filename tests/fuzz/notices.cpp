@@ -125,7 +125,7 @@ void check_messages(Input& in) {
     if (in.flag()) notice.put(std::uint64_t{elements.size()}).put(in.number<std::int32_t>()).put(in.number<std::uint32_t>()).put(std::uint32_t{0});
     notice.raw(elements);
     if (in.choice(7) == 0) carrier.take_report(1, notice.bytes());
-    else carrier.take(1, notice.bytes());
+    else carrier.take(1, notice.take());
     if (in.flag()) continue;
     while (const auto message = carrier.next(1)) {
       const auto bytes = static_cast<std::size_t>(message->header.bytes);

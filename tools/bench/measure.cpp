@@ -154,13 +154,17 @@ void check_device(const BenchOptions& options) {
 
 /// Returns the backend that is to be measured. Throws BackendUnavailable for an engine that cannot run here.
 std::string backend_of(const BenchOptions& options) {
+  const bool has_hosts = options.hosts > 1;
   std::string asked = options.backend;
+  const auto is_auto = [&] { return engines::host_backend(asked) == "auto"; };
   // The ranks share a machine, whatever hosts they present, and the choice by machines would be the engine of one host.
-  if (options.hosts > 1 && asked == "auto") asked = base::Environment::process().get("UNISONO_BACKEND").value_or("tcp");
+  if (has_hosts && is_auto()) asked = base::Environment::process().get("UNISONO_BACKEND").value_or("tcp");
+  if (has_hosts && is_auto()) asked = "tcp";
+  if (is_auto()) return asked;
   const std::string engine = engines::host_backend(asked);
-  if (options.hosts > 1 && engine == "native")
-    throw InvalidArgument("--hosts needs an engine for networks, and native serves one host", {.hint = "--backend tcp"});
-  if (engine != "auto") engines::maker(engine);
+  const engines::EngineMaker maker = engines::maker(engine);
+  if (has_hosts && (maker.is_shared_memory || !maker.traits.spans_hosts))
+    throw InvalidArgument(fmt::format("--hosts needs an engine for networks, and {} serves one host", engine), {.hint = "--backend tcp"});
   return asked;
 }
 

@@ -21,6 +21,8 @@ using engines::MessageHeader;
 
 /// Bytes of elements that stand in the notice where a channel would go over the same connection, in a frame more.
 constexpr std::size_t inline_bytes_on_link = std::size_t{16} << 10;
+/// So short are the messages of the library itself (DeviceMessages), which the code of a notice has to cover as its words.
+constexpr std::size_t covered_bytes = 64;
 
 // Notices never wait, so the sender bounds those that nobody has taken: beyond the room its messages wait here. The receiver reports what it has
 // taken once that is worth a notice, so a few messages cost none. Of the room 1 MiB is left where just that much has been taken and not been
@@ -168,7 +170,9 @@ class ChannelCarrier::SendTask final : public Task {
     base::ByteWriter notice = Notices::of_kind(NoticeKind::message);
     notice.put(header_.bytes).put(header_.tag).put(header_.kind).put(is_inline ? std::uint32_t{0} : channel);
     to_.announced += cost_of(header_, parts.channels);
-    parts.tell(peer_, notice.bytes(), {static_cast<const std::byte*>(data_), is_inline ? bytes : 0});
+    const bool is_covered = bytes <= covered_bytes;
+    if (is_covered) notice.raw({static_cast<const char*>(data_), bytes});
+    parts.tell(peer_, notice.bytes(), {static_cast<const std::byte*>(data_), is_inline && !is_covered ? bytes : 0});
     if (is_inline) return;
     if (own_.empty()) keep();
     task_ = std::make_unique<ChannelTask>(parts, peer_, parts.channels.send(data_, bytes, peer_, channel));
@@ -191,20 +195,18 @@ std::unique_ptr<Task> ChannelCarrier::send(int peer, const MessageHeader& header
   return std::make_unique<SendTask>(*this, peer, header, data);
 }
 
-void ChannelCarrier::take(int peer, std::string_view notice) {
+void ChannelCarrier::take(int peer, std::string notice) {
   base::ByteReader content = Notices::content_of(notice);
-  Announced message;
-  message.header.bytes = content.get<std::uint64_t>();
-  message.header.tag = content.get<std::int32_t>();
-  message.header.kind = content.get<std::uint32_t>();
-  message.channel = content.get<std::uint32_t>();
-  const std::string_view elements = content.rest();
+  MessageHeader header;
+  header.bytes = content.get<std::uint64_t>();
+  header.tag = content.get<std::int32_t>();
+  header.kind = content.get<std::uint32_t>();
+  const auto channel = content.get<std::uint32_t>();
   // A notice whose lengths do not fit is not ours.
-  if (!content.ok() || elements.size() != (message.channel == 0 ? message.header.bytes : 0)) return;
-  message.elements = elements;
+  if (!content.ok() || content.rest().size() != (channel == 0 ? header.bytes : 0)) return;
   const std::lock_guard lock(mutex_);
   Source& source = sources_[peer];
-  source.messages.emplace(source.tickets + 1, std::move(message));
+  source.messages.emplace(source.tickets + 1, Announced{header, channel, std::move(notice)});
   ++source.tickets;
 }
 
@@ -238,7 +240,7 @@ void ChannelCarrier::deliver(int peer, std::uint64_t ticket, const MessageHeader
   auto& messages = sources_.at(peer).messages;
   const auto message = messages.find(ticket);
   if (message->second.channel == 0) {
-    const std::string& elements = message->second.elements;
+    const std::string_view elements = message->second.elements();
     if (delivery.to != nullptr && !elements.empty()) std::memcpy(delivery.to, elements.data(), elements.size());
     messages.erase(message);
     delivery.is_done = true;

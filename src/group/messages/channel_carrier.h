@@ -61,7 +61,7 @@ class ChannelCarrier final : public engines::MessageCarrier {
   bool withdraw(int peer, std::uint64_t ticket, engines::Delivery& delivery) noexcept override;
 
   /// Takes a notice of a message from that rank. From any thread.
-  void take(int peer, std::string_view notice);
+  void take(int peer, std::string notice);
   /// Takes that rank's report of the messages that it has taken. From any thread.
   void take_report(int peer, std::string_view notice);
 
@@ -71,7 +71,9 @@ class ChannelCarrier final : public engines::MessageCarrier {
   struct Announced {
     engines::MessageHeader header;
     std::uint32_t channel = 0;  // 0: the elements are here
-    std::string elements = {};
+    std::string notice = {};    // with the elements at its end, where they are here
+
+    std::string_view elements() const { return std::string_view(notice).substr(notice.size() - (channel == 0 ? header.bytes : 0)); }
   };
   struct Destination {
     std::uint64_t messages = 0;           // announced so far

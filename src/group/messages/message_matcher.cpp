@@ -126,7 +126,7 @@ void MessageMatcher::post(PostedReceive& receive) {
     unexpected_.erase(found);
     return give_to(receive, source, message);
   }
-  if (posted_.empty()) posted_.resize(routes_.size());
+  if (receive.peer_ >= 0 && posted_.empty()) posted_.resize(routes_.size());
   receive.is_posted_ = true;
   receive.number_ = ++numbers_;
   list_of(receive).push_back(receive);

@@ -14,6 +14,7 @@ namespace unisono::group {
 void LaneReceives::post(PendingReceive& receive, GroupErrors& group, MessageMatcher& messages, const MessageCall& call, Remains& remains) {
   group_ = &group;
   messages_ = &messages;
+  if (!lane_.is_over) receive.task.post(messages, call);  // where there is no memory for it, nobody knows the receive yet
   receive.previous = last_;
   receive.next = nullptr;
   (last_ != nullptr ? last_->next : first_) = &receive;
@@ -23,7 +24,6 @@ void LaneReceives::post(PendingReceive& receive, GroupErrors& group, MessageMatc
     finish(receive, group.error_when_over(receive.about().operation, call.sequence), remains);
     return;
   }
-  receive.task.post(messages, call);
   if (!receive.task.has_message()) advance(receive, remains);
   advance_given(remains, LargeCopies::later);
   if (first_ != nullptr && !kept_group_) kept_group_ = group.share();

@@ -14,7 +14,7 @@ namespace {
 using store::Reader;
 
 constexpr std::string_view magic = "UNISLINK";
-constexpr std::uint16_t wire_version = 4;
+constexpr std::uint16_t wire_version = 5;
 
 std::string greeting() { return store::greeting(magic, wire_version); }
 // Returns a frame: a length, and then the content.

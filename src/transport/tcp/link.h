@@ -95,8 +95,7 @@ class Link : public CallMail {
   /// one rank's notices to another one the order is kept, but for failures.
   virtual void announce(std::uint64_t group, std::span<const int> members, std::string_view text, Announcement what) = 0;
 
-  using Listener =
-      std::function<void(int peer, std::string_view text)>;  // from any thread that polls; must not call back into the Link but for notify
+  using Listener = std::function<void(int peer, std::string text)>;  // from any thread that polls; must not call back into the Link but for notify
   virtual void listen(std::uint64_t group,
                       Listener listener) = 0;  // an empty one ends it; when that returns, the old one is not running (unless called from it)
 

@@ -227,7 +227,7 @@ void NoticeDelivery::end_group(std::uint64_t group) {
 bool NoticeDelivery::deliver(Notice& notice) {
   if (const auto found = listeners_.find(notice.group); found != listeners_.end()) {
     const std::shared_ptr<Link::Listener> listener = found->second;  // it may end itself
-    (*listener)(notice.peer, notice.text);
+    (*listener)(notice.peer, std::move(notice.text));
     return true;
   }
   if (ended_.contains(notice.group)) return true;

@@ -36,6 +36,7 @@ class Messages : public ::testing::Test {
       parts.tell = [notices = notices_[at].get(), &told](int peer, std::string_view notice, std::span<const std::byte> elements) {
         ++told.notices;
         told.bytes += notice.size() + elements.size();
+        told.elements += elements.size();
         notices->tell(peer, notice, elements);
       };
       parts.channels = {.send =
@@ -57,7 +58,7 @@ class Messages : public ::testing::Test {
       routes[1 - at] = {.carrier = carriers_[at].get(), .peer = 1 - rank};
       messages_[at] = std::make_unique<MessageMatcher>(rank, std::move(routes));
       ChannelCarrier* const carrier = carriers_[at].get();
-      notices_[at]->handle(NoticeKind::message, [carrier](int peer, std::string_view notice) { carrier->take(peer, notice); });
+      notices_[at]->handle(NoticeKind::message, [carrier](int peer, std::string notice) { carrier->take(peer, std::move(notice)); });
       notices_[at]->handle(NoticeKind::taken, [carrier](int peer, std::string_view notice) { carrier->take_report(peer, notice); });
       notices_[at]->begin();
     }
@@ -97,6 +98,7 @@ class Messages : public ::testing::Test {
 
   struct Told {
     std::atomic<std::size_t> notices{0}, bytes{0};
+    std::atomic<std::size_t> elements{0};  ///< bytes that follow the words of the notices
   };
   std::array<Told, 2> told_;  ///< by each rank
   std::list<std::unique_ptr<Task>> sends_;
@@ -147,6 +149,18 @@ constexpr std::size_t inlined = 4096;                    // as much as a notice 
 constexpr std::size_t most_at_receiver = (5 << 20) / 4;  // bytes, beyond which a message waits at its sender
 constexpr int flood = 1000;                              // messages of 4 KiB that are three times as much
 
+// Words of the library are among the shortest messages, so these are covered by the code of the notice.
+TEST_F(Messages, FewElementsStandInTheNoticeAndMoreGoOnAChannel) {
+  const std::vector<std::pair<std::size_t, std::size_t>> sizes{{0, 0}, {64, 0}, {65, 65}, {inlined, inlined}, {inlined + 1, 0}, {bytes, 0}};
+  for (const auto& [size, beside_the_words] : sizes) {
+    const std::size_t before = told_[1].elements;
+    begin_send(size, 7);
+    expect_message(size, 7);
+    EXPECT_EQ(told_[1].elements - before, beside_the_words) << size;
+  }
+  EXPECT_TRUE(all_are_sent());
+}
+
 TEST_F(Messages, MessagesWaitAtTheirSenderWhileTheReceiverTakesNone) {
   for (int tag = 0; tag < flood; ++tag) begin_send(inlined, tag);
   Task& empty = begin_send(0, flood);
@@ -195,7 +209,7 @@ TEST_F(Messages, MessagesAreNotAnsweredOneByOne) {
 
 // A process has these for each rank of the job, and exchanges messages with few of them.
 TEST(MessagesOfManyRanks, ARankWithoutMessagesTakesFewBytes) {
-  constexpr std::size_t ranks = 10'000, bytes_of_a_rank = 40;
+  constexpr std::size_t ranks = 10'000, bytes_of_a_rank = 24;
   const auto allocated = [] {
     const auto memory = ::mallinfo2();
     return memory.uordblks + memory.hblkhd;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "group/messages/channel_carrier.h"
 #include "group/messages/recv_task.h"
 #include "schedule/device_call.h"
 #include "unisono/cuda.h"
@@ -20,6 +21,7 @@ int tag_of_answer(std::uint64_t ticket) { return std::numeric_limits<int>::min()
 
 template <class T>
 TensorView words_of(T& message) {
+  static_assert(sizeof(T) <= longest_own_message);
   return {&message, DType::uint64, sizeof(T) / sizeof(std::uint64_t)};
 }
 

@@ -21,8 +21,6 @@ using engines::MessageHeader;
 
 /// Bytes of elements that stand in the notice where a channel would go over the same connection, in a frame more.
 constexpr std::size_t inline_bytes_on_link = std::size_t{16} << 10;
-/// So short are the messages of the library itself (DeviceMessages), which the code of a notice has to cover as its words.
-constexpr std::size_t covered_bytes = 64;
 
 // Notices never wait, so the sender bounds those that nobody has taken: beyond the room its messages wait here. The receiver reports what it has
 // taken once that is worth a notice, so a few messages cost none. Of the room 1 MiB is left where just that much has been taken and not been
@@ -170,7 +168,7 @@ class ChannelCarrier::SendTask final : public Task {
     base::ByteWriter notice = Notices::of_kind(NoticeKind::message);
     notice.put(header_.bytes).put(header_.tag).put(header_.kind).put(is_inline ? std::uint32_t{0} : channel);
     to_.announced += cost_of(header_, parts.channels);
-    const bool is_covered = bytes <= covered_bytes;
+    const bool is_covered = bytes <= longest_own_message;
     if (is_covered) notice.raw({static_cast<const char*>(data_), bytes});
     parts.tell(peer_, notice.bytes(), {static_cast<const std::byte*>(data_), is_inline && !is_covered ? bytes : 0});
     if (is_inline) return;

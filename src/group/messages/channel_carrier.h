@@ -29,6 +29,8 @@ struct Channels {
   std::uint32_t largest = 32767;
   std::size_t inline_bytes = std::size_t{4} << 10;  ///< of a message: up to so many stand in its notice, for which no channel is needed
 };
+/// Bytes of the longest message of the library itself (DeviceMessages). Messages of up to so many are words of their notice, which its code covers.
+inline constexpr std::size_t longest_own_message = 64;
 /// `engine_is_on_link`: it works on our connections, as notices do.
 Channels channels_of(Engine& engine, coordination::Coordination& coordination, bool engine_is_on_link);
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "arena_file.h"
+#include "base/deadline.h"
 #include "harness/session.h"
 
 namespace unisono::bench {
@@ -168,7 +169,7 @@ TEST(BenchArena, ARankThatWaitsMakesTheProgressThatTheOtherNeeds) {
   std::atomic<int> turns = 0;
   std::jthread other([&] {
     Arena arena(file.path(), 1, 2, false, 30s);
-    while (turns < 3) std::this_thread::yield();
+    for (const base::Deadline deadline(30s); turns < 3 && !deadline.passed();) std::this_thread::yield();
     arena.barrier();
   });
   Arena arena(file.path(), 0, 2, false, 30s);

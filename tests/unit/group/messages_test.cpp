@@ -25,7 +25,7 @@ constexpr std::uint64_t group = 5;
 /// Two ranks of which rank 1 sends and rank 0 receives. The notices of both are counted.
 class Messages : public ::testing::Test {
  protected:
-  explicit Messages(std::uint32_t largest_channel = 32767) {
+  explicit Messages(std::uint32_t largest_channel = 32767, std::size_t inline_bytes = 4096) {
     for (int rank = 0; rank < 2; ++rank) {
       Link* const link = links_[static_cast<std::size_t>(rank)].get();
       const auto at = static_cast<std::size_t>(rank);
@@ -51,7 +51,8 @@ class Messages : public ::testing::Test {
                             [link](std::size_t n, int peer, std::uint32_t channel) {
                               return link->recv(nullptr, n, peer, {channels, channel});
                             },
-                        .largest = largest_channel};
+                        .largest = largest_channel,
+                        .inline_bytes = inline_bytes};
       parts.poll = [link] { link->poll(); };
       carriers_[at] = std::make_unique<ChannelCarrier>(std::move(parts));
       std::vector<MessageMatcher::Route> routes(2);
@@ -157,6 +158,22 @@ TEST_F(Messages, FewElementsStandInTheNoticeAndMoreGoOnAChannel) {
     begin_send(size, 7);
     expect_message(size, 7);
     EXPECT_EQ(told_[1].elements - before, beside_the_words) << size;
+  }
+  EXPECT_TRUE(all_are_sent());
+}
+
+/// As over an engine that works on the connections of the notices. A notice of that size is read directly into its memory.
+class MessagesOfOneConnection : public Messages {
+ protected:
+  MessagesOfOneConnection() : Messages(32767, std::size_t{16} << 10) {}
+};
+
+TEST_F(MessagesOfOneConnection, LargeElementsInANoticeArriveAsTheyWereSent) {
+  for (const std::size_t size : {inlined + 1, std::size_t{16'384}, std::size_t{16'385}}) {
+    const std::size_t before = told_[1].elements;
+    begin_send(size, 3);
+    expect_message(size, 3);
+    EXPECT_EQ(told_[1].elements - before, size <= 16'384 ? size : 0) << size;
   }
   EXPECT_TRUE(all_are_sent());
 }

@@ -54,7 +54,8 @@ TEST(LinkOnDemand, EverythingThatWaitsForAConnectionComesInItsOrder) {
   Ears ears(links, 7);
   std::vector<std::unique_ptr<Task>> sends;
   for (int i = 0; i < 5; ++i) {
-    of(links, 12)->notify(19, 7, std::to_string(i));
+    const std::string number = std::to_string(i);
+    of(links, 12)->notify(19, 7, "notice ", std::as_bytes(std::span(number)));
     sends.push_back(of(links, 12)->send(small.data(), small.size(), 19, {1, 1}));
     sends.push_back(of(links, 12)->send(large.data(), large.size(), 19, {1, 1}));
     const std::string head = "head " + std::to_string(i);
@@ -83,7 +84,7 @@ TEST(LinkOnDemand, EverythingThatWaitsForAConnectionComesInItsOrder) {
   EXPECT_TRUE(std::equal(in.begin(), in.begin() + 1000, pattern(1000, 3).begin()));
   for (const auto& send : sends) finish(*send);
   EXPECT_TRUE(eventually([&] { return ears.of(19).size() == 5; }));
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(ears.of(19)[static_cast<std::size_t>(i)], std::pair(12, std::to_string(i)));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(ears.of(19)[static_cast<std::size_t>(i)], std::pair(12, "notice " + std::to_string(i)));
 }
 
 // Both begin to connect at the same time, all of them with all: one connection each is used by both, and nothing is lost.

@@ -113,7 +113,7 @@ Topology topology_of_threads(int rank, int world_size) {
 
 int Topology::choose_local_rank(std::optional<int> given, std::optional<int> hint) const {
   const std::optional<int> said = given ? given : hint;
-  // What was given counts the processes of a machine, and ranks that present themselves as of other hosts are counted by these.
+  // A launcher counts the processes of a machine. Ranks that present themselves as of other hosts are counted by those hosts.
   if (!said || !detail::presented_hosts().empty()) return local_rank;
   if (*said != local_rank) {
     base::warn("local rank " + std::to_string(*said) + " was given, but this process is number " + std::to_string(local_rank) + " of its host's " +

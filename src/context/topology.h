@@ -24,7 +24,7 @@ struct Topology {
   std::vector<int> local_members{0};  // global ranks of this host's processes
 
   /// Returns what the user or the launcher gave, else the hint, else what the exchange of reports found. Warns of a contradiction.
-  /// Returns what the exchange found where ranks present themselves as of other hosts.
+  /// If ranks present themselves as of other hosts, it returns what the exchange found.
   int choose_local_rank(std::optional<int> given, std::optional<int> hint) const;
   /// Returns text such as "a (rank 0, 1); b (rank 2)".
   std::string describe_hosts() const;
